@@ -248,8 +248,8 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     first.join(", ")
 }
 
-/// The notes about places where holes stay, or where nothing was written because there would be only holes, a line for
-/// each reason; and about places that could not be restored.
+/// Returns the notes about holes: a line for each reason why holes stay, a line for each reason why a file was not
+/// rewritten, and a line for the files that could not be restored.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {

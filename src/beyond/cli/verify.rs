@@ -202,6 +202,8 @@ impl VerifyOptions {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
+            // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and `total` reads
+            // the result.
             let files = Each::new(files.map(|(_, verified)| verified));
             let faults = Late(|| {
                 let faults = outcome.borrow_mut().finish(problems);

@@ -24,7 +24,8 @@ pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchEntry {
-    /// The entry as LLVM knows it, with the ID of DPC++ if the code object is an image of that compiler. If the code object is compressed on its own, it has no parts.
+    /// The clone's entry. The ID of an image of DPC++ is that compiler's. The entry has no parts if the code object is
+    /// compressed on its own.
     pub entry: Entry,
     /// The code object, if it is compressed on its own or together with others.
     pub packed: Option<Packed>,

@@ -141,12 +141,13 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     if depth > 0 { wrong("a brace without end", outermost) } else { Ok(()) }
 }
 
-/// Returns the text after a string, which ends with its line at the latest, or `None` if neither ends.
-fn after_string(string: &[u8]) -> Option<&[u8]> {
+/// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing quote
+/// or at the end of the line; `None` if the text has neither.
+fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut is_escaped = false;
-    for (at, &byte) in string.iter().enumerate() {
+    for (at, &byte) in text.iter().enumerate() {
         if byte == b'\n' || (byte == b'"' && !is_escaped) {
-            return string.get(at + 1..);
+            return text.get(at + 1..);
         }
         is_escaped = byte == b'\\' && !is_escaped;
     }

@@ -37,7 +37,7 @@ const PART: Unread = Unread::anything("part of a file in a tar archive of severa
 /// An RPM package that is compressed in another way.
 const PAYLOAD: Unread = Unread::anything("RPM package of unknown compression");
 
-/// Formats in errors.
+/// The names of formats in error messages.
 const MEMBER: &str = "member";
 const TAR: &str = "tar archive";
 const CPIO: &str = "cpio archive";

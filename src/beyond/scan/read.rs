@@ -362,7 +362,8 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
     code_object.borrow()
 }
 
-/// Charges the bundles of some code objects, which may share bytes, for being read again.
+/// Takes from `room` the cost of reading the bundles of some code objects again. Bundles may share bytes, so the sum may
+/// exceed the length of the file.
 fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: &[(K, C)]) -> Result<(), Malformed> {
     for code_objects in wanted.chunk_by(|a, b| Arc::ptr_eq(&code_object_of(a).bundle, &code_object_of(b).bundle)) {
         let Some(first) = code_objects.first() else { continue };

@@ -74,7 +74,7 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
     };
     let call = Call { program: Program::new(&called), additions };
     let executed = (tool.execute)(matches, &call, &mut console);
-    // LLVM's tools give no hints.
+    // Only command lines that cannot be parsed get a hint.
     finish(&console, executed, |_| None)
 }
 

@@ -154,7 +154,8 @@ impl<'a> Slice<'a> {
 
     /// The number of bytes at the start of the range that are zero, because they are in a hole of the file.
     pub(crate) fn hole_len(&self) -> u64 {
-        // To ask the system takes longer than to look, and most padding is short. No file system has smaller blocks.
+        // Most padding is short, and to look at 512 bytes is cheaper than to ask the system. No file system has blocks smaller
+        // than that.
         if !self.begins_with_zeros(512) {
             return 0;
         }

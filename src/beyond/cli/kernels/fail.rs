@@ -204,7 +204,8 @@ impl ConditionResult {
     }
 }
 
-/// The number and the name of a kernel, with its code object.
+/// Returns the text for a kernel that meets a condition: the number that the condition compares, if any, the name, the
+/// GPU and the code object.
 fn kernel_text(row: &NamedKernel, number: Option<u64>) -> Result<String> {
     let NamedKernel { code_object, gpu, name, .. } = row;
     let place = match code_object.uri()? {

@@ -225,7 +225,7 @@ impl Library {
         library
     }
 
-    /// Renames the library of a file to a library of all files of a directory.
+    /// Names the library after a directory, because it now stands for all files of it.
     fn rename(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
@@ -238,7 +238,8 @@ impl Library {
             None => {
                 // A package with files at its top, or a directory.
                 let path = file.to_string_lossy();
-                let end = if path == self.path { "" } else { "/" };
+                let is_package = path == self.path;
+                let end = if is_package { "" } else { "/" };
                 self.name = format!("{}{end}", last_name(&path));
                 self.short.clone_from(&self.name);
                 self.path = format!("{path}{end}");

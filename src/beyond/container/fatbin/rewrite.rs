@@ -131,8 +131,12 @@ impl<'a> FatbinWriter<'a> {
             _ if codec == Some(Codec::Unknown) => true,
             // `fatbinary` compresses PTX by default.
             (CudaKind::Ptx, None) => true,
-            (CudaKind::Ptx, Some(_)) | (CudaKind::Cubin, None) => codec.is_none(),
-            (CudaKind::Cubin, Some(_)) => codec.is_none() && needs_attributes(record),
+            // Plain PTX stays plain: its compiler was asked for that.
+            (CudaKind::Ptx, Some(_)) => codec.is_none(),
+            // It is plain already.
+            (CudaKind::Cubin, None) => codec.is_none(),
+            // `fatbinary` leaves such a cubin plain.
+            (CudaKind::Cubin, Some(_)) => codec.is_none() && lacks_attributes(record),
             // No tool is known that reads another form of these.
             (CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_), _) => true,
         };
@@ -287,7 +291,8 @@ impl<'a> FatbinWriter<'a> {
             Some(old) => total_len(old)?,
             None => u64::MAX,
         };
-        let plain_len = if keeps_end(kind, content) { entry_len(header, content)? } else { u64::MAX };
+        let can_be_plain = keeps_end(kind, content);
+        let plain_len = if can_be_plain { entry_len(header, content)? } else { u64::MAX };
         // LZ4 takes no more than 2 GiB.
         if matches!(compression, Some((Codec::Lz4, _))) && i32::try_from(content.len()).is_err() {
             compression = None;
@@ -301,7 +306,8 @@ impl<'a> FatbinWriter<'a> {
         }
         match old {
             Some(old) if compression.is_some() && old_len <= plain_len => Ok(old),
-            Some(old) if plain_len == u64::MAX => Ok(old),
+            Some(old) if !can_be_plain => Ok(old),
+            // Plain, even if readers may take zeros at its end for padding: it has no other form.
             _ => entry(header, content.to_vec(), None),
         }
     }
@@ -335,7 +341,7 @@ impl<'a> FatbinWriter<'a> {
 
 /// Whether a cubin lacks the attributes that cubins for sm_100 and later have in their header. `fatbinary` leaves such
 /// a cubin plain.
-fn needs_attributes(record: &Record<'_>) -> bool {
+fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 

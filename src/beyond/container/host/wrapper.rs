@@ -161,7 +161,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
         }
         let Some(source) = source else { continue };
         if symbol.is_local()
-            && let Some(start) = map.offset_of(Target::Address(symbol.address()))
+            && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)
             && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, Wrapped::Bundle)
             && let Some(bundle) = map.offset_of(target)
@@ -176,7 +176,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
 struct Wrapper {
     kind: Wrapped,
     /// The address of the code, or `None` if another object holds it.
-    target: Option<Target>,
+    target: Option<PointerValue>,
 }
 
 /// The addresses in a section of an object file.
@@ -187,7 +187,7 @@ pub(crate) struct Map<'d> {
     /// The section with wrappers, in the file.
     wrappers: Range<u64>,
     /// The addresses that relocations put at offsets in the file.
-    relocated: HashMap<u64, Option<Target>>,
+    relocated: HashMap<u64, Option<PointerValue>>,
     /// The sections of a linked file by address: size, and offset in the file.
     sections: BTreeMap<u64, (u64, u64)>,
     /// The offset of the reference to kpack archives.
@@ -196,13 +196,13 @@ pub(crate) struct Map<'d> {
 
 /// The value of an address after relocation.
 #[derive(Clone, Copy)]
-pub(crate) enum Target {
+pub(crate) enum PointerValue {
     Address(u64),
     /// An offset in the file, of an object that is not linked.
     Offset(u64),
 }
 
-impl Target {
+impl PointerValue {
     pub(crate) fn is_null(self) -> bool {
         matches!(self, Self::Address(0))
     }
@@ -239,7 +239,7 @@ impl<'d> Map<'d> {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
             };
-            self.relocated.insert(at, target.map(Target::Offset));
+            self.relocated.insert(at, target.map(PointerValue::Offset));
         }
     }
 
@@ -255,7 +255,7 @@ impl<'d> Map<'d> {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
             };
-            self.relocated.insert(at, target.map(Target::Address));
+            self.relocated.insert(at, target.map(PointerValue::Address));
         }
     }
 
@@ -283,10 +283,10 @@ impl<'d> Map<'d> {
     }
 
     /// Returns the address at an offset in the file, after relocation, or `None` if another object defines it.
-    pub(crate) fn target_at(&self, at: u64) -> Option<Target> {
+    pub(crate) fn target_at(&self, at: u64) -> Option<PointerValue> {
         match self.relocated.get(&at) {
             Some(target) => *target,
-            None => Some(Target::Address(number::<8>(self.data, at)?)),
+            None => Some(PointerValue::Address(number::<8>(self.data, at)?)),
         }
     }
 
@@ -318,14 +318,14 @@ impl<'d> Map<'d> {
     fn check_wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
-        if self.is_sound(kind, target) {
+        if self.points_at_code(kind, target) {
             return Ok(());
         }
         wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
-    /// Whether the code for a kind of wrapper begins at a target.
-    fn is_sound(&self, kind: Wrapped, target: Target) -> bool {
+    /// Returns whether code that a wrapper of this kind may point at begins there.
+    fn points_at_code(&self, kind: Wrapped, target: PointerValue) -> bool {
         let Some(offset) = self.offset_of(target) else { return false };
         if kind == Wrapped::KpackReference {
             return self.reference == Some(offset);
@@ -340,10 +340,10 @@ impl<'d> Map<'d> {
     }
 
     /// Returns the offset of a target in the file, or `None` if no section with content holds it.
-    pub(crate) fn offset_of(&self, target: Target) -> Option<u64> {
+    pub(crate) fn offset_of(&self, target: PointerValue) -> Option<u64> {
         let address = match target {
-            Target::Offset(offset) => return Some(offset),
-            Target::Address(address) => address,
+            PointerValue::Offset(offset) => return Some(offset),
+            PointerValue::Address(address) => address,
         };
         let (start, (size, offset)) = self.sections.range(..=address).next_back()?;
         let inside = address.checked_sub(*start)?;
@@ -397,8 +397,8 @@ mod tests {
         for (address, offset) in
             [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
         {
-            assert_eq!(map.offset_of(Target::Address(address)), offset, "{address}");
+            assert_eq!(map.offset_of(PointerValue::Address(address)), offset, "{address}");
         }
-        assert_eq!(map.offset_of(Target::Offset(99)), Some(99));
+        assert_eq!(map.offset_of(PointerValue::Offset(99)), Some(99));
     }
 }

@@ -183,7 +183,8 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Returns the content of a member. Its bytes are taken from `room`: members that overlap have more than the file.
+/// Returns the content of a member, and takes its stored length from `room`, which begins with the length of the file:
+/// only members that overlap can use that up.
 fn content_of<'a>(
     data: Slice<'a>,
     entry: &ZipFileHeaderRecord<'_>,

@@ -120,8 +120,8 @@ fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Er
     Error::refused(ErrorKind::Unsupported, path, offset, reason)
 }
 
-/// Returns the first offset from `position` on with exactly the alignment of `offset`, so that the bundle can be moved
-/// back to its old offset later.
+/// Returns the first offset from `position` on that has exactly the alignment of `offset`, not a larger one. A later job
+/// takes the alignment from the offset, and so finds the old offset again.
 pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);

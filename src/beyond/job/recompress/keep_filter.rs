@@ -110,8 +110,8 @@ impl<'j> KeepFilter<'j> {
             let (index, candidate) = (code_object.index(), Candidate::new(&code_object, &unfound));
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
-            let is_kept =
-                is_wanted && (candidate.id.is_host() || self.is_launched(|| bundle.content_after(index, &mut last)));
+            let is_kept = is_wanted
+                && (candidate.id.is_host() || self.defines_kept_name(|| bundle.content_after(index, &mut last)));
             if is_wanted && candidate.id.is_of_hip() {
                 let targets = if is_kept { &mut launched } else { &mut unlaunched };
                 targets.extend(candidate.id.target());
@@ -180,14 +180,17 @@ impl<'j> KeepFilter<'j> {
         is_taken
     }
 
-    /// Returns whether a code object defines a kernel or a variable that is kept. A code object that defines no kernel, or
-    /// cannot be read, may be needed by others.
-    fn is_launched<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
+    /// Returns whether a code object defines a kernel or a variable that is kept. A code object without kernels, or that
+    /// cannot be read, counts as one, because others may need it.
+    fn defines_kept_name<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
-        let Ok((launched, true)) = names.find_in_code(content.as_slice().bytes()) else { return true };
-        self.launched.extend(launched.equal.iter().chain(&launched.matching));
-        launched.len() > 0
+        let Ok((meant, has_kernels)) = names.find_in_code(content.as_slice().bytes()) else { return true };
+        if !has_kernels {
+            return true;
+        }
+        self.launched.extend(meant.equal.iter().chain(&meant.matching));
+        meant.len() > 0
     }
 
     /// Returns whether code outside of the rewritten bundles would have been removed from one.

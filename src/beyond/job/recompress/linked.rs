@@ -214,16 +214,18 @@ impl Recompression<'_> {
         new.write_with_holes(output, HoleReason::NotUndone)
     }
 
-    /// Returns whether a new file without holes has the bundles of the file with holes, and can be changed back into it.
-    fn can_undo(&self, new: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
-        let closed = output.read_again(new.made.path())?;
-        let Ok(Some(opening)) = self.changes_to_open(closed.as_slice())? else { return Ok(false) };
+    /// Returns whether `output`, which has no holes, has the same bundles as the file with holes, and can be changed back
+    /// into it.
+    fn can_undo(&self, with_holes: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
+        let without_holes = output.read_again(with_holes.made.path())?;
+        let Ok(Some(changes_back)) = self.changes_to_open(without_holes.as_slice())? else { return Ok(false) };
         // The checksum of a PE file is computed again.
-        let ignored = pe::checksum(new.made.bytes());
-        if !undoes((new.made, new.holes), changes, &opening, &ignored) {
+        let ignored = pe::checksum(with_holes.made.bytes());
+        if !undoes((with_holes.made, with_holes.holes), changes, &changes_back, &ignored) {
             return Ok(false);
         }
-        Ok(self.find_bundles(closed.as_slice())?.equal_without_dropped(&new.found, 0))
+        const NONE_DROPPED: usize = 0;
+        Ok(self.find_bundles(without_holes.as_slice())?.equal_without_dropped(&with_holes.found, NONE_DROPPED))
     }
 
     fn find_bundles(&self, data: Slice<'_>) -> Result<FoundBundles> {

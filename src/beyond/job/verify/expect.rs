@@ -43,12 +43,12 @@ impl Expect {
         Self { devices, extent: ExpectExtent::Bundles }
     }
 
-    /// Expects all bundles to serve some GPUs, and to hold no other code than their runtimes load.
+    /// Expects all bundles to serve all of these GPUs, and to hold no other code than their runtimes load.
     pub fn exactly(devices: Vec<Device>) -> Self {
         Self { devices, extent: ExpectExtent::Exactly }
     }
 
-    /// Expects every library to serve some GPUs with any of its bundles.
+    /// Expects every library to serve all of these GPUs, each with at least one of its bundles.
     pub fn libraries(devices: Vec<Device>) -> Self {
         Self { devices, extent: ExpectExtent::Libraries }
     }

@@ -187,7 +187,7 @@ pub enum VerifyRule {
     Target,
     /// A code object is complete: its headers, tables and notes are in bounds and consistent.
     CodeObject,
-    /// HIP's runtime can read a bundle of code objects for it, and load these.
+    /// HIP's runtime can read each bundle made for it, and load the code objects in it.
     Loadable,
     /// The kpack archives of a split library hold all of its code.
     Kpack,

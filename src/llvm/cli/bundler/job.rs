@@ -159,7 +159,7 @@ fn check_type(
     file_type
 }
 
-/// Returns the values of the option `name` or of its deprecated list form. Both are an error.
+/// Returns the values of the option `name`, or of its deprecated list form. It is an error to give both.
 fn merge_deprecated(
     name: &str,
     values: &[OsString],

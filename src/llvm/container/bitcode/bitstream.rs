@@ -374,7 +374,7 @@ impl<'a> Record<'a> {
         let mut values = self.values();
         let mut content = Vec::new();
         loop {
-            // The count is real: the values were skipped once.
+            // Memory for this count may be reserved: reading the record has already skipped as many values.
             let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
             content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {

@@ -75,7 +75,8 @@ impl Header {
         Machine(u16::try_from(self.machine).unwrap_or_default())
     }
 
-    /// The end of the tables of headers. Most tools write one of the tables last, in cubins too.
+    /// Returns the end of the later one of the two header tables. Most tools write a table last, so this is usually the end
+    /// of the file, also of a cubin.
     pub(crate) fn tables_end(&self) -> Option<u64> {
         let segments_len = self.segment_len.checked_mul(self.segment_count)?;
         let sections_len = self.section_len.checked_mul(self.section_count)?;

@@ -772,7 +772,7 @@ impl<'d> ElfLibrary<'d> {
             return None;
         }
         for pages in &mut removed {
-            self.find_gap(pages, &sections, added)?;
+            self.fill_in_gap(pages, &sections, added)?;
         }
 
         let after = len_u64(self.data).checked_sub(front_len)?.checked_add(removed_len(&removed))?;
@@ -855,31 +855,33 @@ impl<'d> ElfLibrary<'d> {
         Some(removed)
     }
 
-    /// Finds the section of a gap, and where the gap begins and ends: between two parts of the section.
-    fn find_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
+    /// Sets the section and the gap of removed pages. The gap is between two of the `added` sections, which are the parts
+    /// that the section was split into.
+    fn fill_in_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
         let Range { start, end } = pages.range;
         let index = sections.iter().position(|section| {
             let range = span(section.offset, section.size);
             section.is(SHT_PROGBITS) && range.start <= start && end <= range.end
         })?;
         let section = sections.get(index)?;
-        let start = translate(start, section.offset, section.address)?;
-        let end = translate(end, section.offset, section.address)?;
+        let start_address = translate(start, section.offset, section.address)?;
+        let end_address = translate(end, section.offset, section.address)?;
         let (mut gap_start, mut gap_end) = (section.address, end_of(section)?);
         for part in added {
             if part.name != section.name {
                 continue;
             }
-            if (gap_start..=start).contains(&end_of(part)?) {
+            if (gap_start..=start_address).contains(&end_of(part)?) {
                 gap_start = end_of(part)?;
             }
-            if (end..gap_end).contains(&part.address) {
+            if (end_address..gap_end).contains(&part.address) {
                 gap_end = part.address;
             }
         }
         let gap_start = translate(gap_start, section.address, section.offset)?;
         pages.gap = gap_start..translate(gap_end, section.address, section.offset)?;
         pages.section = index;
+        // Only a section with fatbins keeps its size.
         pages.is_of_cuda = self.sections.get(index)?.size > 0;
         Some(())
     }

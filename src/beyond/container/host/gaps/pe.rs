@@ -437,7 +437,8 @@ impl PeImage {
         Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
 
-    /// Returns the offset of the list of debug data, and the list, or `None` if it is not in the file, or too long.
+    /// Returns the offset of the list of debug data, and the list: an empty one at 0 if the file has no such list. Returns
+    /// `None` if the list is outside the sections, or too long.
     fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, Table<'d, DebugEntry>)> {
         let Some((address, size)) = self.directory(DEBUG) else { return Some((0, Table::new(ENCODING, &[]))) };
         if size > DEBUG_LIST_MAX {

@@ -203,7 +203,7 @@ impl Elf<'_> {
         Ok(())
     }
 
-    /// The end of the part of the file that program headers fix.
+    /// Returns the end of the part of the file that cannot move, because program headers record its offsets.
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let Header { segments_at, segment_len, segment_count, .. } = self.header;
         let is_extended = segment_count == u64::from(PN_XNUM);
