@@ -1,8 +1,9 @@
 //! Stages output files until they get their names.
 //!
 //! If the file system supports it, a staged file has no name, so a killed process leaves nothing. Otherwise it is a
-//! hidden file next to its destination, which a kill leaves there, except for a SIGBUS about a mapped file. An unnamed file replaces another by two system calls:
-//! it gets a free name, and is renamed after that. A kill between the two leaves a hidden file too.
+//! hidden file next to its destination, and a kill leaves it there. After `hand_over`, a SIGBUS about a mapped file
+//! removes it. An unnamed file replaces another by two system calls: it gets a free name, and is renamed after that. A
+//! kill between the two leaves a hidden file too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

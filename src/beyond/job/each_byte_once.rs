@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::{Destination, Diff, Extract, Inspect, ListKernels, Recompress, Replace, Source, Verify};
-use crate::base::bytes::len_u64;
+use crate::base::bytes::{len_u64, to_u64};
 use crate::base::codec::{Crc, checksum};
 use crate::base::io::input::Input;
 use crate::base::testing::{WorkDone, map, take_work_done};
@@ -125,8 +125,12 @@ fn diff_walks_once_through_each_wheel() {
         let diff = Diff { trust_hashes, ..Diff::default() };
         let diff = diff.run(Some(&old.open()), Some(&new.open())).unwrap();
         assert!(!diff.code_objects.is_empty() && diff.problems.is_empty(), "{:?}", diff.problems);
-        old.assert_read_once("diff, old", 1);
-        new.assert_read_once("diff, new", 1);
+        for wheel in [&old, &new] {
+            let WorkDone { walks, inflated } = take_work_done(&wheel.path);
+            // Code objects that are not equal by their recorded hashes are read by a second walk.
+            let most = if trust_hashes { 2 } else { 1 };
+            assert!(walks <= most && inflated <= to_u64(most) * (wheel.size + 5 * HEADS), "{walks} {inflated}");
+        }
     }
 }
 

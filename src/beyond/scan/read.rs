@@ -184,13 +184,23 @@ impl Scan {
             WalkEvent::End(place, data) => {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
-                if *place.origin() == PlaceOrigin::Inflated
-                    && let Err(error) = charge(&mut room, &wanted)
-                {
-                    let error = Error::malformed(input.path(), error);
-                    return each(ReadEvent::Read(read((Err(error), indexed(wanted)))));
+                if place.other_file().is_some() {
+                    room.add(data.len().saturating_mul(SEARCHED_MAX));
                 }
-                self.read_in(data, wanted, read, weight, &mut |read| each(ReadEvent::Read(read)))
+                let charged = if *place.origin() == PlaceOrigin::Inflated {
+                    charge(&mut room, wanted)
+                } else {
+                    ChargedCode { affordable: wanted, refused: Vec::new() }
+                };
+                let mut flow =
+                    self.read_in(data, charged.affordable, read, weight, &mut |read| each(ReadEvent::Read(read)))?;
+                for (error, wanted) in charged.refused {
+                    if flow.is_continue() {
+                        let error = Error::malformed(input.path(), error);
+                        flow = each(ReadEvent::Read(read((Err(error), indexed(wanted)))))?;
+                    }
+                }
+                Ok(flow)
             }
         })
     }
@@ -338,10 +348,16 @@ impl Scan {
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {
-                flow = match charge(&mut room, &wanted) {
-                    Ok(()) => self.read_in(data, wanted, read, weight, take)?,
-                    Err(error) => take(read((Err(Error::malformed(input.path(), error)), indexed(wanted))))?,
-                };
+                if place.other_file().is_some() {
+                    room.add(data.len().saturating_mul(SEARCHED_MAX));
+                }
+                let charged = charge(&mut room, wanted);
+                flow = self.read_in(data, charged.affordable, read, weight, take)?;
+                for (error, wanted) in charged.refused {
+                    if flow.is_continue() {
+                        flow = take(read((Err(Error::malformed(input.path(), error)), indexed(wanted))))?;
+                    }
+                }
             }
             Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
@@ -362,17 +378,39 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
     code_object.borrow()
 }
 
+/// Wanted code objects, sorted by whether there is room to read their bundles.
+struct ChargedCode<K, C> {
+    affordable: Vec<(K, C)>,
+    /// The error for each other bundle, with its code objects.
+    refused: Vec<(Malformed, Vec<(K, C)>)>,
+}
+
 /// Takes from `room` the cost of reading the bundles of some code objects again. Bundles may share bytes, so the sum may
 /// exceed the length of the file.
-fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: &[(K, C)]) -> Result<(), Malformed> {
-    for code_objects in wanted.chunk_by(|a, b| Arc::ptr_eq(&code_object_of(a).bundle, &code_object_of(b).bundle)) {
-        let Some(first) = code_objects.first() else { continue };
-        let bundle = &code_object_of(first).bundle;
-        if room.take(bundle.size.max(bundle.stored())).is_none() {
-            return Err(Malformed::search("bytes to read", room.most(), bundle.range.start));
+fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
+    let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
+    let mut last: Option<(Arc<BundleInfo>, bool)> = None;
+    for wanted in wanted {
+        let bundle = &code_object_of(&wanted).bundle;
+        let is_affordable = match &last {
+            Some((known, is_affordable)) if Arc::ptr_eq(known, bundle) => *is_affordable,
+            _ => {
+                let inflated = bundle.compressed.map_or(0, |recorded| recorded.inflated);
+                let is_affordable = room.take(bundle.size.max(bundle.stored()).max(inflated)).is_some();
+                if !is_affordable {
+                    let error = Malformed::search("bytes to read", room.most(), bundle.range.start);
+                    charged.refused.push((error, Vec::new()));
+                }
+                last = Some((Arc::clone(bundle), is_affordable));
+                is_affordable
+            }
+        };
+        match charged.refused.last_mut() {
+            Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
+            _ => charged.affordable.push(wanted),
         }
     }
-    Ok(())
+    charged
 }
 
 /// Returns entries for code objects at their stored locations, or `None` if their bundle has to be read again.

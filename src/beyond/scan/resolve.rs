@@ -1,5 +1,6 @@
 //! Finds the bytes that a URI names, in the file at its path.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
@@ -168,22 +169,26 @@ impl UriToOpen<'_> {
         }
         let (mut fault, mut is_found) = (None, false);
         for deep in [false, true] {
-            let (mut part, mut is_code) = (None, false);
-            let mut is_named = false;
+            let (mut part, mut is_named) = (None, false);
+            // Set once the part was found, and has to be named by a code object.
+            let needs_name = Cell::new(false);
             let mut take = |data: Slice<'_>| {
                 let copy = self.copy_part(data)?;
-                is_code = self.is_known_as_code(&copy)?;
+                let is_code = self.is_known_as_code(&copy)?;
+                needs_name.set(!is_code);
                 part = Some(copy);
                 Ok(if is_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             let mut each = |code_object: &CodeObjectRef<'_>| {
-                is_named |= self.uri.names(code_object, self.file)?;
+                if needs_name.get() && !is_named {
+                    is_named = self.uri.names(code_object, self.file)?;
+                }
                 Ok(())
             };
             self.uri.walk_to_data(self.file, self.scan(deep), &mut fault, &mut take, &mut each)?;
             is_found |= part.is_some();
             if let Some(part) = part
-                && (is_code || is_named)
+                && (is_named || !needs_name.get())
             {
                 return Ok(part);
             }

@@ -64,6 +64,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
     numbers: StepNumbers,
     /// The only data that is looked for, if the walk is not a search.
     goal: Option<Goal<'w>>,
+    /// Whether the goal was reached and searched, so that nothing else is of interest.
+    is_past_goal: bool,
     visitor: &'w mut Visitor<'v>,
 }
 
@@ -204,6 +206,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             bundles_in_sections: 0,
             numbers: StepNumbers::default(),
             goal: None,
+            is_past_goal: false,
             visitor,
         }
     }
@@ -223,6 +226,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         match &self.goal {
+            _ if self.is_past_goal => None,
             Some(goal) if !place.is_on(goal.way) => None,
             _ => Some(place),
         }
@@ -253,6 +257,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             // Nothing more is read.
             self.budget.is_spent = true;
+            self.is_past_goal = true;
             return Ok(());
         }
         let data = at.data;

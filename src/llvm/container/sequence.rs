@@ -373,8 +373,8 @@ pub(crate) type Inflated = Result<(Input, Inflation)>;
 /// The maximum number of compressed bundles whose headers are read ahead.
 const AHEAD_MAX: usize = 4096;
 
-/// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first other bundle. Errors
-/// are not reported: the walk meets them again.
+/// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first bundle that is not
+/// compressed or does not record its end. Errors are not reported: the walk meets them again.
 pub(crate) fn to_inflate<'a, E: BundleEntry>(
     data: Slice<'a>,
     container: &'a dyn Container<Entry = E>,

@@ -268,11 +268,12 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
             continue;
         }
         let offset = base + to_u64(start.begin);
-        let Some(index) = end_lines.end_of(markers, next, start) else {
+        let end_index = end_lines.end_of(markers, next, start);
+        let end_line = end_index.and_then(|index| markers.get(index));
+        let (Some(index), Some(end)) = (end_index, end_line) else {
             let what = format!("the entry '{}' that starts", shown(start.id));
             return Err(Malformed::fault(what, offset, " has no end line"));
         };
-        let Some(end) = markers.get(index) else { break };
         if let Some(inner) = markers.get(next + 1..index)
             && let Some(other) = first_crossing(inner)
         {

@@ -74,7 +74,8 @@ impl BundleFiles {
         for (id, input) in self.recorded_ids().into_iter().zip(inputs) {
             members.push(Member { id, content: input.as_slice() });
         }
-        let is_fat = self.file_type == FileType::Object && Objects::is_fat(&members);
+        let has_host = self.members.iter().any(|(id, _)| id.kind() == OffloadKind::Host);
+        let is_fat = self.file_type == FileType::Object && has_host && Objects::is_fat(&members);
         let plan = self.plan(&members, is_fat, observer)?;
         let manner = if is_fat { self.manner_of_fat_object(inputs) } else { Manner::Rewrite };
         let mut output = Output::stage_as(&self.output, manner)?;

@@ -214,8 +214,7 @@ impl Input {
         }
     }
 
-    /// Checks that neither the input nor its data in temporary files has changed since it was opened: by the length, the
-    /// modification time and, on Unix, the time of the last change. Two kinds of changes are not detected: a change through
+    /// Checks that the input has not changed since it was opened: by the length, the modification time and, on Unix, the time of the last change. Two kinds of changes are not detected: a change through
     /// a mapping, and one within a tick of the file system's clock after the last change before the file was opened.
     ///
     /// # Errors

@@ -119,6 +119,12 @@ impl<'c> FileComparison<'c> {
         self.diff.equal.all += pairs.len();
         for pair in pairs {
             self.unpaired.mark_pair(*pair);
+            // The kernels of equal code objects are not needed.
+            for index in [pair.0, pair.1] {
+                if let Some(object) = self.objects.get_mut(index) {
+                    drop(object.take_kernels());
+                }
+            }
         }
     }
 
@@ -238,12 +244,18 @@ impl<'c> FileComparison<'c> {
         let (old, new) = self.unpaired.split(&wanted);
         let mut contents = Vec::new();
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
+            let mut room = ListRoom::default();
             side.read(
                 self.job,
                 (&self.objects, wanted),
                 |code_object, code| read_code(self.digester, code_object, code),
                 ReadCode::weight,
-                &mut |index, read| contents.push((index, read)),
+                &mut |index, mut read| {
+                    if let Ok(read) = &mut read {
+                        read.limit_kernels(&mut room);
+                    }
+                    contents.push((index, read));
+                },
             )?;
         }
         for (index, read) in contents {

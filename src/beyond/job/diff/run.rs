@@ -78,7 +78,7 @@ impl Diff {
     ) -> Result<[Side<'i>; 2]> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, same));
-            let old = Side::search(self, digester, old, &|_| true);
+            let old = Side::search(self, digester, old, &|_| true, same);
             let new = match thread {
                 Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
                 // The system cannot start a thread.
@@ -89,6 +89,6 @@ impl Diff {
     }
 
     fn search_new<'i>(&self, digester: &Digester, new: Option<&'i Input>, same: &HashSet<Vec<u8>>) -> Result<Side<'i>> {
-        Side::search(self, digester, new, &|member| !same.contains(member))
+        Side::search(self, digester, new, &|member| !same.contains(member), same)
     }
 }

@@ -19,7 +19,7 @@ use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, Found,
-    OverlapLimit, Place, ReadEvent, ReadList, Scan, Selector, contents, weight_of,
+    OverlapLimit, Place, ReadEvent, ReadList, Scan, Selector, contents, top_member, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
@@ -65,6 +65,15 @@ impl ReadCode {
         Ok(Self { size: len_u64(code.bytes()), digest, kernels: None })
     }
 
+    /// Forgets the kernels if there is no room for them.
+    pub(super) fn limit_kernels(&mut self, room: &mut ListRoom) {
+        if let Some(Ok(kernels)) = &mut self.kernels
+            && !room.take_kernels(kernels)
+        {
+            self.kernels = None;
+        }
+    }
+
     /// Returns the number of kernels, as the weight of [`Scan::read_with`].
     pub(super) fn weight(&self) -> usize {
         match &self.kernels {
@@ -79,7 +88,7 @@ impl ReadCode {
 pub(super) enum StoredBytes<'i> {
     /// In the file: the code object, or its compressed form.
     Here(Slice<'i>),
-    /// Not in the file, and cannot be inflated: only their digest is known.
+    /// Not in the file, and cannot be inflated or are compared as they are stored: only their digest is known.
     Digest(Digest),
     /// Not in the file: in inflated data, in a compressed bundle, or to be restored.
     Elsewhere,
@@ -149,13 +158,40 @@ pub(super) struct Side<'i> {
     kernels: ListRoom,
 }
 
+/// The search of one file.
+struct SideSearch<'s, 'i> {
+    selector: Selector<'s>,
+    digester: &'s Digester,
+    input: &'i Input,
+    job: &'s Diff,
+    /// The members that are the same in both files.
+    same: &'s HashSet<Vec<u8>>,
+}
+
+impl SideSearch<'_, '_> {
+    /// Returns whether a code object is compared by its recorded hash or its stored bytes first, since hashes are trusted.
+    fn compares_as_recorded(&self, object: &SideObject<'_>) -> bool {
+        let recorded = object.code_object.bundle.compressed;
+        self.job.trust_hashes && (object.form().is_some() || recorded.is_some_and(|recorded| recorded.hash.is_some()))
+    }
+
+    fn is_same(&self, object: &SideObject<'_>) -> bool {
+        match top_member(&object.code_object.bundle.place) {
+            Some(member) => self.same.contains(member),
+            None => false,
+        }
+    }
+}
+
 impl<'i> Side<'i> {
-    /// Finds the code objects of a file, in the members that `is_searched` accepts.
+    /// Finds the code objects of a file, in the members that `is_searched` accepts, and reads the ones in inflated data
+    /// that have to be compared. Code objects in the members `same` are equal to those of the other file.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,
         input: Option<&'i Input>,
         is_searched: &dyn Fn(&[u8]) -> bool,
+        same: &HashSet<Vec<u8>>,
     ) -> Result<Self> {
         let mut side = Self {
             input,
@@ -170,7 +206,7 @@ impl<'i> Side<'i> {
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
-        let selector = Selector::new(&job.selection);
+        let search = SideSearch { selector: Selector::new(&job.selection), digester, input, job, same };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         let scan = job.scan_with(checksums);
         let is_searched = &|member: &[u8]| {
@@ -190,7 +226,7 @@ impl<'i> Side<'i> {
             &mut |step| {
                 match step {
                     ReadEvent::Found(Finding::Bundle(found), reads) => {
-                        side.add_bundle(&selector, digester, input, &found, reads)?;
+                        side.add_bundle(&search, &found, reads)?;
                     }
                     ReadEvent::Found(Finding::Split { place, split }, _) => {
                         side.coverage_of(place, Format::Bundle).add_split(place, &split);
@@ -202,7 +238,7 @@ impl<'i> Side<'i> {
                     ReadEvent::Found(..) | ReadEvent::End(..) => {}
                     ReadEvent::Read(contents) => {
                         for ((index, _), read) in contents {
-                            side.note_read(index, read);
+                            side.note_read(index, read)?;
                         }
                     }
                 }
@@ -252,9 +288,7 @@ impl<'i> Side<'i> {
     /// Adds the code objects of a bundle.
     fn add_bundle(
         &mut self,
-        selector: &Selector<'_>,
-        digester: &Digester,
-        input: &'i Input,
+        search: &SideSearch<'_, 'i>,
         found: &Found<'_>,
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
@@ -262,10 +296,10 @@ impl<'i> Side<'i> {
         self.coverage_of(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {
-            if !self.matches.takes(selector, &code_object.known_id()) || !is_compared(&code_object, found) {
+            if !self.matches.takes(&search.selector, &code_object.known_id()) || !is_compared(&code_object, found) {
                 continue;
             }
-            if let Err(error) = shared.take(&code_object, input) {
+            if let Err(error) = shared.take(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
             }
@@ -276,13 +310,13 @@ impl<'i> Side<'i> {
                 stored: StoredBytes::Elsewhere,
                 read: ReadState::NotYet,
             };
-            if let Some(slice) = object.code_object.stored_in(input) {
+            if let Some(slice) = object.code_object.stored_in(search.input) {
                 object.stored = StoredBytes::Here(slice);
-            } else if !object.is_readable() {
+            } else if !object.is_readable() || search.compares_as_recorded(&object) {
                 if let Some(slice) = code_object.stored_bytes() {
-                    object.stored = StoredBytes::Digest(digester.digest(slice).with_path(slice.path())?);
+                    object.stored = StoredBytes::Digest(search.digester.digest(slice).with_path(slice.path())?);
                 }
-            } else if !bundle.is_in(input) {
+            } else if !bundle.is_in(search.input) && !search.is_same(&object) {
                 // Its bytes are gone after the search.
                 object.read = ReadState::WithSearch;
                 reads.add(Some(found), (self.objects.len(), Arc::clone(&object.code_object)));
@@ -293,19 +327,17 @@ impl<'i> Side<'i> {
     }
 
     /// Takes in the result of reading a code object while the file is searched.
-    fn note_read(&mut self, index: usize, read: Result<ReadCode>) {
-        let Some(object) = self.objects.get_mut(index) else { return };
+    fn note_read(&mut self, index: usize, read: Result<ReadCode>) -> Result<()> {
+        let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
             Ok(mut read) => {
-                if let Some(Ok(kernels)) = &mut read.kernels
-                    && !self.kernels.take_kernels(kernels)
-                {
-                    read.kernels = None;
-                }
+                read.limit_kernels(&mut self.kernels);
                 object.read = ReadState::Done(read);
             }
+            Err(error) if error.is_io() => return Err(error),
             Err(error) => self.problems.push(error),
         }
+        Ok(())
     }
 
     /// Reads the code objects with the indices `wanted` among `all` of both files. `weight` is passed to

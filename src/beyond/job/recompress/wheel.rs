@@ -163,7 +163,13 @@ impl ZipRewrite<'_, '_, '_> {
         if !is_inflated {
             return if are_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
-        let old = member.with_place(content.reader().and_then(|reader| Input::spool(Path::new(""), reader)))?;
+        // The errors of rewriting get their place here. Members of thin archives are beside the zip file.
+        let path = if is_rewritten { Path::new("") } else { self.data.path() };
+        let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
+            // A broken member is copied as it is, unless its hash is needed.
+            Err(_) if !is_rewritten && !are_needed => return Ok(None),
+            old => member.with_place(old)?,
+        };
         let (new, result) = if is_rewritten {
             self.run.rewrite_member(&old, &member.place, observer)?
         } else {

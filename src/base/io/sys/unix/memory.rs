@@ -59,7 +59,8 @@ fn handle_sigbus() {
 }
 
 /// Ends the process if bytes of a mapped file cannot be read: with an error message and the status of a failure. A
-/// SIGBUS that another process has sent has the effect it had before this handler was installed.
+/// SIGBUS that another process has sent, or that is about other memory, has the effect it had before this handler was
+/// installed.
 ///
 /// The handler may allocate and wait for locks, because the thread was reading mapped bytes when the signal came. So it
 /// is not inside of an allocation, and holds no lock that is taken here.
@@ -67,8 +68,11 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     // SAFETY: with SA_SIGINFO the system passes a valid structure; a SIGBUS of the kernel (its code is positive) has an
     // address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
-    if code > 0 {
-        report_lost_bytes(address);
+    let file = mapped_file(address);
+    // Elsewhere than on Linux, the system does not list mapped files.
+    let is_about_mapped_file = code > 0 && (file.is_some() || !cfg!(target_os = "linux"));
+    if is_about_mapped_file {
+        report_lost_bytes(file);
         for path in temporary_names().iter() {
             // An error here cannot be handled.
             drop(std::fs::remove_file(path));
@@ -87,8 +91,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
 }
 
 /// Prints the error for bytes of a mapped file that cannot be read.
-fn report_lost_bytes(address: usize) {
-    let file = match mapped_file(address) {
+fn report_lost_bytes(file: Option<String>) {
+    let file = match file {
         Some(path) => format!("'{}'", printable(&path)),
         None => "a mapped file".to_owned(),
     };
