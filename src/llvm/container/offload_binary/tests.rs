@@ -255,14 +255,14 @@ fn flipped(whole: &[u8], at: usize) -> impl Iterator<Item = Vec<u8>> {
 #[test]
 fn claims_are_checked_before_they_are_used() {
     for (version, position, value, text) in [
-        (Version::V1, 8, 1 << 40, "the offload binary needs 1099511627776 bytes at offset 0"),
+        (Version::V1, 8, 1_u64 << 40, "the offload binary needs 1099511627776 bytes at offset 0"),
         (Version::V2, 24, 1 << 60, "the table of entries needs"),
         (Version::V1, 48, 1 << 60, "the table of strings of image 0 needs"),
         (Version::V1, 24, 1 << 40, "the table of entries needs 1099511627776 bytes at offset 32"),
-        (Version::V1, 64, usize::MAX, "image 0 needs 18446744073709551615 bytes"),
+        (Version::V1, 64, u64::MAX, "image 0 needs 18446744073709551615 bytes"),
     ] {
         let mut data = written(version);
-        put_number(&mut data, position, value);
+        data[position..position + 8].copy_from_slice(&value.to_le_bytes());
         let error = read(&data).unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
