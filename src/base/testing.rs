@@ -45,6 +45,7 @@ pub(crate) fn places(sample: &[u8]) -> impl Iterator<Item = usize> + use<> {
 }
 
 /// Runs a test again in a separate process, for tests of process-wide state. Returns whether this is that process.
+#[cfg(unix)]
 pub(crate) fn is_alone(test: &str) -> bool {
     const VARIABLE: &str = "OFFLOAD_TEST_ALONE";
     if std::env::var(VARIABLE).is_ok_and(|alone| alone == test) {
