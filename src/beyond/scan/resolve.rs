@@ -1,6 +1,5 @@
 //! Finds the bytes that a URI names, in the file at its path.
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
@@ -169,18 +168,16 @@ impl UriToOpen<'_> {
         }
         let (mut fault, mut is_found) = (None, false);
         for deep in [false, true] {
-            let (mut part, mut is_named) = (None, false);
-            // Set once the part was found, and has to be named by a code object.
-            let needs_name = Cell::new(false);
+            let (mut part, mut is_code, mut is_named) = (None, false, false);
             let mut take = |data: Slice<'_>| {
                 let copy = self.copy_part(data)?;
-                let is_code = self.is_known_as_code(&copy)?;
-                needs_name.set(!is_code);
+                is_code = self.is_known_as_code(&copy)?;
                 part = Some(copy);
                 Ok(if is_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             let mut each = |code_object: &CodeObjectRef<'_>| {
-                if needs_name.get() && !is_named {
+                // The bundle of a code object that is compressed on its own comes before its data.
+                if !is_named {
                     is_named = self.uri.names(code_object, self.file)?;
                 }
                 Ok(())
@@ -188,7 +185,7 @@ impl UriToOpen<'_> {
             self.uri.walk_to_data(self.file, self.scan(deep), &mut fault, &mut take, &mut each)?;
             is_found |= part.is_some();
             if let Some(part) = part
-                && (is_named || !needs_name.get())
+                && (is_code || is_named)
             {
                 return Ok(part);
             }
