@@ -49,6 +49,15 @@ const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 const GFX90A: &str = "hip-amdgcn-amd-amdhsa--gfx90a";
 
+/// Returns a text bundle with so many lines that its compressed form saves pages.
+fn long_text_bundle() -> Vec<u8> {
+    let entry = |id: &str| {
+        let lines = "text\n".repeat(9000);
+        format!("# __CLANG_OFFLOAD_BUNDLE____START__ {id}\n{lines}# __CLANG_OFFLOAD_BUNDLE____END__ {id}\n")
+    };
+    [HOST, GFX906].map(entry).concat().into_bytes()
+}
+
 /// A program of LLVM 22. If it is not installed, prints that and returns none.
 pub fn llvm(test: &str, program: &str) -> Option<PathBuf> {
     Some(machine::llvm(test, &[program])?.join(program))

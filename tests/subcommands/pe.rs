@@ -262,13 +262,7 @@ fn pe_files_that_were_never_shortened_do_not_become_longer() {
 #[test]
 fn text_bundles_and_padding_of_pe_sections_come_back() {
     let noise = bundle(&mut harness::Random::new(4));
-    let text: Vec<u8> = [HOST, GFX906]
-        .map(|id| {
-            let lines = "text\n".repeat(9000);
-            format!("# __CLANG_OFFLOAD_BUNDLE____START__ {id}\n{lines}# __CLANG_OFFLOAD_BUNDLE____END__ {id}\n")
-        })
-        .concat()
-        .into_bytes();
+    let text = long_text_bundle();
     let after = pe(&[(".hip_fat", &[&noise[..], &text].concat()), (".data", b"some data")]);
     let (small, said) = recompress(&[], &after);
     assert!(said.starts_with("2 bundles: ") && said.contains(" shorter\n"), "{said}");

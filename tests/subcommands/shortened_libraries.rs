@@ -330,13 +330,7 @@ fn libraries_changed_by_other_tools_before_or_after_still_load() {
 fn a_text_bundle_after_others_comes_back() {
     let dir = sources();
     let dir = dir.path();
-    let text: Vec<u8> = [HOST, GFX906]
-        .map(|id| {
-            let lines = "text\n".repeat(9000);
-            format!("# __CLANG_OFFLOAD_BUNDLE____START__ {id}\n{lines}# __CLANG_OFFLOAD_BUNDLE____END__ {id}\n")
-        })
-        .concat()
-        .into_bytes();
+    let text = long_text_bundle();
     let bundle = fs::read(dir.join("bundle")).unwrap();
     for section in [[&bundle[..], &text].concat(), [&bundle[..], &text, &[0; 100]].concat()] {
         fs::write(dir.join("section"), section).unwrap();

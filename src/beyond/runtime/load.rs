@@ -9,7 +9,8 @@ use super::loaded::Loader;
 use crate::base::error::Result;
 use crate::base::io::input::Input;
 use crate::beyond::scan::{
-    CodeObject, CodeObjectsOfBundle, Finding, Found, ReadEvent, ReadList, Scan, WEIGHT_UNIT, contents, weight_of,
+    CodeObject, CodeObjectsOfBundle, Finding, Found, ReadEvent, ReadList, Scan, contents, copy_bytes, weight_of,
+    weight_of_bytes,
 };
 
 /// A code object that the runtime of a GPU loads, with its bytes.
@@ -66,9 +67,8 @@ impl<'i> LoadedCode<'i> {
 pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>> {
     let mut load = Load { input, loaded: Vec::new() };
     let mut loader = Loader::new(slice::from_ref(device));
-    let read =
-        |together: CodeObjectsOfBundle<'_, usize, CodeObject>| contents(together, |_, code| Ok(code.bytes().to_vec()));
-    let weight = |read: &Vec<_>| weight_of(read, |bytes: &Vec<u8>| bytes.len() / WEIGHT_UNIT);
+    let read = |together: CodeObjectsOfBundle<'_, usize, CodeObject>| contents(together, copy_bytes);
+    let weight = |read: &Vec<_>| weight_of(read, weight_of_bytes);
     Scan::default().run_and_read(input, &read, &weight, &mut |step| {
         match step {
             ReadEvent::Found(Finding::Bundle(found), reads) => {

@@ -79,7 +79,8 @@ pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub(crate) use place::member_of;
 pub use place::{Place, PlaceOrigin, Step};
 pub(crate) use read::{
-    CodeObjectsOfBundle, OverlapLimit, ReadEvent, ReadList, WEIGHT_UNIT, contents, top_member, weight_of,
+    CodeObjectsOfBundle, OverlapLimit, ReadEvent, ReadList, contents, copy_bytes, top_member, weight_of,
+    weight_of_bytes,
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;

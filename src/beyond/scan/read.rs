@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
@@ -18,17 +19,28 @@ use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::container::{SearchEntry, Stored};
 use crate::beyond::parallel;
-use crate::llvm::container::Contents;
 use crate::llvm::container::limits::{Allowance, SEARCHED_MAX};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::{Contents, Limits};
 
 /// The maximum number of times that the bytes of a bundle may be read as code objects, which may share them. Hosts of
 /// fat objects share bytes with their bundle.
 const SHARED_MAX: u64 = 4;
 
 /// The number of bytes that count as one unit of a weight of [`Scan::read_with`].
-pub(crate) const WEIGHT_UNIT: usize = 256;
+const WEIGHT_UNIT: usize = 256;
+
+/// Copies the content of a code object, as the work of [`Scan::read_with`].
+pub(crate) fn copy_bytes(_: &CodeObject, code: Slice<'_>) -> Result<Vec<u8>> {
+    Ok(code.bytes().to_vec())
+}
+
+/// Returns the weight of a copied content.
+#[allow(clippy::ptr_arg, reason = "the weight is that of a result, which is a vector")]
+pub(crate) fn weight_of_bytes(bytes: &Vec<u8>) -> usize {
+    bytes.len() / WEIGHT_UNIT
+}
 
 /// The results for some of the wanted code objects: the index of the code object among all wanted ones, and the result
 /// of its `work`, or an error with its place.
@@ -169,7 +181,7 @@ impl Scan {
         each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
-        let mut room = self.room_for_reading(input);
+        let mut room = ReadingRoom::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
@@ -184,46 +196,31 @@ impl Scan {
             WalkEvent::End(place, data) => {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
-                if place.other_file().is_some() {
-                    room.add(data.len().saturating_mul(SEARCHED_MAX));
-                }
-                let charged = if *place.origin() == PlaceOrigin::Inflated {
-                    charge(&mut room, wanted)
+                room.add_other_file(place, data);
+                let wanted = if *place.origin() == PlaceOrigin::Inflated {
+                    room.charge(wanted)
                 } else {
-                    ChargedCode { affordable: wanted, refused: Vec::new() }
+                    ChargedCode::free(wanted)
                 };
-                let mut flow =
-                    self.read_in(data, charged.affordable, read, weight, &mut |read| each(ReadEvent::Read(read)))?;
-                for (error, wanted) in charged.refused {
-                    if flow.is_continue() {
-                        let error = Error::malformed(input.path(), error);
-                        flow = each(ReadEvent::Read(read((Err(error), indexed(wanted)))))?;
-                    }
-                }
-                Ok(flow)
+                self.read_in(data, wanted, read, weight, &mut |read| each(ReadEvent::Read(read)))
             }
         })
     }
 
-    /// Returns the number of bytes that may be read of bundles in inflated data, which may share bytes.
-    fn room_for_reading(&self, input: &Input) -> Allowance {
-        Allowance::new(self.limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)))
-    }
-
-    /// Reads code objects that are in some data, in order.
+    /// Reads code objects that are in some data, in order. The ones without room follow as errors.
     fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         data: Slice<'_>,
-        wanted: Vec<(K, C)>,
+        wanted: ChargedCode<K, C>,
         read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
         take: &mut dyn FnMut(R) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
-        parallel::in_order(
-            group_by_bytes(wanted),
+        let mut flow = parallel::in_order(
+            group_by_bytes(wanted.affordable),
             |task| self.read_together(data, task, read),
             weight,
-            |results| {
+            |results| -> Result<_> {
                 for result in results {
                     if take(result)?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -231,7 +228,14 @@ impl Scan {
                 }
                 Ok(ControlFlow::Continue(()))
             },
-        )
+        )?;
+        for (error, code_objects) in wanted.refused {
+            if flow.is_break() {
+                break;
+            }
+            flow = take(read((Err(error), indexed(code_objects))))?;
+        }
+        Ok(flow)
     }
 
     /// Reads code objects of a bundle.
@@ -283,9 +287,7 @@ impl Scan {
         wanted: &[&CodeObject],
         take: &mut dyn FnMut(usize, Result<Vec<u8>>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let copy = |_: &CodeObject, code: Slice<'_>| Ok(code.bytes().to_vec());
-        let weight = |bytes: &Vec<u8>| bytes.len() / WEIGHT_UNIT;
-        self.read_with(input, wanted, copy, weight, &mut |results| {
+        self.read_with(input, wanted, copy_bytes, weight_of_bytes, &mut |results| {
             for (index, bytes) in results {
                 take(index, bytes)?;
             }
@@ -320,7 +322,9 @@ impl Scan {
         };
         let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
         let take = &mut |read| Ok(take(read));
-        if self.read_in(input.as_slice(), here, &read, &weigh, take)?.is_break() || elsewhere.is_empty() {
+        if self.read_in(input.as_slice(), ChargedCode::free(here), &read, &weigh, take)?.is_break()
+            || elsewhere.is_empty()
+        {
             return Ok(());
         }
         self.read_elsewhere(input, elsewhere, &read, &weigh, take)
@@ -335,7 +339,7 @@ impl Scan {
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut room = self.room_for_reading(input);
+        let mut room = ReadingRoom::new(input, self.limits);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
         for wanted in wanted {
@@ -348,16 +352,8 @@ impl Scan {
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {
-                if place.other_file().is_some() {
-                    room.add(data.len().saturating_mul(SEARCHED_MAX));
-                }
-                let charged = charge(&mut room, wanted);
-                flow = self.read_in(data, charged.affordable, read, weight, take)?;
-                for (error, wanted) in charged.refused {
-                    if flow.is_continue() {
-                        flow = take(read((Err(Error::malformed(input.path(), error)), indexed(wanted))))?;
-                    }
-                }
+                room.add_other_file(place, data);
+                flow = self.read_in(data, room.charge(wanted), read, weight, take)?;
             }
             Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
@@ -382,35 +378,62 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
 struct ChargedCode<K, C> {
     affordable: Vec<(K, C)>,
     /// The error for each other bundle, with its code objects.
-    refused: Vec<(Malformed, Vec<(K, C)>)>,
+    refused: Vec<(Error, Vec<(K, C)>)>,
 }
 
-/// Takes from `room` the cost of reading the bundles of some code objects again. Bundles may share bytes, so the sum may
-/// exceed the length of the file.
-fn charge<K, C: Borrow<CodeObject>>(room: &mut Allowance, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
-    let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
-    let mut last: Option<(Arc<BundleInfo>, bool)> = None;
-    for wanted in wanted {
-        let bundle = &code_object_of(&wanted).bundle;
-        let is_affordable = match &last {
-            Some((known, is_affordable)) if Arc::ptr_eq(known, bundle) => *is_affordable,
-            _ => {
-                let inflated = bundle.compressed.map_or(0, |recorded| recorded.inflated);
-                let is_affordable = room.take(bundle.size.max(bundle.stored()).max(inflated)).is_some();
-                if !is_affordable {
-                    let error = Malformed::search("bytes to read", room.most(), bundle.range.start);
-                    charged.refused.push((error, Vec::new()));
-                }
-                last = Some((Arc::clone(bundle), is_affordable));
-                is_affordable
-            }
-        };
-        match charged.refused.last_mut() {
-            Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
-            _ => charged.affordable.push(wanted),
+impl<K, C> ChargedCode<K, C> {
+    /// Code objects that need no room.
+    fn free(wanted: Vec<(K, C)>) -> Self {
+        Self { affordable: wanted, refused: Vec::new() }
+    }
+}
+
+/// The number of bytes that may be read again of the bundles of a file. Bundles may share bytes, so the sum may exceed
+/// the length of the file.
+struct ReadingRoom<'i> {
+    path: &'i Path,
+    left: Allowance,
+}
+
+impl<'i> ReadingRoom<'i> {
+    fn new(input: &'i Input, limits: Limits) -> Self {
+        let left = Allowance::new(limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
+        Self { path: input.path(), left }
+    }
+
+    /// Adds room for data of another file, which a thin archive names.
+    fn add_other_file(&mut self, place: &Place, data: Slice<'_>) {
+        if place.other_file().is_some() {
+            self.left.add(data.len().saturating_mul(SEARCHED_MAX));
         }
     }
-    charged
+
+    /// Takes the cost of reading the bundles of some code objects.
+    fn charge<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
+        let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
+        let mut last: Option<(Arc<BundleInfo>, bool)> = None;
+        for wanted in wanted {
+            let bundle = &code_object_of(&wanted).bundle;
+            let is_affordable = match &last {
+                Some((known, is_affordable)) if Arc::ptr_eq(known, bundle) => *is_affordable,
+                _ => {
+                    let inflated = bundle.compressed.map_or(0, |recorded| recorded.inflated);
+                    let is_affordable = self.left.take(bundle.size.max(bundle.stored()).max(inflated)).is_some();
+                    if !is_affordable {
+                        let error = Malformed::search("bytes to read", self.left.most(), bundle.range.start);
+                        charged.refused.push((Error::malformed(self.path, error), Vec::new()));
+                    }
+                    last = Some((Arc::clone(bundle), is_affordable));
+                    is_affordable
+                }
+            };
+            match charged.refused.last_mut() {
+                Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
+                _ => charged.affordable.push(wanted),
+            }
+        }
+        charged
+    }
 }
 
 /// Returns entries for code objects at their stored locations, or `None` if their bundle has to be read again.

@@ -312,11 +312,13 @@ impl<'i> Side<'i> {
             };
             if let Some(slice) = object.code_object.stored_in(search.input) {
                 object.stored = StoredBytes::Here(slice);
+            } else if search.is_same(&object) {
+                // It is equal without being read.
             } else if !object.is_readable() || search.compares_as_recorded(&object) {
                 if let Some(slice) = code_object.stored_bytes() {
                     object.stored = StoredBytes::Digest(search.digester.digest(slice).with_path(slice.path())?);
                 }
-            } else if !bundle.is_in(search.input) && !search.is_same(&object) {
+            } else if !bundle.is_in(search.input) {
                 // Its bytes are gone after the search.
                 object.read = ReadState::WithSearch;
                 reads.add(Some(found), (self.objects.len(), Arc::clone(&object.code_object)));
