@@ -59,7 +59,7 @@ impl Report {
             println!("{name:10} {fact}");
         }
         println!("{}", self.floor_line());
-        for (title, table) in self.tables() {
+        for (title, table) in self.tables().into_iter().chain(self.growth_tables()) {
             println!("\n{title}\n\n{}", table.aligned());
         }
     }
@@ -104,6 +104,13 @@ impl Report {
             ("Against LLVM 22", self.main_table()),
             ("Sizes of what each tool writes in its own way", self.size_table()),
             ("Limits: other programs on the same bytes", self.limit_table()),
+        ];
+        tables.into_iter().filter(|(_, table)| table.0.len() > 1).collect()
+    }
+
+    /// Returns the tables that the page leaves out, because a picture shows them.
+    fn growth_tables(&self) -> Vec<(&'static str, Table)> {
+        let tables = [
             ("Growth with the number of entries and members", self.growth_table(&[Axis::Entries, Axis::Members])),
             ("Growth with size", self.growth_table(&[Axis::Bytes])),
         ];
