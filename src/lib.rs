@@ -181,7 +181,7 @@
 //!
 //! # Features
 //!
-//! All but `launchers` are enabled by default, because the executable needs them. A program that uses the library sets
+//! All are enabled by default, because the executables need them. A program that uses the library sets
 //! `default-features = false` and names those that it needs; without any, the formats of LLVM's tools can be read and
 //! written, but no compressed data.
 //!
@@ -192,7 +192,7 @@
 //! | `serde` | code objects are serialized with the fields of the JSON reports |
 //! | `llvm` | the executable with LLVM's tools alone, with the packages that only it needs |
 //! | `cli` | the executable with our own subcommands too |
-//! | `launchers` | executables under the names of LLVM's tools, for Python wheels |
+//! | `launchers` | small executables that run the one of `llvm` or `cli` under its other names |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 #![cfg_attr(
     not(feature = "search"),

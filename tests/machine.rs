@@ -41,6 +41,7 @@ pub fn skip_unless(variable: &str, test: &str, why: &str) {
         "OFFLOAD_REQUIRE_LLVM23" => "llvm23",
         "OFFLOAD_REQUIRE_PATCHELF" => "patchelf",
         "OFFLOAD_REQUIRE_SYCL" => "sycl",
+        "OFFLOAD_REQUIRE_WHEEL" => "sample_wheel",
         _ => "packages",
     };
     skipped(&format!("{why}: {test}"), Some(step));
