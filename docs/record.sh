@@ -1,16 +1,18 @@
 #!/bin/sh
-# Draws a terminal session as docs/session.svg: the commands below, as they were typed, and what the program really prints;
-# and has `inspect` draw docs/space.svg.
-#   cargo build --release && docs/record.sh
-# Needs Debian's librocrand1 and librocsparse0, or other libraries as $LIBRARY and $LARGE. Besides sh, awk and sed there is
-# nothing to install, and the pictures name no font that a reader may not have.
+# Draws a terminal session as session.svg: the commands below, as they were typed, and what the program really prints; and
+# has `inspect` draw space.svg, of the wheel that the README makes smaller. `docs/record.sh [DIRECTORY]` writes to docs/, or to the directory; `.ci/run pictures` compares.
+#   cargo build --release && .ci/run sample_wheel && docs/record.sh
+# Needs Debian's librocrand1, and the wheel of the README's first example. Besides sh, awk and sed there is nothing to install,
+# and the pictures name no font that a reader may not have. $TOOL is another executable.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${1:-$here}"
+to=$(cd "${1:-$here}" && pwd)
 tool=${TOOL:-$here/../target/release/clang-offload-bundler}
-library=${LIBRARY:-/usr/lib/x86_64-linux-gnu/librocrand.so.1}
-large=${LARGE:-/usr/lib/x86_64-linux-gnu/librocsparse.so.0}
+library=/usr/lib/x86_64-linux-gnu/librocrand.so.1
+wheel=$(echo "$here"/../target/wheels/bitsandbytes-0.50.2-*.whl)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -91,6 +93,7 @@ END {
   split("#ff5f56 #ffbd2e #27c93f", dots, " ")
   for (i = 1; i <= 3; i++) printf "<circle cx=\"%d\" cy=\"22\" r=\"6\" fill=\"%s\"/>\n", 4 + i * 20, dots[i]
   printf "%s</svg>\n", body
-}' plain >"$here/session.svg"
+}' plain >"$to/session.svg"
 
-offload-bundle inspect "$large" "$library" --svg "$here/space.svg" >/dev/null
+offload-bundle recompress "$wheel" --keep-for 'RTX 5090,MI300X' -o small.whl 2>recompress.log
+offload-bundle inspect small.whl --svg "$to/space.svg" >/dev/null
