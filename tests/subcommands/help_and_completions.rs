@@ -56,7 +56,8 @@ fn completions_have_every_option() {
                 assert!(script.contains(&written), "{shell}: {written}");
             }
         }
-        assert!(script.contains(name) && (name == NAMES[0] || !script.contains(NAMES[0])), "{shell}: {name}");
+        assert!(script.contains(name), "{shell}: {name}");
+        assert_eq!(script.contains("unbundle"), name == NAMES[0], "{shell}: {name}");
     }
 }
 
@@ -79,33 +80,41 @@ fn shells_take_the_completions() {
 /// A shell that suggests completions of a command line, in a directory with two files and a directory.
 struct Shell {
     name: &'static str,
+    program: &'static str,
     dir: tempfile::TempDir,
 }
 
 impl Shell {
-    /// A shell with our completions. If it is not installed, prints that and returns none.
+    /// Returns a shell with our completions. If it is not installed, prints that and returns `None`.
     fn new(name: &'static str) -> Option<Self> {
+        Self::completing(NAMES[0], name)
+    }
+
+    /// Returns a shell with the completions of a program.
+    fn completing(program: &'static str, name: &'static str) -> Option<Self> {
         if Command::new(name).arg("--version").output().is_err() {
             skip("completions", &format!("{name} is not installed"));
             return None;
         }
         let dir = memory_directory();
-        fs::write(dir.path().join("script"), completions(NAMES[0], name)).unwrap();
+        let (status, script, _) = text(&tool_in(dir.path(), &["completions", name, program]));
+        assert!(status == 0 && (program != NAMES[0] || script == completions(program, name)));
+        fs::write(dir.path().join("script"), script).unwrap();
         fs::create_dir_all(dir.path().join("work/sub")).unwrap();
         for file in ["libk.so", "kernels.hipfb"] {
             fs::write(dir.path().join("work").join(file), "").unwrap();
         }
-        Some(Self { name, dir })
+        Some(Self { name, program, dir })
     }
 
     /// The words that may complete each of the lines, sorted. One process completes all of them.
     fn offers<S: AsRef<str>>(&self, lines: &[S]) -> Vec<Vec<String>> {
-        let lines: Vec<String> = lines.iter().map(|line| format!("clang-offload-bundler {}", line.as_ref())).collect();
+        let lines: Vec<String> = lines.iter().map(|line| format!("{} {}", self.program, line.as_ref())).collect();
         let script = self.dir.path().join("script");
         let script = script.to_str().unwrap();
         let mut command = Command::new(self.name);
         match self.name {
-            "bash" => command.args(["-c", &lines.iter().map(|line| bash_line(script, line)).collect::<String>()]),
+            "bash" => command.args(["-c", &lines.iter().map(|line| bash_line(script, self.program, line)).collect::<String>()]),
             "fish" => command.args(["--no-config", "-c", FISH, script]).args(&lines),
             _ => command.args(["-f", COMPLETE_ZSH, script]).args(&lines),
         };
@@ -131,7 +140,7 @@ const FISH: &str = "source $argv[1]; for line in $argv[2..]; complete -C $line; 
 const COMPLETE_ZSH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subcommands/complete.zsh");
 
 /// Calls the function like bash, which splits words at `=`.
-fn bash_line(script: &str, line: &str) -> String {
+fn bash_line(script: &str, program: &str, line: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in line.split(' ') {
         match word.split_once('=') {
@@ -143,9 +152,10 @@ fn bash_line(script: &str, line: &str) -> String {
     let last = words.len() - 1;
     let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     format!(
-        "source '{script}'; COMP_WORDS=({}); COMP_CWORD={last}; _clang_offload_bundler; \
+        "source '{script}'; COMP_WORDS=({}); COMP_CWORD={last}; _{}; \
          for word in \"${{COMPREPLY[@]}}\"; do echo \"$word\"; done; echo --end--\n",
-        words.join(" ")
+        words.join(" "),
+        program.replace('-', "_")
     )
 }
 
@@ -181,13 +191,50 @@ fn shells_offer_what_may_stand_there() {
             ("--input=lib", "libk.so"),
             ("package --compress=z", "zlib zstd"),
         ];
-        for ((line, words), offered) in expected.iter().zip(shell.offers(&expected.map(|(line, _)| line))) {
-            // Some shells repeat the name of the option before its value.
-            let option = line.split(' ').next_back().unwrap().split_once('=').map(|(name, _)| format!("{name}="));
-            let offered = offered.join(" ");
-            let offered = option.map_or(offered.clone(), |option| offered.replace(&option, ""));
-            assert_eq!(offered, *words, "{}: '{line}'", shell.name);
+        assert_offers(&shell, &expected);
+    }
+}
+
+fn assert_offers(shell: &Shell, expected: &[(&str, &str)]) {
+    let lines: Vec<&str> = expected.iter().map(|(line, _)| *line).collect();
+    for ((line, words), offered) in expected.iter().zip(shell.offers(&lines)) {
+        // Some shells repeat the name of the option before its value.
+        let option = line.split(' ').next_back().unwrap().split_once('=').map(|(name, _)| format!("{name}="));
+        let offered = offered.join(" ");
+        let offered = option.map_or(offered.clone(), |option| offered.replace(&option, ""));
+        assert_eq!(offered, *words, "{}: '{} {line}'", shell.name, shell.program);
+    }
+}
+
+#[test]
+fn shells_offer_llvms_options_with_one_dash() {
+    let types = "a ast bc cui d gch hipi i ii ll o s";
+    let bundler = [
+        ("-t", "-targets -type"),
+        ("-type=", types),
+        ("-type=b", "bc"),
+        ("-type=o -unb", "-unbundle"),
+        ("-type=o --unb", "--unbundle"),
+        ("-type=o -input=lib", "libk.so"),
+        ("package -compression-f", "-compression-format"),
+        ("package -compress=z", "zlib zstd"),
+        ("inspect -js", ""),
+    ];
+    let packager = [
+        ("-com", "-compress -compression-format -compression-level -compression-window"),
+        ("--arc", "--archive"),
+        ("-format-version=", "1 2 3"),
+        ("-o ", "kernels.hipfb libk.so sub"),
+        ("lib", "libk.so"),
+    ];
+    for name in TRIED {
+        let Some(shell) = Shell::completing(NAMES[0], name) else { continue };
+        assert_offers(&shell, &bundler);
+        for program in ["llvm-offload-binary", "clang-offload-packager"] {
+            assert_offers(&Shell::completing(program, name).unwrap(), &packager);
         }
+        let entries = Shell::completing("llvm-extract-bundle-entry", name).unwrap();
+        assert_offers(&entries, &[("-max", "-max-size"), ("lib", "libk.so")]);
     }
 }
 
@@ -290,6 +337,17 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
         let typed: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("    offload")).collect();
         assert!(!typed.is_empty() && typed.iter().all(|line| page.contains(&format!(" offload{line}\n"))), "{page}");
     }
+    let (page, said) = shown(&["--warnings", "offload-bundle"], home.path());
+    assert_eq!(said, "");
+    let (_, list) = page.split_once("\nSUBCOMMANDS\n").unwrap();
+    let (list, examples) = list.split_once("\nEXAMPLES\n").unwrap();
+    for subcommand in SUBCOMMANDS.iter().chain(&["package", "extract-bundle-entry"]) {
+        assert!(list.lines().any(|line| line.split_whitespace().next() == Some(subcommand)), "{subcommand}: {list}");
+    }
+    let (examples, _) = examples.split_once("\nSEE ALSO\n").unwrap();
+    let typed = examples.lines().filter_map(|line| line.trim().strip_prefix("offload-bundle "));
+    let typed: Vec<&str> = typed.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(typed, ["inspect", "verify", "recompress", "extract", "kernels"]);
     let synopsis = |page: &str| {
         let (page, _) = shown(&[page], home.path());
         page.split_once("SYNOPSIS\n").unwrap().1.lines().next().unwrap().trim().to_owned()

@@ -40,18 +40,32 @@ impl OptionsAboutAll for ManOptions {
     }
 }
 
+/// The examples of the page of the short name, in the form of the help texts.
+const EXAMPLES: &str = "Examples:
+  Which GPUs does a wheel run on?
+    offload-bundle inspect torch.whl
+  Does every library in it serve these GPUs?
+    offload-bundle verify --expect MI300X,sm_90 torch.whl
+  Make it smaller for them:
+    offload-bundle recompress torch.whl --keep-for MI300X,sm_90 -o small/torch.whl
+  Disassemble the code for one GPU:
+    offload-bundle extract libfoo.so --target gfx90a -o - | llvm-objdump -d -
+  Fail in CI if a kernel spills registers:
+    offload-bundle kernels libfoo.so --fail-on spill
+";
+
 /// The page of the short name, which lists the subcommands.
 fn page_of_short_name(all: &Catalogue) -> ManPage {
-    let all = all.command();
     let mut list = String::new();
-    for subcommand in all.get_subcommands() {
-        list.push_str(&format!("  {}  {}\n", subcommand.get_name(), text_of(subcommand.get_about())));
+    for (name, about) in all.abouts() {
+        list.push_str(&format!("  {name}  {about}\n"));
     }
+    let about = text_of(all.command().get_about());
     let word = Arg::new("subcommand").value_name("SUBCOMMAND").help("Subcommand, each with a page of its own");
-    let command = Command::new(SHORT).about(text_of(all.get_about())).version(env!("CARGO_PKG_VERSION")).arg(word);
+    let command = Command::new(SHORT).about(about).version(env!("CARGO_PKG_VERSION")).arg(word);
     ManPage {
         name: SHORT.to_owned(),
-        command: command.after_help(format!("Subcommands:\n{list}")),
+        command: command.after_help(format!("Subcommands:\n{list}\n{EXAMPLES}")),
         typed: SHORT.to_owned(),
     }
 }

@@ -2,6 +2,8 @@
 
 use clap::{Arg, Command, ValueHint};
 
+use super::one_dash::spelled_with_one_dash;
+
 /// The script, whose suggestions depend on the subcommand and on the word before the cursor.
 pub(super) fn script(all: &Command) -> String {
     let program = all.get_name();
@@ -59,11 +61,11 @@ fn case(name: &str, command: &Command, subcommands: &str) -> String {
     )
 }
 
-/// The spellings of an option; none for a positional argument.
+/// Returns the spellings of an option, or nothing for a positional argument.
 fn spellings(arg: &Arg) -> Vec<String> {
     let short = arg.get_short().map(|letter| format!("-{letter}"));
     let long = arg.get_long().map(|name| format!("--{name}"));
-    short.into_iter().chain(long).collect()
+    short.into_iter().chain(spelled_with_one_dash(arg)).chain(long).collect()
 }
 
 /// Whether the next word may be the value of an option. A value that may be left out follows `=`, so only words from a

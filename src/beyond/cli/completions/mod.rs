@@ -1,6 +1,8 @@
-//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options.
+//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options, which may begin with
+//! one dash.
 
 mod bash;
+mod one_dash;
 
 use std::process::ExitCode;
 
@@ -8,6 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
+use self::one_dash::LLVM;
 use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
@@ -15,17 +18,26 @@ use crate::llvm::cli::print::stdout::text_to_stdout;
 use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// Print a script that completes command lines in your shell
-#[derive(Clone, Copy, Debug, Parser)]
+#[derive(Clone, Debug, Parser)]
 pub(super) struct CompletionsOptions {
     /// Your shell.
     shell: Shell,
+    /// Name of the executable whose command lines are completed. By default, the name that was typed.
+    #[arg(value_parser = PossibleValuesParser::new(NAMES))]
+    name: Option<String>,
 }
+
+/// The names of the executable.
+const NAMES: [&str; 5] =
+    [SHORT, PROGRAM, "llvm-offload-binary", "clang-offload-packager", "llvm-extract-bundle-entry"];
 
 impl OptionsAboutAll for CompletionsOptions {
     fn run(&self, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let typed = subcommand::program(console);
+        let wanted = self.name.as_ref().unwrap_or(&typed);
         // A link of another name shares the script of LLVM's name.
-        let program = if subcommand::program(console) == SHORT { SHORT } else { PROGRAM };
-        text_to_stdout(script(self.shell, everything(all, program)).as_bytes())?;
+        let name = NAMES.into_iter().find(|name| name == wanted).unwrap_or(PROGRAM);
+        text_to_stdout(script(self.shell, command(all, name)).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -39,7 +51,11 @@ fn script(shell: Shell, mut everything: Command) -> String {
     let program = everything.get_name().to_owned();
     clap_complete::generate(shell, &mut everything, program, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
-    if shell == Shell::Fish { script + &fish_words(&everything) } else { script }
+    match shell {
+        Shell::Fish => one_dash::fish_script(&script, &everything) + &fish_words(&everything),
+        Shell::Zsh => one_dash::zsh_script(&script, &everything),
+        _ => script,
+    }
 }
 
 /// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
@@ -57,6 +73,15 @@ fn fish_words(everything: &Command) -> String {
         }
     }
     lines
+}
+
+/// The command line of the executable with this name.
+fn command(catalogue: &Catalogue, name: &'static str) -> Command {
+    let selects = |tool: &&&Tool| tool.names.iter().any(|part| name.contains(part));
+    match TOOLS.iter().find(selects) {
+        Some(tool) => as_subcommand(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(hinted),
+        None => everything(catalogue, name),
+    }
 }
 
 /// All tools and subcommands as one command. The short name has none of the bundler's options.
@@ -99,14 +124,14 @@ fn offered(definition: &Command) -> Vec<Arg> {
     offered
 }
 
-/// The option with the first line of its help; the type with the words that its help lists.
+/// Returns the option with the first line of its help, marked as LLVM's. The type gets the words that its help lists.
 fn suggested(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let arg = match arg.get_long() {
         Some("type") => arg.value_parser(PossibleValuesParser::new(types(&help))),
         _ => arg,
     };
-    hinted(arg.help(help.lines().next().unwrap_or_default().to_owned()))
+    hinted(arg.help(help.lines().next().unwrap_or_default().to_owned()).help_heading(LLVM))
 }
 
 /// The file types that the help lists.

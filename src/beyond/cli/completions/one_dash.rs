@@ -1,0 +1,111 @@
+//! LLVM's options, which may begin with one dash: `-type=o`. `clap_complete` knows only `--type`, so its scripts for fish
+//! and zsh get the other spelling here.
+
+use clap::{Arg, Command, ValueHint};
+
+/// The heading that marks options as LLVM's.
+pub(super) const LLVM: &str = "LLVM's options";
+
+/// Returns the spelling of an option with one dash, or `None` if it is not LLVM's or has only a letter.
+pub(super) fn spelled_with_one_dash(arg: &Arg) -> Option<String> {
+    if arg.get_help_heading() != Some(LLVM) {
+        return None;
+    }
+    Some(format!("-{}", arg.get_long()?))
+}
+
+/// Whether a command has options that may begin with one dash.
+fn takes_one_dash(command: &Command) -> bool {
+    command.get_arguments().any(|arg| spelled_with_one_dash(arg).is_some())
+}
+
+/// Adds LLVM's options with one dash to a script for fish.
+pub(super) fn fish_script(script: &str, everything: &Command) -> String {
+    // The function that looks for the subcommand gives up at an option that it does not know.
+    const WORDS: &str = "    set -e cmd[1]\n";
+    const WITH_TWO_DASHES: &str = "    set -q cmd[1]; and set cmd (string replace -r -- '^-([a-z][a-z])' '--$1' $cmd)\n";
+    let script = script.replace(WORDS, &[WORDS, WITH_TWO_DASHES].concat());
+    let mut script = without_stacking(&script, everything);
+    let program = everything.get_name();
+    let function = format!("__fish_{}", program.replace('-', "_"));
+    let condition = if everything.has_subcommands() { format!(" -n {function}_needs_command") } else { String::new() };
+    script.push_str(&fish_options(program, &condition, everything));
+    for command in everything.get_subcommands() {
+        let condition = format!(" -n \"{function}_using_subcommand {}\"", command.get_name());
+        script.push_str(&fish_options(program, &condition, command));
+    }
+    script
+}
+
+/// Makes letters of LLVM's commands old options. fish would otherwise offer them after every other letter: `-th`.
+fn without_stacking(script: &str, everything: &Command) -> String {
+    let mut written = String::new();
+    for line in script.lines() {
+        let subcommand = match line.split_once("_using_subcommand ") {
+            Some((_, rest)) => rest.split('"').next().and_then(|name| everything.find_subcommand(name)),
+            None => Some(everything),
+        };
+        if line.starts_with("complete ") && subcommand.is_some_and(takes_one_dash) {
+            written.push_str(&line.replace(" -s ", " -o "));
+        } else {
+            written.push_str(line);
+        }
+        written.push('\n');
+    }
+    written
+}
+
+/// Returns a line for each option of LLVM's. fish calls options with one dash and several letters old.
+fn fish_options(program: &str, condition: &str, command: &Command) -> String {
+    let mut lines = String::new();
+    for arg in command.get_arguments() {
+        let Some(spelled) = spelled_with_one_dash(arg) else { continue };
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\'', "\\'");
+        let name = spelled.trim_start_matches('-');
+        let value = fish_value(arg);
+        lines.push_str(&format!("complete -c {program}{condition} -o {name} -d '{help}'{value}\n"));
+    }
+    lines
+}
+
+/// Returns the words that say what fish suggests for the value of an option.
+fn fish_value(arg: &Arg) -> String {
+    let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    if !arg.get_action().takes_values() {
+        String::new()
+    } else if arg.get_value_hint() == ValueHint::FilePath {
+        " -r -F".to_owned()
+    } else {
+        format!(" -r -f -a '{}'", words.join(" "))
+    }
+}
+
+/// Adds LLVM's options with one dash to a script for zsh, beside each line for an option with two.
+pub(super) fn zsh_script(script: &str, everything: &Command) -> String {
+    const ARGUMENTS: &str = "_arguments \"${_arguments_options[@]}\" :";
+    // Without `-s`, zsh does not read several letters after one dash as several options. The matcher is for the beginnings of
+    // options alone: with that of `_arguments`, `--` would match `-max-size`.
+    const NOT_STACKED: &str = "_arguments \"${(@)_arguments_options:#-s}\" -M 'r:|=*' :";
+    let mut written = String::new();
+    let mut is_llvm = false;
+    let mut previous = "";
+    for line in script.lines() {
+        if line.contains(ARGUMENTS) {
+            let name = previous.trim_matches(['(', ')']);
+            is_llvm = takes_one_dash(everything.find_subcommand(name).unwrap_or(everything));
+        }
+        if is_llvm {
+            written.push_str(&line.replace(ARGUMENTS, NOT_STACKED));
+        } else {
+            written.push_str(line);
+        }
+        written.push('\n');
+        if is_llvm && let Some(option) = line.strip_prefix("'--") {
+            written.push_str(&format!("'-{option}\n"));
+        } else if is_llvm && let Some(option) = line.strip_prefix("'*--") {
+            written.push_str(&format!("'*-{option}\n"));
+        }
+        previous = line.trim();
+    }
+    written
+}
