@@ -77,7 +77,14 @@ fn resolves(page: &Path, link: &str) -> bool {
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
-    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "tests/cli/README.md"];
+    let pages = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        ".github/SECURITY.md",
+        "fixtures/README.md",
+        "tests/cli/README.md",
+    ];
     let mut pages = pages.map(PathBuf::from).to_vec();
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|file| file.unwrap().path());
     pages.extend(docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
@@ -90,6 +97,87 @@ fn every_link_leads_to_a_file_and_a_heading() {
         }
     }
     assert!(count > 30, "{count} links");
+}
+
+/// The value of a key in `Cargo.toml`, in its first section.
+fn manifest_value(key: &str) -> String {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let line = manifest.lines().find_map(|line| line.strip_prefix(&format!("{key} = "))).unwrap();
+    line.trim_matches('"').to_owned()
+}
+
+/// The files that may name the repository or the version, as far as the package has them.
+fn texts_about_the_project() -> Vec<(PathBuf, String)> {
+    let mut waiting =
+        ["README.md", "CONTRIBUTING.md", "Cargo.toml", "pyproject.toml", "action.yml"].map(PathBuf::from).to_vec();
+    waiting.extend([".github", ".pre-commit-hooks.yaml", "docs", "packaging"].map(PathBuf::from));
+    let mut texts = Vec::new();
+    while let Some(path) = waiting.pop() {
+        if let Ok(entries) = fs::read_dir(root().join(&path)) {
+            waiting.extend(entries.map(|entry| path.join(entry.unwrap().file_name())));
+        } else if let Ok(text) = fs::read_to_string(root().join(&path)) {
+            texts.push((path, text));
+        }
+    }
+    texts
+}
+
+#[test]
+fn the_repository_has_the_same_address_everywhere() {
+    let address = manifest_value("repository");
+    assert_eq!(manifest_value("homepage"), address);
+    let named = regex_lite::Regex::new(r"(?:github\.com/|uses: )([\w.-]+/offload-bundle)\b").unwrap();
+    let mut count = 0;
+    for (path, text) in texts_about_the_project() {
+        for found in named.captures_iter(&text) {
+            assert_eq!(format!("https://github.com/{}", &found[1]), address, "{}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 7, "{count} addresses");
+}
+
+#[test]
+fn the_documents_name_the_version_of_the_package() {
+    let version = env!("CARGO_PKG_VERSION");
+    let named = regex_lite::Regex::new(r"offload[-_]bundle[-_](?:version=)?(\d+\.\d+\.\d+)").unwrap();
+    let mut count = 0;
+    for (path, text) in texts_about_the_project() {
+        for found in named.captures_iter(&text.to_lowercase()) {
+            assert_eq!(&found[1], version, "{}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 6, "{count} versions");
+    let changes = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let release = changes.lines().find_map(|line| line.strip_prefix("## ")).unwrap();
+    assert!([version, "Unreleased"].contains(&release), "CHANGELOG.md: {release}");
+}
+
+#[test]
+fn files_of_a_release_are_optimized_as_a_whole() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, profile) = manifest.split_once("\n[profile.dist]\n").unwrap();
+    let (profile, _) = profile.split_once("\n[").unwrap();
+    for line in ["lto = \"fat\"", "codegen-units = 1"] {
+        assert!(profile.lines().any(|found| found == line), "{line}: {profile}");
+    }
+    let script = fs::read_to_string(root().join("packaging/release")).unwrap();
+    assert!(script.contains("options=(--profile dist "), "packaging/release builds with another profile");
+}
+
+#[test]
+fn the_readme_and_the_changes_are_short() {
+    let lines = |name: &str| fs::read_to_string(root().join(name)).unwrap().lines().count();
+    assert!(lines("README.md") <= 150, "{} lines", lines("README.md"));
+    let changes = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    for release in changes.split("\n## ").skip(1).filter(|release| !release.starts_with("0.1.0\n")) {
+        let name = release.lines().next().unwrap();
+        assert!(release.lines().count() <= 61, "{name}: {} lines", release.lines().count());
+        for line in release.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with("### ")) {
+            assert!(line.starts_with("- ") || line.ends_with(':'), "{name}: an entry is one line: {line}");
+        }
+    }
 }
 
 /// The words in backticks and brackets in the first column of a table in the documentation of the library.

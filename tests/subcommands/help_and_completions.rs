@@ -114,7 +114,8 @@ impl Shell {
         let script = script.to_str().unwrap();
         let mut command = Command::new(self.name);
         match self.name {
-            "bash" => command.args(["-c", &lines.iter().map(|line| bash_line(script, self.program, line)).collect::<String>()]),
+            "bash" => command
+                .args(["-c", &lines.iter().map(|line| bash_line(script, self.program, line)).collect::<String>()]),
             "fish" => command.args(["--no-config", "-c", FISH, script]).args(&lines),
             _ => command.args(["-f", COMPLETE_ZSH, script]).args(&lines),
         };

@@ -28,8 +28,7 @@ pub(super) struct CompletionsOptions {
 }
 
 /// The names of the executable.
-const NAMES: [&str; 5] =
-    [SHORT, PROGRAM, "llvm-offload-binary", "clang-offload-packager", "llvm-extract-bundle-entry"];
+const NAMES: [&str; 5] = [SHORT, PROGRAM, "llvm-offload-binary", "clang-offload-packager", "llvm-extract-bundle-entry"];
 
 impl OptionsAboutAll for CompletionsOptions {
     fn run(&self, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {

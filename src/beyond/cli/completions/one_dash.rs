@@ -23,7 +23,8 @@ fn takes_one_dash(command: &Command) -> bool {
 pub(super) fn fish_script(script: &str, everything: &Command) -> String {
     // The function that looks for the subcommand gives up at an option that it does not know.
     const WORDS: &str = "    set -e cmd[1]\n";
-    const WITH_TWO_DASHES: &str = "    set -q cmd[1]; and set cmd (string replace -r -- '^-([a-z][a-z])' '--$1' $cmd)\n";
+    const WITH_TWO_DASHES: &str =
+        "    set -q cmd[1]; and set cmd (string replace -r -- '^-([a-z][a-z])' '--$1' $cmd)\n";
     let script = script.replace(WORDS, &[WORDS, WITH_TWO_DASHES].concat());
     let mut script = without_stacking(&script, everything);
     let program = everything.get_name();
