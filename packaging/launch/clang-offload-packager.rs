@@ -1,4 +1,4 @@
-//! `clang-offload-packager` in a wheel.
+//! `clang-offload-packager` where there are no links: in a wheel, or from `cargo install`.
 
 #[path = "launch.rs"]
 mod launch;

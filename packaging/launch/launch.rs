@@ -1,39 +1,47 @@
-//! Runs `clang-offload-bundler` from the directory of this executable, with the name by which this one was called. It
-//! takes the place of a link where links cannot be: a wheel holds none.
+//! Runs `clang-offload-bundler` from the directory of this executable, under the name by which this one was called. This
+//! takes the place of a link: neither wheels nor `cargo install` make any.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::process::{Command, ExitCode};
 
-/// Runs it, on Unix in place of this process.
+/// Runs the large executable with the words of this command line, and returns its exit status.
 pub(crate) fn run() -> ExitCode {
     let mut words = env::args_os();
-    let called = words.next().unwrap_or_default();
-    let program = format!("clang-offload-bundler{}", env::consts::EXE_SUFFIX);
-    let ended = env::current_exe().and_then(|own| {
-        let mut command = Command::new(own.with_file_name(program));
-        command.args(words);
-        named(command, &called)
-    });
-    ended.unwrap_or_else(|error| {
-        // There is nobody to tell if this fails too.
-        drop(writeln!(io::stderr(), "{}: error: cannot run clang-offload-bundler: {error}", called.display()));
-        ExitCode::FAILURE
-    })
+    let called: OsString = words.next().unwrap_or_default();
+    match run_beside(&called, words) {
+        Ok(status) => status,
+        Err(error) => {
+            let text = format!("{}: error: cannot run clang-offload-bundler: {error}", called.display());
+            // If this fails too, nobody can be told.
+            drop(writeln!(io::stderr(), "{text}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
-/// Replaces this process. It returns only if that fails.
+/// Runs `clang-offload-bundler` beside this executable, under another name.
+fn run_beside(name: &OsStr, words: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
+    let program = format!("clang-offload-bundler{}", env::consts::EXE_SUFFIX);
+    let mut command = Command::new(env::current_exe()?.with_file_name(program));
+    command.args(words);
+    run_as(command, name)
+}
+
+/// Replaces this process by the command. It returns only if that fails.
 #[cfg(unix)]
-fn named(mut command: Command, called: &std::ffi::OsStr) -> io::Result<ExitCode> {
+fn run_as(mut command: Command, name: &OsStr) -> io::Result<ExitCode> {
     use std::os::unix::process::CommandExt;
     offload_bundle::io::sys::close_again();
-    Err(command.arg0(called).exec())
+    Err(command.arg0(name).exec())
 }
 
-/// Runs the command to its end. Windows gives a program no other name than that of its file.
+/// Runs the command to its end. On Windows, the name reaches the program in a variable: a program is always called by the
+/// name of its file.
 #[cfg(windows)]
-fn named(mut command: Command, called: &std::ffi::OsStr) -> io::Result<ExitCode> {
-    let status = command.env("OFFLOAD_BUNDLE_CALLED_AS", called).status()?;
-    let status = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(status.map_or(ExitCode::FAILURE, ExitCode::from))
+fn run_as(mut command: Command, name: &OsStr) -> io::Result<ExitCode> {
+    let status = command.env("OFFLOAD_BUNDLE_CALLED_AS", name).status()?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -1,4 +1,4 @@
-//! `llvm-extract-bundle-entry` in a wheel.
+//! `llvm-extract-bundle-entry` where there are no links: in a wheel, or from `cargo install`.
 
 #[path = "launch.rs"]
 mod launch;

@@ -1,4 +1,4 @@
-//! `llvm-offload-binary` in a wheel.
+//! `llvm-offload-binary` where there are no links: in a wheel, or from `cargo install`.
 
 #[path = "launch.rs"]
 mod launch;

@@ -1,4 +1,4 @@
-//! `offload-bundle` in a wheel.
+//! `offload-bundle` where there are no links: in a wheel, or from `cargo install`.
 
 #[path = "launch.rs"]
 mod launch;
