@@ -227,6 +227,7 @@ fn shells_offer_llvms_options_with_one_dash() {
         ("-format-version=", "1 2 3"),
         ("-o ", "kernels.hipfb libk.so sub"),
         ("lib", "libk.so"),
+        ("libk.so -arc", "-archive"),
     ];
     for name in TRIED {
         let Some(shell) = Shell::completing(NAMES[0], name) else { continue };

@@ -4,15 +4,22 @@ use clap::{Arg, Command, ValueHint};
 
 use super::one_dash::spelled_with_one_dash;
 
-/// The script, whose suggestions depend on the subcommand and on the word before the cursor.
+/// The part of the script that takes the first word for a subcommand.
+const FIRST_WORD: &str = r"    if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
+        command=${COMP_WORDS[1]}
+    fi
+";
+
+/// Returns the script. Its suggestions depend on the subcommand and on the word before the cursor.
 pub(super) fn script(all: &Command) -> String {
     let program = all.get_name();
     let function = format!("_{}", program.replace('-', "_"));
     let names: Vec<&str> = all.get_subcommands().map(Command::get_name).collect();
     let commands: String = std::iter::once(("''", all))
         .chain(all.get_subcommands().map(|command| (command.get_name(), command)))
-        .map(|(name, command)| case(name, command, &names.join(" ")))
+        .map(|(name, command)| subcommand_branch(name, command, &names.join(" ")))
         .collect();
+    let first_word = if all.has_subcommands() { FIRST_WORD } else { "" };
     format!(
         r#"{function}() {{
     local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD - 1]}}
@@ -24,10 +31,7 @@ pub(super) fn script(all: &Command) -> String {
     elif [[ $prev == '=' ]]; then
         prev=${{COMP_WORDS[COMP_CWORD - 2]}}
     fi
-    if ((COMP_CWORD > 1)) && [[ ${{COMP_WORDS[1]}} != -* ]]; then
-        command=${{COMP_WORDS[1]}}
-    fi
-    case $command in
+{first_word}    case $command in
 {commands}    esac
     if [[ -n $options && $cur == -* ]]; then
         words=$options files=''
@@ -48,13 +52,17 @@ complete -F {function} {program}
     )
 }
 
-/// The branch for a subcommand.
-fn case(name: &str, command: &Command, subcommands: &str) -> String {
+/// Returns the branch of the script for a subcommand.
+fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String {
     let options: Vec<String> = command.get_arguments().flat_map(spellings).collect();
-    let first =
-        if command.has_subcommands() { format!("((COMP_CWORD > 1)) || words='{subcommands}'") } else { ":".to_owned() };
-    let positional = command.get_positionals().next().map_or(first, |arg| completed(arg, ""));
-    let values: String = command.get_arguments().filter(|arg| takes_value(arg)).map(value).collect();
+    let positional = if let Some(arg) = command.get_positionals().next() {
+        suggestions(arg)
+    } else if command.has_subcommands() {
+        format!("((COMP_CWORD > 1)) || words='{subcommands}'")
+    } else {
+        ":".to_owned()
+    };
+    let values: String = command.get_arguments().filter(|arg| takes_value(arg)).map(value_branch).collect();
     format!(
         "        {name})\n            options='{}'\n            {positional}\n            case $prev in\n{values}            esac\n            ;;\n",
         options.join(" ")
@@ -80,17 +88,20 @@ fn takes_value(arg: &Arg) -> bool {
     }
 }
 
-/// The branch for the value of an option.
-fn value(arg: &Arg) -> String {
-    let clear = "options='' words='' files=''; ";
-    format!("                {}) {} ;;\n", spellings(arg).join(" | "), completed(arg, clear))
+/// Returns the branch of the script for the value of an option. Nothing else may stand there.
+fn value_branch(arg: &Arg) -> String {
+    let spellings = spellings(arg).join(" | ");
+    format!("                {spellings}) options='' words='' files=''; {} ;;\n", suggestions(arg))
 }
 
-fn completed(arg: &Arg, before: &str) -> String {
+/// Returns the command of the script that sets the suggestions for the value of an argument: words, files or nothing.
+fn suggestions(arg: &Arg) -> String {
     let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    if !words.is_empty() {
+        return format!("words='{}'", words.join(" "));
+    }
     match arg.get_value_hint() {
-        _ if !words.is_empty() => format!("{before}words='{}'", words.join(" ")),
-        ValueHint::AnyPath | ValueHint::FilePath => format!("{before}files=1"),
-        _ => format!("{before}:"),
+        ValueHint::AnyPath | ValueHint::FilePath => "files=1".to_owned(),
+        _ => ":".to_owned(),
     }
 }

@@ -78,30 +78,30 @@ fn fish_words(everything: &Command) -> String {
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     let selects = |tool: &&&Tool| tool.names.iter().any(|part| name.contains(part));
     match TOOLS.iter().find(selects) {
-        Some(tool) => as_subcommand(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(hinted),
+        Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),
         None => everything(catalogue, name),
     }
 }
 
-/// All tools and subcommands as one command. The short name has none of the bundler's options.
+/// Returns all tools and subcommands as one command. The short name has none of the bundler's options.
 fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
     let subcommands = catalogue.command().name(program).propagate_version(true);
     let all = TOOLS.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
-        Some(name) => all.subcommand(as_subcommand(name, tool)),
+        Some(name) => all.subcommand(tool_command(name, tool)),
         None if program == SHORT => all,
         None => all.args(offered(&tool.command())),
     });
-    all.mut_subcommands(|subcommand| subcommand.mut_args(hinted))
+    all.mut_subcommands(|subcommand| subcommand.mut_args(without_files))
 }
 
-/// Marks a value as not being a file, so that shells do not suggest files.
-fn hinted(arg: Arg) -> Arg {
+/// Marks the value of an option as not being a file, unless it is known to be one, so that shells do not suggest files.
+fn without_files(arg: Arg) -> Arg {
     let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if is_open { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
-/// A tool as a subcommand, which accepts `--version` but not `-V`.
-fn as_subcommand(name: &'static str, tool: &Tool) -> Command {
+/// Returns the command of a tool under this name, as a subcommand or as an executable. It accepts `--version` but not `-V`.
+fn tool_command(name: &'static str, tool: &Tool) -> Command {
     let definition = tool.command();
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
     let command =
@@ -109,7 +109,7 @@ fn as_subcommand(name: &'static str, tool: &Tool) -> Command {
     command.arg(version).args(offered(&definition))
 }
 
-/// The options of a tool that are offered, in addition to those of `clap`, with the suggested values.
+/// Returns the options of a tool that shells offer besides those of `clap`.
 fn offered(definition: &Command) -> Vec<Arg> {
     const OF_CLAP: [&str; 2] = ["help", "version"];
     const HARD_TO_QUOTE: &str = "###";
@@ -117,24 +117,24 @@ fn offered(definition: &Command) -> Vec<Arg> {
     for arg in documented(definition) {
         match arg.get_long() {
             Some(name) if OF_CLAP.contains(&name) || name == HARD_TO_QUOTE => {}
-            _ => offered.push(suggested(arg)),
+            _ => offered.push(marked_as_llvms(arg)),
         }
     }
     offered
 }
 
 /// Returns the option with the first line of its help, marked as LLVM's. The type gets the words that its help lists.
-fn suggested(arg: Arg) -> Arg {
+fn marked_as_llvms(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let arg = match arg.get_long() {
-        Some("type") => arg.value_parser(PossibleValuesParser::new(types(&help))),
+        Some("type") => arg.value_parser(PossibleValuesParser::new(listed_types(&help))),
         _ => arg,
     };
-    hinted(arg.help(help.lines().next().unwrap_or_default().to_owned()).help_heading(LLVM))
+    without_files(arg.help(help.lines().next().unwrap_or_default().to_owned()).help_heading(LLVM))
 }
 
-/// The file types that the help lists.
-fn types(help: &str) -> Vec<String> {
+/// Returns the file types that a help text lists.
+fn listed_types(help: &str) -> Vec<String> {
     help.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_whitespace().next()?.to_owned())).collect()
 }
 
