@@ -137,7 +137,7 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
-        Self::parse_with(id, OffloadKind::of_bundle)
+        Self::parse_with(id, OffloadKind::from_name_in_bundle)
     }
 
     /// Parses the ID of an entry that LLVM's bundler reads, which may be of any kind.
@@ -189,7 +189,8 @@ impl EntryId {
         Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
-    /// An ID with any text, which is not parsed. It is compatible with nothing but itself.
+    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. Such an ID is compatible
+    /// only with itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
@@ -258,7 +259,9 @@ impl EntryId {
         if !triples || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
-        if !self.target_id.is_of(self.triple.arch()) || !request.target_id.is_of(request.triple.arch()) {
+        if !self.target_id.may_be_of_arch(self.triple.arch())
+            || !request.target_id.may_be_of_arch(request.triple.arch())
+        {
             return Compatibility::Processor;
         }
         self.target_id.compatibility(&request.target_id)

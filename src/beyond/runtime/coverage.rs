@@ -457,7 +457,7 @@ impl LoadUnits {
         complete
     }
 
-    /// Completes the units at the places that `is_over` accepts, and returns them.
+    /// Completes the units at the places that `is_over` accepts, and returns these units.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let mut complete = self.finish_open(&is_over);
         if let Some(file) = &self.file

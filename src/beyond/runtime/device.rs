@@ -172,7 +172,7 @@ impl Device {
         &self.name
     }
 
-    /// Whether the name means one GPU with any code. It does not if it means all GPUs that run generic code, PTX or
+    /// Whether the name means a single GPU and any code for it. Other names mean all GPUs that run generic code, PTX or
     /// SPIR-V, or code for one architecture alone.
     pub fn is_one(&self) -> bool {
         match self.variants.first() {
@@ -191,7 +191,7 @@ impl Device {
     /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
     /// ```
     pub fn runs(&self, target: &str) -> bool {
-        match Code::named(target) {
+        match Code::from_name(target) {
             Some(code) => self.takes(&code),
             None => false,
         }
@@ -204,7 +204,7 @@ impl Device {
         Self { name: self.name.clone(), variants }
     }
 
-    /// Describes the lack of a bundle without any code for the GPU.
+    /// Describes a bundle without any code for the GPU, as the end of a message.
     pub(crate) fn lack(&self) -> String {
         match self.variants.first() {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
@@ -475,7 +475,7 @@ mod tests {
             (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
             (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
-            _ if name.starts_with("lto_") => Code::named(name).unwrap(),
+            _ if name.starts_with("lto_") => Code::from_name(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
             _ => Code::Other(name.to_owned()),
         }

@@ -37,7 +37,8 @@ pub struct Follow {
     pub instead: Vec<PathBuf>,
     /// Archives that are searched before the archives in references.
     pub before: Vec<PathBuf>,
-    /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
+    /// Files that the caller searches too. Archives among them report their own code, so it is not reported again for a
+    /// library.
     pub own: Vec<PathBuf>,
     /// The canonical paths of these files, once they are needed.
     own_canonical: OnceLock<HashSet<PathBuf>>,
@@ -46,9 +47,9 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
-    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons, on
-    /// Windows by semicolons.
+    /// Returns the archives that ROCm's loader would find in this process. `ROCM_KPACK_PATH` lists the archives that
+    /// replace the references, `ROCM_KPACK_PATH_PREFIX` the archives that are searched before them. Colons separate the
+    /// paths, on Windows semicolons.
     pub fn from_environment() -> Self {
         let (instead, before) = (paths_in_variable("ROCM_KPACK_PATH"), paths_in_variable("ROCM_KPACK_PATH_PREFIX"));
         Self { instead, before, ..Self::default() }
@@ -205,6 +206,7 @@ fn split_at_placeholder(pattern: &Path) -> Option<(&[u8], &[u8])> {
     Some((before, after.strip_prefix(PLACEHOLDER)?))
 }
 
+/// Returns the target ID between `before` and `after` in a file name, or `None` if the name has another form.
 fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
     let target = name.strip_prefix(before)?.strip_suffix(after)?;
     if is_target_id(target) { Some(target) } else { None }
@@ -242,11 +244,12 @@ fn error_at_library(error: Error) -> Error {
     }
 }
 
-/// The code objects that a library loads from archives. It takes the first with a key and a target ID.
+/// The code objects that a library loads from archives. Of several with the same key and target ID, it loads the first.
 struct WantedCode<'r> {
     reference: &'r Reference,
     /// The indices in the wrappers of the library; if there are none, any index is wanted.
     indices: HashSet<u32>,
+    /// The indices and target IDs of the code objects found so far.
     seen: HashSet<(u32, Vec<u8>)>,
 }
 

@@ -100,7 +100,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether it matches an ID that cannot be parsed, perhaps of another vendor's compiler.
+    /// Returns whether the pattern matches an ID that cannot be parsed, perhaps of another vendor's compiler.
     fn matches_foreign(&self, known: &ParsedId) -> bool {
         let target = known.foreign_target();
         match &self.form {

@@ -71,7 +71,7 @@ impl Place {
         place
     }
 
-    /// Returns the place with its bytes inflated rather than in the file.
+    /// Returns the place of the same bytes, if they are inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
         Self { way: self.way.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
     }
@@ -87,7 +87,7 @@ impl Place {
         &self.file
     }
 
-    /// Returns the memory that its names take, in bytes.
+    /// Returns the memory that the names of the steps take, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         total(self.steps.iter().map(Step::name_len))
     }
@@ -153,14 +153,14 @@ impl Place {
         self.first_steps(len)
     }
 
-    /// Returns whether its bytes were inflated from a compressed bundle, or from a code object that is compressed on its
-    /// own.
+    /// Returns whether the bytes were inflated from a compressed bundle, or from a code object that is compressed on
+    /// its own.
     pub(crate) fn is_in_packed_entry(&self) -> bool {
         let inflated_steps = self.steps.get(..self.way.end).unwrap_or_default();
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
-    /// Returns whether it is the whole of the data that its offsets count from.
+    /// Returns whether the place is all of the data that its offsets count from, rather than a part of it.
     pub(super) fn is_data(&self) -> bool {
         self.way.end == self.steps.len()
     }

@@ -49,7 +49,7 @@ impl Uri {
         file.vouch_for(opening.part())
     }
 
-    /// Returns whether it is the URI of a code object in `file`.
+    /// Returns whether this is the URI of a code object in `file`.
     pub(crate) fn names(&self, code_object: &CodeObjectRef<'_>, file: &Input) -> Result<bool> {
         let path = std::path::absolute(file.path()).with_path(file.path())?;
         let Some(uri) = code_object.uri()? else { return Ok(false) };
@@ -130,7 +130,7 @@ impl Uri {
             Ok(ControlFlow::Continue(()))
         };
         let goal = Goal { way: &self.way, take };
-        Walk::new(&scan, file.as_slice(), &mut visit).with_goal(goal).file(file.as_slice())?;
+        Walk::new(&scan, file.as_slice(), &mut visit).with_goal(goal).search_file(file.as_slice())?;
         Ok(())
     }
 

@@ -59,10 +59,10 @@ pub(super) struct Walk<'a, 'w, 'v> {
     bundles: u64,
     /// Whether the section that is searched has relocatable code of a linked file.
     is_relinked: bool,
-    /// The number of bundles in the narrow sense directly in sections, not in other bundles.
+    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles.
     pub(super) bundles_in_sections: u64,
     numbers: StepNumbers,
-    /// The only data that is looked for, if the walk is not a search.
+    /// The data that the walk leads to, or `None` for a search of the whole file.
     goal: Option<Goal<'w>>,
     /// Whether the goal was reached and searched, so that nothing else is of interest.
     is_past_goal: bool,
@@ -84,9 +84,9 @@ pub(super) type Visitor<'v> = dyn FnMut(WalkEvent<'_>) -> Result<ControlFlow<()>
 pub(super) struct FilePart<'s> {
     pub(super) place: &'s Place,
     pub(super) data: Slice<'s>,
-    /// The number of containers that may be nested in it.
+    /// The number of further containers that may be nested in the part.
     depth: u32,
-    /// The offset of its start, if it is a file or a member of a package. Members of packages are files.
+    /// The offset of its start, if the part is a whole file: the searched file, or a member of a package.
     file_start: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl<'s> FilePart<'s> {
         FilePart { place, data, depth: self.depth, file_start: None }
     }
 
-    /// Marks the bytes as those of a whole file.
+    /// Marks the part as a whole file.
     pub(super) fn as_file(self) -> Self {
         Self { file_start: Some(self.data.offset()), ..self }
     }
@@ -211,7 +211,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Makes it a walk to some inflated data.
+    /// Restricts the walk to some inflated data.
     pub(super) fn with_goal(self, goal: Goal<'w>) -> Self {
         Self { goal: Some(goal), ..self }
     }
@@ -232,20 +232,20 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Returns whether the walk goes to some data only, rather than search the whole file.
+    /// Returns whether the walk only leads to some data, rather than search the whole file.
     pub(super) fn has_goal(&self) -> bool {
         self.goal.is_some()
     }
 
-    /// Walks a whole file.
-    pub(super) fn file(self, data: Slice<'_>) -> Result<Sources<'a>> {
+    /// Searches a whole file.
+    pub(super) fn search_file(self, data: Slice<'_>) -> Result<Sources<'a>> {
         #[cfg(test)]
         crate::base::testing::note_walk(data.path());
-        self.at(&Place::of_file(data.path()), data)
+        self.search_file_at(&Place::of_file(data.path()), data)
     }
 
-    /// Walks a file that is at a place of another one.
-    pub(super) fn at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
+    /// Searches a file that is at a place of another file.
+    pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
         self.search_part(FilePart { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
@@ -464,7 +464,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
                 _ => claimed,
             };
-            cost = Budget::inflating(at.place, inflated);
+            cost = Budget::cost_of_inflating(at.place, inflated);
         }
         if !self.spend(at, cost)? {
             return Ok(None);
@@ -549,7 +549,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         space_end: u64,
     ) -> Result<()> {
         let place = at.place;
-        let read = [place.weight(), budget::ids_len(bundle, usize::MAX), budget::targets_len(bundle)];
+        let read = [place.weight(), budget::ids_len(bundle, budget::WHOLE_ID), budget::targets_len(bundle)];
         if !self.spend(at, total(read))? {
             return Ok(());
         }
@@ -718,8 +718,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match *holds {
             SectionContent::FatObject | SectionContent::Data | SectionContent::Other => Ok(()),
             SectionContent::KpackReference => self.report_split_library(object.place, at, tables.hip_wrappers),
-            SectionContent::DeviceImages => self.device_images(object.data, at, &tables.images),
-            SectionContent::ImageTable => self.image_table(object, at, &tables.images),
+            SectionContent::DeviceImages => self.report_device_images(object.data, at, &tables.images),
+            SectionContent::ImageTable => self.report_image_table(object, at, &tables.images),
             SectionContent::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 if self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())? {

@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::base::bytes::len_u64;
-    use crate::base::codec::{Codec, FRAMES};
+    use crate::base::codec::{Codec, FRAMES_MAX};
     use crate::base::io::input::Input;
 
     /// Incompressible bytes.
@@ -424,8 +424,8 @@ mod tests {
             (vec![&first], false),
             (vec![&skippable], false),
             (vec![&first, &second[..cut].to_vec()], false),
-            ([vec![&skippable; FRAMES - 2], vec![&first, &second]].concat(), true),
-            ([vec![&skippable; FRAMES - 1], vec![&first, &second]].concat(), false),
+            ([vec![&skippable; FRAMES_MAX - 2], vec![&first, &second]].concat(), true),
+            ([vec![&skippable; FRAMES_MAX - 1], vec![&first, &second]].concat(), false),
         ] {
             let header = Header { version: HeaderVersion::V1, method: Method::Zstd, total: None, inflated: 3000, hash };
             let bundle = [&header.to_bytes(), &parts.into_iter().flatten().copied().collect::<Vec<_>>()[..]].concat();

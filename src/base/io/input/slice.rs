@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::progress::note_read;
-use super::{Input, LOOK, shrunk};
+use super::{HEADER_READ, Input, shrunk};
 use crate::base::bytes::{self, add, is_zero};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::sys;
@@ -118,7 +118,7 @@ impl<'a> Slice<'a> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// `len` bytes from `offset` that headers claim, relative to this range. Errors call them `what`.
+    /// `len` bytes from `offset` that headers claim, relative to this range. `what` is their name in errors.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if this range does not have that many bytes.
@@ -132,7 +132,7 @@ impl<'a> Slice<'a> {
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
     pub(crate) fn looked_at(&self) {
         if let Some(input) = self.input {
-            input.looked_at(LOOK);
+            input.count_read_memory(HEADER_READ);
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Slice<'a> {
     pub(crate) fn looked_through(&self) {
         self.note_read(self.len());
         if let Some(input) = self.input {
-            input.looked_at(self.len().max(LOOK));
+            input.count_read_memory(self.len().max(HEADER_READ));
         }
     }
 

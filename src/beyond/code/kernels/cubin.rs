@@ -134,7 +134,7 @@ impl RecordedKernels {
         Ok(recorded)
     }
 
-    /// Reads the attributes of the kernel with its code in this section, or of all functions.
+    /// Reads attributes: of the kernel whose code is in the section `of_code`, or of all functions if that is `None`.
     fn read_attributes(
         &mut self,
         mut rest: Cursor<'_>,
