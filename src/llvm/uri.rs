@@ -12,8 +12,8 @@
 //! ours:
 //!
 //! - each `member` is a step to data that had to be inflated, from the file on: the name of a member, a section or a
-//!   bundle entry, and its number among those of the same name, counted from 1. `offset` then counts from the start of
-//!   that data;
+//!   bundle entry, and its number among the steps of the same name, counted from 1. `offset` then counts from the start
+//!   of that data;
 //! - `inflated-offset` and `inflated-size` are a range of the inflated bytes of the compressed bundle at `offset`.
 
 use std::ffi::OsStr;
@@ -42,17 +42,19 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     pub(crate) path: PathBuf,
+    /// The steps to the inflated data that holds the range; empty for the file itself.
     pub(crate) way: Vec<UriStep>,
     /// The range in the file or member; `None` for all of it.
     pub(crate) range: Option<Range<u64>>,
+    /// The range in the inflated bytes of the compressed bundle at `range`; `None` for stored bytes.
     pub(crate) inflated: Option<Range<u64>>,
 }
 
-/// A step on the way to inflated data.
+/// A step of the path to inflated data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UriStep {
     pub(crate) name: Vec<u8>,
-    /// Its number among the steps of this name from the same place, counted from 1.
+    /// The number among the steps of this name from the same place, counted from 1.
     pub(crate) number: u64,
 }
 
@@ -198,7 +200,7 @@ fn wrong_scheme(uri: &[u8]) -> &'static str {
     }
 }
 
-/// Fails if a range does not lie in `len` bytes, with the texts of LLVM 23.
+/// Fails if a range is not within `len` bytes, with the texts of LLVM 23.
 pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u64) -> Result<()> {
     let (offset, size) = (range.start, len_of(range));
     let reason = if offset > len {

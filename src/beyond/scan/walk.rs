@@ -416,7 +416,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let (data, container) = (at.data, reader.container);
         let compressed = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
-                sequence::to_inflate(data, container, self.scan.inflate, self.budget.limits_at(at.place))
+                sequence::find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
             }
             _ => Vec::new(),
         };

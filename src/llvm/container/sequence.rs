@@ -258,8 +258,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         self.content_after(index, &mut E::Kept::default())
     }
 
-    /// Like [`content`](Self::content), for code objects that are read one after another: code objects that are compressed
-    /// together are inflated once.
+    /// Reads the code object of an entry, as [`content`](Self::content) does, when several are read one after another.
+    /// `kept` holds inflated bytes, so that code objects that are compressed together are inflated once.
     pub(crate) fn content_after(&self, index: usize, kept: &mut E::Kept) -> Result<Content<'_>> {
         let data = match &self.body {
             Body::Plain { data, .. } => *data,
@@ -375,7 +375,7 @@ const AHEAD_MAX: usize = 4096;
 
 /// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first bundle that is not
 /// compressed or does not record its end. Errors are not reported: the walk meets them again.
-pub(crate) fn to_inflate<'a, E: BundleEntry>(
+pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
     data: Slice<'a>,
     container: &'a dyn Container<Entry = E>,
     inflate: Inflate,
@@ -401,9 +401,11 @@ pub(crate) fn to_inflate<'a, E: BundleEntry>(
     whole
 }
 
-/// The position of the next bundle, if there is one.
+/// The position of the next bundle.
 enum NextBundle<'a> {
+    /// No bundle follows.
     Nowhere,
+    /// At a position, or after the padding there.
     At(u64),
     /// After the compressed bundle at a position, which may have to be inflated to find its end.
     After(u64, Compressed<'a>),

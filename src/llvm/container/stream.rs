@@ -22,8 +22,8 @@ use crate::base::io::input::{Input, Slice};
 /// The highest ratio of compression that memory is reserved for before a stream is inflated.
 const RATIO_EXPECTED: u64 = 64;
 
-/// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
-/// the only format with such a prefix.
+/// The length of the prefix of an inflated container, which comes before the inflated stream: the header of an offload
+/// binary of version 3, the only format with a prefix.
 pub(crate) const PREFIX_LEN: usize = 40;
 
 /// The recorded fields of a compressed container's header.
@@ -60,7 +60,7 @@ pub struct Compressed<'a> {
     /// The offset of the container in its input.
     pub(crate) offset: u64,
     pub(crate) header_len: u64,
-    /// The bytes before the stream's in the inflated container.
+    /// The bytes of the inflated container before the inflated stream, or `None` in formats without a prefix.
     pub(crate) prefix: Option<[u8; PREFIX_LEN]>,
     /// The stream; if its length is not recorded, all data after the header.
     pub(crate) body: Slice<'a>,
@@ -93,7 +93,7 @@ impl<'a> Compressed<'a> {
             return Ok(*known);
         }
         let mut inflater = self.inflate(false)?;
-        // Its errors are in `failure`.
+        // An error is kept in `inflater.failure`.
         drop(io::copy(&mut inflater, &mut io::sink()));
         // A stream shorter than recorded has an end too.
         match (self.stream_len.get(), inflater.failure) {

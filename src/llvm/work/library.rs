@@ -116,7 +116,7 @@ pub(super) struct MemberNames<'i> {
 }
 
 impl<'i> MemberNames<'i> {
-    /// Starts without names. The input has a length of `len` bytes.
+    /// Starts without names. `len` is the length of the input in bytes.
     pub(super) fn new(input: &'i Path, len: u64) -> Self {
         Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
     }

@@ -167,7 +167,7 @@ impl UnbundleArchive {
             for request in served {
                 let Some(entries) = chosen.get_mut(request) else { continue };
                 let Some((target, _)) = self.requests.get(request) else { continue };
-                candidate.report_guess(target, observer);
+                candidate.report_missing_processor(target, observer);
                 let content = match &kept {
                     Some(content) => content.clone(),
                     None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
@@ -198,8 +198,8 @@ impl UnbundleArchive {
     }
 
     /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
-    /// compared with the first one of its processor in the order of their texts. That entry may set features that the
-    /// other leaves open.
+    /// compared with the first one of its processor in the order of their texts. The first one may set features that
+    /// the compared entry leaves open.
     fn check_target_ids(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();

@@ -59,7 +59,7 @@ pub struct ImageRequest {
     /// The file that gets the last matching image. Without it, each image is written to a file in the current directory
     /// named `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
     pub file: Option<PathBuf>,
-    /// The conditions, all of which an image must meet.
+    /// The conditions. An image must meet all of them.
     pub filters: Vec<Filter>,
 }
 

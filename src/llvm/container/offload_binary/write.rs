@@ -41,7 +41,8 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
     Ok(pieces)
 }
 
-/// Plans a plain offload binary with another content of one image. The result has at least `least` bytes.
+/// Plans the plain offload binary in `data` again, with other content for the image `index`. The result is padded to at
+/// least `least` bytes.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
