@@ -310,7 +310,7 @@ impl Error {
     }
 
     /// Marks the error as one of a file that an input refers to.
-    pub(crate) fn of_referred(mut self) -> Self {
+    pub(crate) fn into_referred(mut self) -> Self {
         if self.is_io() {
             self.0.kind = ErrorKind::Referred;
         }
@@ -324,7 +324,7 @@ impl Error {
     }
 
     /// Sets a place in `file` that the text already names.
-    pub(crate) fn of_place(mut self, file: &Path, place: String) -> Self {
+    pub(crate) fn with_place(mut self, file: &Path, place: String) -> Self {
         self.0.place = Some((file.to_owned(), place));
         self
     }
@@ -337,7 +337,7 @@ impl Error {
         if let ErrorCause::Text(text) = &mut self.0.cause {
             text.insert_str(0, &format!("'{place}': "));
         }
-        self.of_place(file, place)
+        self.with_place(file, place)
     }
 
     /// The file at fault, which may be one beside the [file](Self::file) that the user named.

@@ -24,7 +24,7 @@ const BLOCKS: usize = 8;
 /// Runs `work` on bytes that are to be written, and returns their hash with its result.
 ///
 /// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
-pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+pub(crate) fn hash_during<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
         return Ok((hash_of(pieces)?, work()?));
     }

@@ -51,7 +51,7 @@ pub(crate) enum Manner {
 impl Manner {
     /// LLVM 22.1.8's treatment of the old file if an archive, offload binary or image of this length replaces it: an
     /// empty one is written into the old file.
-    pub(crate) fn of_len(len: u64) -> Self {
+    pub(crate) fn for_len(len: u64) -> Self {
         if len == 0 { Self::Rewrite } else { Self::Replace }
     }
 }

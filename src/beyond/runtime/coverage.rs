@@ -273,7 +273,7 @@ impl Coverage {
             codes.extend(set.unfound.iter().map(|unfound| &unfound.code));
         }
         let mut by_name = BTreeMap::new();
-        for device in codes.into_iter().filter_map(Device::of_code) {
+        for device in codes.into_iter().filter_map(Device::from_code) {
             by_name.insert(device.name().to_owned(), device);
         }
         let devices: Vec<Device> = by_name.into_values().collect();

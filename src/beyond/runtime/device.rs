@@ -163,7 +163,7 @@ impl Device {
     }
 
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
-    pub(crate) fn of_code(code: &Code) -> Option<Self> {
+    pub(crate) fn from_code(code: &Code) -> Option<Self> {
         Self::parse(&code.name()).ok()
     }
 

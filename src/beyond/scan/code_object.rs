@@ -141,7 +141,7 @@ impl CodeObject {
 
     /// The ID, parsed once for all uses.
     pub(crate) fn known_id(&self) -> ParsedId {
-        ParsedId::of(&self.id, self.bundle.format)
+        ParsedId::parse(&self.id, self.bundle.format)
     }
 
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
@@ -217,7 +217,7 @@ pub(crate) struct ParsedId {
 
 impl ParsedId {
     /// Parses the ID recorded in a container of this format.
-    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+    pub(crate) fn parse(recorded: &[u8], format: Format) -> Self {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
@@ -355,7 +355,7 @@ impl<'f> CodeObjectRef<'f> {
 
     /// The bundle entry ID, for callers that use it more than once.
     pub(crate) fn known_id(&self) -> ParsedId {
-        ParsedId::of(self.entry.id(), self.found.format)
+        ParsedId::parse(self.entry.id(), self.found.format)
     }
 
     /// The bundle entry ID, or why the recorded ID is not valid.

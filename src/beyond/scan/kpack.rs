@@ -240,7 +240,7 @@ fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
 fn error_at_library(error: Error) -> Error {
     match error.fault() {
         Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
-        None => error.of_referred(),
+        None => error.into_referred(),
     }
 }
 
@@ -325,7 +325,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Vec<Followed>> {
         let (paths, errors) = follow.find_archives(library.file(), wanted.reference);
         for error in errors {
-            self.report_broken(at, error.of_referred())?;
+            self.report_broken(at, error.into_referred())?;
         }
         let mut followed = Vec::with_capacity(paths.len());
         for path in paths {
@@ -384,7 +384,7 @@ impl Walk<'_, '_, '_> {
     }
 
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
-        let input = self.sources.referred(path)?;
+        let input = self.sources.open_referred(path)?;
         let archive = KpackArchive::read(&input);
         Ok((input.vouch_for(archive)?, input))
     }

@@ -453,7 +453,7 @@ impl Walk<'_, '_, '_> {
             let end = start.saturating_add(padded);
             reader.reader.set_position(end);
             limit.total.set(end);
-            data.looked_at();
+            data.note_header_read();
         }
     }
 

@@ -374,7 +374,7 @@ mod tests {
             let selector = Selector::new(&selection);
             for id in &ids {
                 for format in [Format::Bundle, Format::CodeObject] {
-                    let id = ParsedId::of(id.as_bytes(), format);
+                    let id = ParsedId::parse(id.as_bytes(), format);
                     let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
                         selector.first_of(*position) == *position && selection.target_takes(pattern, &id)
                     });

@@ -257,7 +257,7 @@ impl Scan {
                 Err(error) => read((Err(error), indexed(wanted))),
             },
         };
-        rest.looked_at();
+        rest.note_header_read();
         done
     }
 

@@ -25,7 +25,7 @@ use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::container::{lto_ir, spirv};
 use crate::beyond::once;
-use crate::llvm::container::archive::{Archive, ArchiveMember, MemberLocation, Sources};
+use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::host::{self, ChosenSection, elf};
 use crate::llvm::container::magic::Magic;
@@ -53,7 +53,7 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) members: Option<&'w MemberFilter<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
     pub(super) has_followed: bool,
-    pub(super) sources: Sources<'a>,
+    pub(super) sources: InputFiles<'a>,
     pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
@@ -194,7 +194,7 @@ impl<'d> JointSections<'d> {
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn new(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
+        let (sources, budget) = (InputFiles::new(data), Budget::new(scan.limits, data.len()));
         Self {
             scan,
             members: None,
@@ -238,14 +238,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches a whole file.
-    pub(super) fn search_file(self, data: Slice<'_>) -> Result<Sources<'a>> {
+    pub(super) fn search_file(self, data: Slice<'_>) -> Result<InputFiles<'a>> {
         #[cfg(test)]
         crate::base::testing::note_walk(data.path());
         self.search_file_at(&Place::of_file(data.path()), data)
     }
 
     /// Searches a file that is at a place of another file.
-    pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
+    pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<InputFiles<'a>> {
         self.search_part(FilePart { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
@@ -566,7 +566,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let found = Found { place, format, index, bundle, facts: &facts, space_end };
         self.report_finding(budget::findings_in(bundle), at, Finding::Bundle(found))?;
         self.search_nested(at, &found)?;
-        at.data.looked_at();
+        at.data.note_header_read();
         Ok(())
     }
 
@@ -615,7 +615,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         continue;
                     }
                     // Its offsets count from its own start, not from that of the inflated data around it.
-                    Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
+                    Content::InPlace(slice) => {
+                        Input::spool_small(slice.path(), slice.bytes()).with_path(slice.path())?
+                    }
                 };
                 self.search_part(at.to(&inside, content.as_slice()))?;
             }
@@ -770,7 +772,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 MemberLocation::Inside(slice) => self.search_part(at.to(&place, slice))?,
                 MemberLocation::Beside(path) => self.search_separate_member(at.to(&place, at.data), &path)?,
             }
-            at.data.looked_at();
+            at.data.note_header_read();
         }
         Ok(())
     }
@@ -811,7 +813,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
                 self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
-                at.data.looked_at();
+                at.data.note_header_read();
                 if self.budget.is_spent {
                     break;
                 }

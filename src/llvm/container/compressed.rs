@@ -262,7 +262,7 @@ fn write_with_limit<W: Write + Seek>(
     };
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_start = sum([start, version.header_len()])?;
-    let (hash, mut stream_len) = hash::beside(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
+    let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(too_large("Total file size"));
@@ -413,7 +413,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn version_1_ends_with_the_last_whole_frame() {
         let data = noise(3000);
-        let hash = hash::beside(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
+        let hash = hash::hash_during(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
         let skippable = [&b"\x50\x2a\x4d\x18"[..], &[4, 0, 0, 0], b"CCOB"].concat();
         let [first, second] =
             [&data[..1000], &data[1000..]].map(|data| Codec::Zstd.compress(data, 1, "x".as_ref()).unwrap());

@@ -216,7 +216,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// are not available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
-            data.looked_at();
+            data.note_header_read();
         }
         match self.entries.get(index)?.entry().parts.first() {
             Some(part @ Part::Range(range)) => slice(self.beginning(), range.start, part.len().min(len)),
@@ -342,7 +342,7 @@ fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> 
     if entry.size() <= WHOLE_MAX {
         let mut bytes = Vec::new();
         entry.copy(data, kept, &mut bytes)?;
-        return Input::set_aside(data.path(), &bytes).with_path(data.path());
+        return Input::spool_small(data.path(), &bytes).with_path(data.path());
     }
     let mut output = Output::aside()?;
     entry.copy(data, kept, &mut output)?;

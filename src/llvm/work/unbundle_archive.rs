@@ -220,7 +220,7 @@ impl UnbundleArchive {
                     let (archive, name) = (self.input.display(), printable_name(member.name));
                     let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
                     let place = place_of(&self.input, member.name);
-                    return Err(Error::new(ErrorKind::Conflict, text).of_place(&self.input, place));
+                    return Err(Error::new(ErrorKind::Conflict, text).with_place(&self.input, place));
                 }
             }
         }

@@ -130,7 +130,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
-    pub(crate) fn looked_at(&self) {
+    pub(crate) fn note_header_read(&self) {
         if let Some(input) = self.input {
             input.count_read_memory(HEADER_READ);
         }
@@ -161,12 +161,12 @@ impl<'a> Slice<'a> {
         }
         // In tmpfs, a page of a hole becomes data when it is looked at.
         let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
-        let looked_at = page_end.saturating_sub(self.offset).min(self.len());
-        if !self.begins_with_zeros(looked_at) {
+        let checked_len = page_end.saturating_sub(self.offset).min(self.len());
+        if !self.begins_with_zeros(checked_len) {
             return 0;
         }
         let Some(file) = self.file() else { return 0 };
-        let Some(data_at) = sys::next_data(file, self.offset.saturating_add(looked_at)) else { return 0 };
+        let Some(data_at) = sys::next_data(file, self.offset.saturating_add(checked_len)) else { return 0 };
         data_at.saturating_sub(self.offset).min(self.len())
     }
 
