@@ -15,7 +15,8 @@
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin.
+//! Most programs need only [`scan`], [`runtime`] and [`io`]. Sizes and offsets are in bytes. A *bundle* is any single
+//! container of code objects, such as a CUDA fatbin.
 //!
 //! # Find code objects
 //!

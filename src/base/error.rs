@@ -153,16 +153,19 @@ impl Error {
 
     /// Returns an entry ID that, compared exactly, selects one of the matches of an [ambiguous](ErrorKind::Ambiguous)
     /// selection alone.
+    #[doc(hidden)]
     pub fn sole_match(&self) -> Option<&str> {
         if let Remedy::Sole(id) = &self.0.remedy { id.as_deref() } else { None }
     }
 
     /// Returns the targets of a selection that match no code object, as they were typed.
+    #[doc(hidden)]
     pub fn unmatched_targets(&self) -> &[String] {
         if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
     }
 
     /// Returns the GPUs, or else the entry IDs, of all code objects, if a selection matches none of them.
+    #[doc(hidden)]
     pub fn present_targets(&self) -> &[String] {
         if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
     }

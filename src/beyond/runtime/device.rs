@@ -94,6 +94,7 @@ const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
 /// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
+#[doc(hidden)]
 pub fn with_ptx(name: &str) -> (&str, Option<String>) {
     for suffix in ["+ptx", "+PTX"] {
         if let Some(gpu) = name.strip_suffix(suffix)
