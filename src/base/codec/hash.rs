@@ -107,10 +107,11 @@ impl Hasher {
 }
 
 impl Worker {
-    /// Starts the thread. Returns `None` if the system cannot.
+    /// Starts the thread. Returns `None` if the system cannot start one.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
         let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
+        // The first block is filled here; the others wait for their turn.
         for _ in 1..BLOCKS {
             done.try_send(Vec::with_capacity(BLOCK)).ok()?;
         }

@@ -332,14 +332,15 @@ fn written(triple: &Triple) -> Triple {
     })
 }
 
-/// The error for an unknown kind or architecture. LLVM looks for them in exactly the first four fields.
-pub(crate) fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
+/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. LLVM reads the triple from
+/// exactly the first four fields of `rest`, the text after the kind.
+pub(crate) fn unknown_error(id: &str, kind_name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {
         return IdError::Format;
     }
     let triple = Triple::parse(&fields.join("-"));
-    let unknown_kind = if kind.is_none() { Some(name.to_owned()) } else { None };
+    let unknown_kind = if kind.is_none() { Some(kind_name.to_owned()) } else { None };
     let unknown_triple = if triple.is_known() { None } else { Some(triple.as_str().to_owned()) };
     IdError::Unknown { id: id.to_owned(), kind: unknown_kind, triple: unknown_triple }
 }

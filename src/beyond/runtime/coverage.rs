@@ -170,7 +170,7 @@ impl Coverage {
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
-    /// Returns the files of each directory, including the last file.
+    /// Returns the files of each directory, including the last file, although more may follow in it.
     fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
         let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
         let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
@@ -182,8 +182,8 @@ impl Coverage {
         all
     }
 
-    /// Returns the directory of a file that is a code object, a bundle or a fatbin itself, or `None` if there is
-    /// anything else.
+    /// Returns the directory of the only file that was added, if the file is itself a code object, a bundle or a
+    /// fatbin. Returns `None` if anything else was added.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
         let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
         if !is_alone {

@@ -55,7 +55,7 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             }
             Some(inflated)
         },
-        // While one result waits, no other item is inflated.
+        // A result weighs more than the limit, so that no other item is inflated while one waits.
         |_| WEIGHT_MAX.saturating_add(1),
         |results| consume(&mut iter::from_fn(|| results.flatten().find(|_| !is_full.load(Ordering::Relaxed)))),
     )

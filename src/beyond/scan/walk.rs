@@ -71,7 +71,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
 
 /// The inflated data that a walk looks for. Nothing else is searched.
 pub(super) struct Goal<'w> {
-    pub(super) way: &'w [UriStep],
+    /// The steps from the file to the data.
+    pub(super) steps: &'w [UriStep],
     /// Receives the data. Unless it breaks off, the data is searched too.
     pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
 }
@@ -227,7 +228,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let place = place.join_numbered(step, number);
         match &self.goal {
             _ if self.is_past_goal => None,
-            Some(goal) if !place.is_on(goal.way) => None,
+            Some(goal) if !place.last_step_is_in(goal.steps) => None,
             _ => Some(place),
         }
     }
@@ -251,7 +252,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
-        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.way)) {
+        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
                 self.search_part(at)?;
             }
@@ -890,7 +891,7 @@ fn is_searched(code_object: &CodeObjectRef<'_>) -> bool {
     magic.is_container() || (code_object.found.format == Format::DeviceImages && magic == Magic::Archive)
 }
 
-/// Returns the error for an ELF file that ends before its section table, if that is the fault of the object.
+/// Returns the error for an ELF file that ends before its section table, or `None` if the object has another fault.
 fn missing_section_table(object: FilePart<'_>, magic: Magic) -> Option<Error> {
     if !magic.is_elf() {
         return None;

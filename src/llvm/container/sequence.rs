@@ -47,8 +47,8 @@ const fn empty_contents<E>() -> Contents<E> {
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
-    /// Only the headers, however small the bundle is; to the end if the stored length is not recorded. Hash and sizes
-    /// are checked when code objects are extracted.
+    /// Only the headers, however small the bundle is. A bundle that does not record its stored length is inflated to
+    /// its end to find it. Hash and sizes are checked when code objects are extracted.
     Headers,
     /// The whole bundle, however large it is, so that hash and sizes are checked before it is used.
     Whole,

@@ -172,6 +172,7 @@ impl UnbundleArchive {
                     Some(content) => content.clone(),
                     None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
                 };
+                // Equal IDs of all members share memory.
                 let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
                 ids.insert(Rc::clone(&id));
                 entries.push(ChosenEntry {

@@ -110,7 +110,7 @@ impl<'a> Slice<'a> {
         self.slice(range.start, bytes::len_of(range))
     }
 
-    /// A range that headers claim, relative to this one.
+    /// Returns a range that headers claim. It is relative to this range.
     ///
     /// # Errors
     /// [`ErrorKind::Malformed`] if this range does not have that many bytes.
@@ -118,7 +118,7 @@ impl<'a> Slice<'a> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// `len` bytes from `offset` that headers claim, relative to this range. `what` is their name in errors.
+    /// Returns `len` bytes from `offset` that headers claim, relative to this range. `what` is their name in errors.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if this range does not have that many bytes.

@@ -26,7 +26,7 @@ pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// A file that has a name cannot be given one.
+/// An open file cannot be given a name.
 pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -117,6 +117,7 @@ impl RecordedKernels {
             if !name.starts_with(b".nv.") {
                 continue;
             }
+            // The number of the section with the code of the kernel, or 0.
             let Section { info: of_code, offset, .. } = section;
             if of_code != 0 && name.starts_with(b".nv.shared.") {
                 let size = memory_size(&section, "shared memory")?;

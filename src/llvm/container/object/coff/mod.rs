@@ -59,7 +59,7 @@ impl<'a> Coff<'a> {
         Ok(coff)
     }
 
-    /// Whether sections have names among the strings; false if the headers cannot be read.
+    /// Whether the name of any section is in the string table; false if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         match Self::read_headers(view) {
             Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
