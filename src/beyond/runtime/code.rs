@@ -209,7 +209,7 @@ pub(crate) struct UnfoundCode {
 /// Writes the entry ID, and the name of the entries that the runtime looks for.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.sought())
+        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.looked_for())
     }
 }
 

@@ -315,6 +315,7 @@ fn target_variants(target: &TargetId, known: &Processor) -> Vec<TargetId> {
 /// Returns the variants of all processors that run code of a generic target.
 fn variants_of_generic(generic: &TargetId) -> Vec<GpuVariant> {
     let text = generic.to_string();
+    // The features as text, such as `:xnack+`.
     let features = text.strip_prefix(generic.processor()).unwrap_or_default();
     let mut variants = Vec::new();
     for known in processors::all() {

@@ -36,7 +36,7 @@ pub(crate) enum UnfoundReason {
 
 impl UnfoundReason {
     /// The name of the entries that the runtime looks for instead.
-    pub(crate) fn sought(self) -> &'static str {
+    pub(crate) fn looked_for(self) -> &'static str {
         match self {
             Self::Position => "entries in the beginning of a bundle",
             Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",

@@ -181,6 +181,9 @@ impl EntryFacts {
     }
 }
 
+/// The [`space_end`](Found::space_end) of a bundle whose surroundings are not known.
+pub(super) const UNKNOWN_END: u64 = 0;
+
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {
@@ -193,7 +196,7 @@ pub struct Found<'f> {
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
     pub(crate) facts: &'f EntryFacts,
-    /// The end of the section, member or file that holds only such bundles and padding; 0 if it is not known.
+    /// The end of the section, member or file that holds only such bundles and padding, or [`UNKNOWN_END`].
     pub(crate) space_end: u64,
 }
 

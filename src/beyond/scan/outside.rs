@@ -34,6 +34,7 @@ use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::Version;
 use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{self, Container, Limits, binary, compressed, offload_binary};
 
 /// The first bytes that are looked for.
@@ -389,7 +390,7 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
 /// that is not compressed.
 fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
-    let Ok(mut inflater) = compressed.inflate(false) else { return false };
+    let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
     let mut head = Vec::new();
     if inflater.fill(&mut head, HEAD_INFLATED).is_err() {
         return false;

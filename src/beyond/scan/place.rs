@@ -15,6 +15,9 @@ use crate::llvm::uri::{Uri, UriStep};
 /// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
 const NUMBERED_MAX: usize = 1 << 18;
 
+/// The number of a step that is not numbered.
+const NOT_NUMBERED: u64 = 0;
+
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -223,7 +226,7 @@ impl Place {
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
         let steps: Vec<UriStep> =
             self.steps_to_inflated().map(|(name, number)| UriStep { name: name.into_owned(), number }).collect();
-        if steps.iter().any(|step| step.number == 0) {
+        if steps.iter().any(|step| step.number == NOT_NUMBERED) {
             return Ok(None);
         }
         let file = self.beside.as_deref().unwrap_or(&self.file);
@@ -317,7 +320,7 @@ impl StepNumbers {
     pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
-            return 0;
+            return NOT_NUMBERED;
         }
         let count = self.counts.entry(key).or_default();
         add(count, 1);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::budget::{self, Budget, ExceededLimit};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, Found, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, Found, UNKNOWN_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
@@ -504,7 +504,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match (reader.format_of)(&bundle) {
             Ok(format) => {
                 // In a deep search, other data may follow the bundle.
-                let space_end = if self.scan.deep { 0 } else { at.data.end() };
+                let space_end = if self.scan.deep { UNKNOWN_END } else { at.data.end() };
                 self.report_and_search(at, format, index, &bundle, space_end)?;
             }
             Err(malformed) => self.report_broken(at, at.error(malformed))?,
@@ -525,7 +525,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.find_ends(at, &mut bundle)? {
             return Ok(());
         }
-        self.report_and_search(at, format, index, &bundle, 0)
+        self.report_and_search(at, format, index, &bundle, UNKNOWN_END)
     }
 
     /// Reports faults that do not prevent the rest from being read.

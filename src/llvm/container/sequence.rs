@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::entry::{BundleEntry, Contents, Entry, Part};
 use super::format::Container;
 use super::limits::Limits;
-use super::stream::{Compressed, Inflation, Recorded};
+use super::stream::{Compressed, HashCheck, Inflation, Recorded};
 use crate::base::bytes::{add, len_of, len_u64, part, slice, span};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -314,7 +314,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
-        let mut inflater = compressed.inflate(true)?;
+        let mut inflater = compressed.inflate(HashCheck::Compare)?;
         meter.expect(compressed.recorded().inflated);
         let mut block = Vec::new();
         let (mut position, mut is_end) = (0_u64, false);
@@ -519,7 +519,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
     /// bytes, or `None` if even the longest prefix does not hold the header.
     fn read_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
-        let mut inflater = compressed.inflate(false)?;
+        let mut inflater = compressed.inflate(HashCheck::Skip)?;
         let mut prefix = Vec::new();
         let mut want = PREFIX;
         loop {

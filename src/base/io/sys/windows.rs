@@ -69,8 +69,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`. A canonical path would treat
-/// both as parts of names.
+/// Joins a directory and a relative path as files for any system record it: with `/`, and perhaps `..`. A canonical
+/// path would treat both as parts of names, so its prefix is removed.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {

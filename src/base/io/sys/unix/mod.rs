@@ -61,7 +61,7 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// A path from a directory.
+/// Joins a directory and a relative path.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     directory.join(&*os_str(relative))
 }
