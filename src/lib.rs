@@ -15,7 +15,8 @@
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Sizes and offsets are in bytes. A *bundle* is any single container of code objects, such as a CUDA fatbin.
+//! Most programs need only [`scan`], [`runtime`] and [`io`]. Sizes and offsets are in bytes. A *bundle* is any single
+//! container of code objects, such as a CUDA fatbin.
 //!
 //! # Find code objects
 //!
@@ -50,8 +51,8 @@
 //!
 //! # Find the code for a GPU
 //!
-//! [`runtime::load`] returns the code that the runtime of a GPU would load, and inflates once what is compressed
-//! together. [`runtime::loaded`] chooses it without reading it, for several GPUs.
+//! [`runtime::load`] returns the code that the runtime of a GPU would load, and inflates code objects that are
+//! compressed together only once. [`runtime::loaded`] chooses it without reading it, for several GPUs.
 //!
 //! ```
 //! use std::path::Path;
@@ -71,7 +72,7 @@
 //! # Walk a wheel
 //!
 //! Archives, packages and zip files need no option: a Python wheel is searched as its libraries are, and each finding
-//! has a [`Place`](scan::Place), which names the way to it. [`Place::member`](scan::Place::member) is the name in the
+//! has a [`Place`](scan::Place), which is the path to it. [`Place::member`](scan::Place::member) is the name in the
 //! wheel.
 //!
 //! ```
@@ -131,7 +132,7 @@
 //!
 //! # Hostile files
 //!
-//! Any bytes give a result or an error, in time and memory in proportion to the file. What is broken is a
+//! Any bytes give a result or an error, in time and memory in proportion to the file. A broken part is a
 //! [finding](scan::Finding::Broken), and the search goes on. A container inflates to no more than the size that it
 //! records; [`Limits`](container::Limits) also cap that size. A container that records more is an error before any of
 //! it is inflated.
@@ -181,9 +182,9 @@
 //!
 //! # Features
 //!
-//! All are enabled by default, because the executables need them. A program that uses the library sets
-//! `default-features = false` and names those that it needs; without any, the formats of LLVM's tools can be read and
-//! written, but no compressed data.
+//! All features are enabled by default, because the executables need them. A program that uses the library sets
+//! `default-features = false` and lists the features that it needs. Without any, the formats of LLVM's tools can be read
+//! and written, but no compressed data.
 //!
 //! | feature | enables |
 //! |---|---|

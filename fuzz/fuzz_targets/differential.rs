@@ -1,5 +1,5 @@
-//! Where LLVM 22's tool lists or unbundles any bytes with success, we do too, with the same result, but for the rows of
-//! `docs/differences.md`. Says so and does nothing where LLVM 22 is not installed.
+//! If LLVM 22's tool lists or unbundles some bytes with success, so does ours, with the same result, except for the
+//! rows of `docs/differences.md`. Without LLVM 22, prints that and does nothing.
 #![no_main]
 
 offload_fuzz::target!(differential, files);

@@ -1,6 +1,6 @@
-//! Any bytes are searched, twice the same. Code objects lie in their bundles and the file, whose bytes they are and
-//! whose ranges their URIs name. No more is found than may be, no name obeys a terminal, and headers alone tell the
-//! same as all bytes.
+//! Any bytes are searched, twice the same. Code objects are inside their bundles, bundles inside the file, and URIs
+//! name their bytes. The limits hold, no name holds control characters, and a search of headers alone finds the same as
+//! a search of all bytes.
 #![no_main]
 
 offload_fuzz::target!(search, files);

@@ -1,5 +1,5 @@
-//! Objects and archives that bytes decide on are recompressed. Symbols and relocations into their device code lead to
-//! the same code afterwards, and everything else stays.
+//! Objects and archives that the input bytes describe are recompressed. Symbols and relocations into their device code
+//! lead to the same code afterwards, and everything else stays.
 #![no_main]
 
 offload_fuzz::target!(static_library, bytes);

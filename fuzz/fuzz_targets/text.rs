@@ -1,5 +1,5 @@
-//! Any bytes are a text bundle, none, or an error; entries lie between a start line with their ID and an end line, in
-//! order. Text entries come back, unless one holds its own end line.
+//! Any bytes are a text bundle, another file, or an error; entries are between a start line with their ID and an end
+//! line, in order. Text entries come back, unless one holds its own end line.
 #![no_main]
 
 offload_fuzz::target!(text, files);

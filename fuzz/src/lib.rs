@@ -8,7 +8,8 @@ pub mod properties;
 
 pub use mutate::mutate;
 
-/// A fuzz target: a property, and how inputs are changed: `files` with their structure in mind, `bytes` as they come.
+/// Defines a fuzz target: a property, and the kind of changes to inputs. `files` changes parts of their structure,
+/// `bytes` any bytes.
 #[macro_export]
 macro_rules! target {
     ($property:ident, bytes) => {

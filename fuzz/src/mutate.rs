@@ -1,10 +1,10 @@
-//! Changing an input: a number of its format, a payload with the headers around it kept right, or any bytes.
+//! Changes an input: a number of its format, a payload with correct headers around it, or any bytes.
 
 use libfuzzer_sys::fuzzer_mutate;
 
 use crate::structure::{Field, Parts, fields};
 
-/// Changes the first `size` bytes of `data` in place, for at most `max_size` of them. Returns how many there are then.
+/// Changes the first `size` bytes of `data` in place, to at most `max_size` bytes. Returns the new size.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut random = Random(u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let input = data[..size].to_vec();
@@ -18,7 +18,7 @@ pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize
     }
 }
 
-/// Numbers as xorshift64* makes them.
+/// The random numbers of xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -93,7 +93,7 @@ fn any_bytes(payload: &[u8], max_size: usize) -> Vec<u8> {
     buffer
 }
 
-/// The input twice, with some zeros between, as bundles follow one another in linked files.
+/// Returns the input twice, with some zeros in between, as bundles follow one another in linked files.
 fn repeated(input: &[u8], random: &mut Random) -> Vec<u8> {
     [input, &[0; 64][..random.below(3) * 20], input].concat()
 }

@@ -1,4 +1,4 @@
-//! Where the numbers of each format are, and taking a container apart and putting it together again.
+//! Finds the numbers of each format. Takes containers apart and puts them together again.
 
 use std::io::Write as _;
 
@@ -16,13 +16,13 @@ pub(crate) struct Field {
     pub(crate) big: bool,
 }
 
-/// How deep containers in containers are looked for.
+/// The maximum depth of containers in containers that is searched.
 const DEPTH_MAX: u32 = 3;
 
-/// How many records of one table are fields.
+/// The maximum number of records of one table whose numbers are used.
 const RECORDS_MAX: u64 = 64;
 
-/// The numbers of the container that some bytes are, and of those inside.
+/// Returns the numbers of the container at the start of some bytes, and of the containers in it.
 pub(crate) fn fields(data: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     find(data, 0, DEPTH_MAX, &mut fields);
@@ -104,7 +104,7 @@ fn value(data: &[u8], field: &Field) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Numbers of these widths, one behind the other.
+/// Returns consecutive numbers of these widths.
 fn widths(at: usize, widths: &[usize], big: bool) -> Vec<Field> {
     widths
         .iter()
@@ -116,7 +116,7 @@ fn widths(at: usize, widths: &[usize], big: bool) -> Vec<Field> {
         .collect()
 }
 
-/// Start, size and ID length of each entry, then the count.
+/// Returns start, size and ID length of each entry, then the number of entries.
 fn binary(data: &[u8]) -> Vec<Field> {
     let count = Field { at: 24, width: 8, big: false };
     let mut fields = Vec::new();
@@ -134,7 +134,7 @@ fn binary(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// Where a binary bundle ends.
+/// Returns the end of a binary bundle.
 fn binary_end(data: &[u8]) -> Option<usize> {
     let fields = binary(data);
     let ends = fields.chunks_exact(3).map(|entry| value(data, &entry[0]).checked_add(value(data, &entry[1])));
@@ -252,7 +252,7 @@ fn coff(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// Where the contents of the members of an archive are.
+/// Returns the ranges of the contents of the members of an archive.
 fn members(data: &[u8]) -> Vec<(usize, usize)> {
     let mut members = Vec::new();
     let mut at = 8;
@@ -269,7 +269,7 @@ fn members(data: &[u8]) -> Vec<(usize, usize)> {
 pub(crate) struct Section {
     at: usize,
     len: usize,
-    /// Where its header is.
+    /// The offset of its header.
     header: usize,
 }
 
@@ -294,7 +294,7 @@ fn is_zip(data: &[u8]) -> bool {
     data.starts_with(b"PK\x03\x04") || data.starts_with(b"PK\x05\x06")
 }
 
-/// The records of a zip file, told by their signatures, and the numbers in each.
+/// The signatures of the records of a zip file, and the widths of the numbers in each.
 const RECORDS: [(&[u8; 4], &[usize]); 5] = [
     (b"PK\x03\x04", &[2, 2, 2, 2, 2, 4, 4, 4, 2, 2]),
     (b"PK\x01\x02", &[2, 2, 2, 2, 2, 2, 4, 4, 4, 2, 2, 2, 2, 2, 4, 4]),
@@ -323,7 +323,7 @@ fn zip(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// A member of a zip file as its directory has it.
+/// A member of a zip file, as its directory records it.
 struct ZipMember {
     name: Vec<u8>,
     method: u16,
@@ -331,7 +331,7 @@ struct ZipMember {
     stored: usize,
 }
 
-/// The members with bytes that are there.
+/// Returns the members whose bytes are in the file.
 fn zip_members(data: &[u8]) -> Vec<ZipMember> {
     let number = |at: usize, width: usize| value(data, &Field { at, width, big: false });
     let member = |at: usize| {
@@ -450,7 +450,7 @@ impl Parts {
         }
     }
 
-    /// The container around the payloads as they are now; `choice` decides on other changes.
+    /// Returns the container around the payloads, which may have been changed. `choice` decides on other changes.
     pub(crate) fn join(self, choice: u64) -> Vec<u8> {
         match self {
             Self::Compressed { version, method, payload, behind } => {
@@ -490,7 +490,7 @@ impl Parts {
     }
 }
 
-/// Leaves one out, has one twice, or moves all, now and then.
+/// Removes, repeats or rotates entries, if `choice` says so.
 fn rearrange<T: Clone>(entries: &mut Vec<T>, choice: u64) {
     let index = usize::try_from(choice / 16).unwrap_or(0) % entries.len().max(1);
     match choice % 16 {
@@ -501,7 +501,7 @@ fn rearrange<T: Clone>(entries: &mut Vec<T>, choice: u64) {
     }
 }
 
-/// The sections in their places, or at the end of the file if they have become longer.
+/// Puts the sections in their places, or at the end of the file if they have become longer.
 fn placed(mut data: Vec<u8>, sections: &[(Section, Vec<u8>)]) -> Vec<u8> {
     for (section, content) in sections {
         let mut at = section.at;
@@ -520,7 +520,7 @@ fn placed(mut data: Vec<u8>, sections: &[(Section, Vec<u8>)]) -> Vec<u8> {
     data
 }
 
-/// A zip file of names, methods and contents, with sizes and checksums that are right.
+/// Returns a zip file of names, methods and contents, with correct sizes and checksums.
 fn zipped(members: &[(Vec<u8>, u16, Vec<u8>)], wide: bool) -> Vec<u8> {
     let number = |number: usize, width: usize| u64::try_from(number).unwrap_or(0).to_le_bytes()[..width].to_vec();
     let (mut data, mut directory) = (Vec::new(), Vec::new());

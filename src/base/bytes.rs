@@ -14,7 +14,9 @@ use crate::base::malformed::Malformed;
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
+    /// The absolute offset of the next byte.
     offset: u64,
+    /// The absolute offset of the field that was read last.
     last: u64,
 }
 
@@ -45,7 +47,7 @@ impl<'a> Cursor<'a> {
         len_u64(self.rest)
     }
 
-    /// Reads the next `count` bytes. Errors call them `what`.
+    /// Reads the next `count` bytes. `what` is their name in errors.
     pub(crate) fn take(&mut self, count: u64, what: impl Display) -> Result<&'a [u8], Malformed> {
         let Some((head, tail)) = self.split_at(count) else {
             let end = self.offset.saturating_add(self.remaining());
@@ -89,7 +91,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The absolute offset and the number of some bytes. Headers claim ranges of them.
+/// The start and the length of some bytes, for checking the ranges that headers claim in them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) base: u64,
@@ -112,7 +114,8 @@ impl Bounds {
         self.absolute(self.len)
     }
 
-    /// Returns the range of `len` bytes from `start`, which has to end inside. Errors call the range `what`.
+    /// Returns the range of `len` bytes from `start`, which has to end inside. `what` is the name of the range in
+    /// errors.
     pub(crate) fn claim(self, start: u64, len: u64, what: impl Display) -> Result<Range<u64>, Malformed> {
         match start.checked_add(len) {
             Some(end) if end <= self.len => Ok(start..end),
@@ -156,7 +159,7 @@ pub(crate) fn total(lens: impl IntoIterator<Item = u64>) -> u64 {
     lens.into_iter().fold(0, u64::saturating_add)
 }
 
-/// Adds to a sum or a position that numbers of the input decide.
+/// Adds to a sum or a position, up to the maximum: numbers of untrusted inputs must not make it wrap around.
 pub(crate) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }

@@ -23,6 +23,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// The first `most` characters of a text, safe to print, and an ellipsis if the text is longer.
+#[doc(hidden)]
 pub fn printable_start(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => printable(text.get(..end).unwrap_or(text)) + "...",

@@ -39,12 +39,11 @@ struct ErrorData {
 
 #[derive(Debug)]
 enum ErrorCause {
+    /// The operating system refused an operation.
     System(io::Error),
-    /// The cause may be on either side.
-    Copy {
-        from: PathBuf,
-        source: io::Error,
-    },
+    /// Copying failed, because of either file.
+    Copy { from: PathBuf, source: io::Error },
+    /// The bytes of a file are at fault.
     Bytes(Malformed),
     /// The whole text of the error.
     Text(String),
@@ -54,9 +53,15 @@ enum ErrorCause {
 #[derive(Debug)]
 enum Remedy {
     None,
+    /// Another way to the requested result.
     Hint(&'static str),
+    /// An entry ID that selects one of several matches alone.
     Sole(Option<String>),
-    Targets { unmatched: Vec<String>, present: Vec<String> },
+    /// The targets that match nothing, and the targets that could match.
+    Targets {
+        unmatched: Vec<String>,
+        present: Vec<String>,
+    },
 }
 
 impl fmt::Display for Error {
@@ -146,18 +151,21 @@ impl Error {
         if let Remedy::Hint(hint) = self.0.remedy { Some(hint) } else { None }
     }
 
-    /// For an [ambiguous](ErrorKind::Ambiguous) selection: an entry ID that selects one of the matches alone, if
-    /// compared exactly.
+    /// Returns an entry ID that, compared exactly, selects one of the matches of an [ambiguous](ErrorKind::Ambiguous)
+    /// selection alone.
+    #[doc(hidden)]
     pub fn sole_match(&self) -> Option<&str> {
         if let Remedy::Sole(id) = &self.0.remedy { id.as_deref() } else { None }
     }
 
-    /// The targets of a selection that match no code object, as they were typed.
+    /// Returns the targets of a selection that match no code object, as they were typed.
+    #[doc(hidden)]
     pub fn unmatched_targets(&self) -> &[String] {
         if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
     }
 
-    /// The GPUs, or else the entry IDs, of all code objects, if a selection matches none of them.
+    /// Returns the GPUs, or else the entry IDs, of all code objects, if a selection matches none of them.
+    #[doc(hidden)]
     pub fn present_targets(&self) -> &[String] {
         if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
     }
@@ -305,7 +313,7 @@ impl Error {
     }
 
     /// Marks the error as one of a file that an input refers to.
-    pub(crate) fn of_referred(mut self) -> Self {
+    pub(crate) fn into_referred(mut self) -> Self {
         if self.is_io() {
             self.0.kind = ErrorKind::Referred;
         }
@@ -319,12 +327,12 @@ impl Error {
     }
 
     /// Sets a place in `file` that the text already names.
-    pub(crate) fn of_place(mut self, file: &Path, place: String) -> Self {
+    pub(crate) fn with_place(mut self, file: &Path, place: String) -> Self {
         self.0.place = Some((file.to_owned(), place));
         self
     }
 
-    /// Adds a place in `file` to the error and its text, unless it has one.
+    /// Adds a place in `file` to the error and its text, unless the error already has a place.
     pub(crate) fn inside(mut self, file: &Path, place: String) -> Self {
         if self.0.place.is_some() {
             return self;
@@ -332,7 +340,7 @@ impl Error {
         if let ErrorCause::Text(text) = &mut self.0.cause {
             text.insert_str(0, &format!("'{place}': "));
         }
-        self.of_place(file, place)
+        self.with_place(file, place)
     }
 
     /// The file at fault, which may be one beside the [file](Self::file) that the user named.
@@ -357,12 +365,12 @@ impl Error {
     }
 }
 
-/// The targets among parts of a selection, without quotes.
+/// Returns the targets among the parts of a selection: the parts in quotes, without them.
 fn targets(wants: &[String]) -> Vec<String> {
     wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
 }
 
-/// Lists the IDs of code objects in a sentence that ends with `have`.
+/// Returns the end of a sentence about files that "have" code objects: the IDs of these, or that there are none.
 fn list_or_none(ids: &[String]) -> String {
     if ids.is_empty() { " none for a device".to_owned() } else { format!(": {}", beginning(ids)) }
 }
@@ -418,7 +426,10 @@ impl<T> WithPath<T> for Result<T, Malformed> {
 
 /// Shows an operating system error without the number that Rust appends and LLVM does not print.
 #[derive(Debug)]
-pub struct OsText<'a>(pub &'a io::Error);
+pub struct OsText<'a>(
+    /// The error to show.
+    pub &'a io::Error,
+);
 
 impl fmt::Display for OsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

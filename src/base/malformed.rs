@@ -125,12 +125,12 @@ impl Malformed {
         Self::Truncated { what: what.to_string(), offset, needed, end }
     }
 
-    /// The fault of a part: `what` at an offset, and the end of the sentence.
+    /// The fault of a part of a file. `what` is the part, and `problem` the end of the sentence about it.
     pub(crate) fn fault(what: impl Into<String>, offset: u64, problem: impl Into<String>) -> Self {
         Self::Fault { what: what.into(), offset, problem: problem.into() }
     }
 
-    /// The fault with the whole sentence `what`.
+    /// The fault that the sentence `what` describes. `Display` adds the offset.
     pub(crate) fn at(what: impl Into<String>, offset: u64) -> Self {
         Self::fault(what, offset, "")
     }
@@ -145,7 +145,7 @@ impl Malformed {
         Self::fault(what, offset, format!(": {reason}"))
     }
 
-    /// The fault of this kind at an offset, if it has one.
+    /// A fault of any kind, with its whole text and, if it has one, its offset.
     pub(crate) fn other(kind: ErrorKind, offset: impl Into<Option<u64>>, text: String) -> Self {
         Self::Other { kind, offset: offset.into(), text }
     }
@@ -156,7 +156,8 @@ impl Malformed {
         Self::other(ErrorKind::Limit, offset, text)
     }
 
-    /// The fault of a search that exceeds a limit: more than `limit` units (`what`), at an offset.
+    /// The fault of a search that stops at `offset` because it would exceed a limit: more than `limit` of the unit
+    /// `what`.
     pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
         Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
     }
@@ -173,7 +174,7 @@ impl Malformed {
     }
 }
 
-/// Fails at an offset with the whole sentence `what`.
+/// Fails with the fault that the sentence `what` describes, at an offset.
 pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::at(what, offset))
 }

@@ -12,8 +12,8 @@
 //! ours:
 //!
 //! - each `member` is a step to data that had to be inflated, from the file on: the name of a member, a section or a
-//!   bundle entry, and its number among those of the same name, counted from 1. `offset` then counts from the start of
-//!   that data;
+//!   bundle entry, and its number among the steps of the same name, counted from 1. `offset` then counts from the start
+//!   of that data;
 //! - `inflated-offset` and `inflated-size` are a range of the inflated bytes of the compressed bundle at `offset`.
 
 use std::ffi::OsStr;
@@ -42,24 +42,26 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     pub(crate) path: PathBuf,
-    pub(crate) way: Vec<UriStep>,
+    /// The steps to the inflated data that holds the range; empty for the file itself.
+    pub(crate) steps: Vec<UriStep>,
     /// The range in the file or member; `None` for all of it.
     pub(crate) range: Option<Range<u64>>,
+    /// The range in the inflated bytes of the compressed bundle at `range`; `None` for stored bytes.
     pub(crate) inflated: Option<Range<u64>>,
 }
 
-/// A step on the way to inflated data.
+/// A step of the path to inflated data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UriStep {
     pub(crate) name: Vec<u8>,
-    /// Its number among the steps of this name from the same place, counted from 1.
+    /// The number among the steps of this name from the same place, counted from 1.
     pub(crate) number: u64,
 }
 
 impl Uri {
-    /// The URI of a range of a file, or of the data that the steps of `way` lead to.
-    pub(crate) fn new(path: PathBuf, way: Vec<UriStep>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
-        Self { path, way, range: Some(range), inflated }
+    /// The URI of a range of a file, or of the data that the steps of `steps` lead to.
+    pub(crate) fn new(path: PathBuf, steps: Vec<UriStep>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
+        Self { path, steps, range: Some(range), inflated }
     }
 
     /// Parses a URI.
@@ -77,7 +79,7 @@ impl Uri {
         if path.as_os_str().is_empty() {
             return Err("the URI names no file".to_owned());
         }
-        let mut uri = Self { path, way: Vec::new(), range: None, inflated: None };
+        let mut uri = Self { path, steps: Vec::new(), range: None, inflated: None };
         if let Some(fields) = parts.next() {
             uri.read_fields(fields)?;
         }
@@ -96,7 +98,7 @@ impl Uri {
                 b"inflated-offset" => &mut numbers[2],
                 b"inflated-size" => &mut numbers[3],
                 b"member" => {
-                    self.way.push(UriStep::read(value));
+                    self.steps.push(UriStep::read(value));
                     continue;
                 }
                 _ => return Err(format!("unknown field '{}'", shown(key))),
@@ -118,7 +120,7 @@ impl Uri {
     /// Whether both URIs name the same bytes of one file of `len` bytes.
     pub(crate) fn is_same_part(&self, other: &Self, len: u64) -> bool {
         let [range, other_range] = [self, other].map(|uri| uri.range.clone().unwrap_or(0..len));
-        range == other_range && self.way == other.way && self.inflated == other.inflated
+        range == other_range && self.steps == other.steps && self.inflated == other.inflated
     }
 
     /// The file.
@@ -129,7 +131,7 @@ impl Uri {
     /// The steps to the inflated data that holds the bytes, from the file on: the name of each step, and its number among
     /// the steps of this name, counted from 1.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.way.iter().map(|level| (level.name.as_slice(), level.number))
+        self.steps.iter().map(|step| (step.name.as_slice(), step.number))
     }
 
     /// Returns the range of the file or, with [members](Self::members), of the inflated data, or `None` for all of it.
@@ -143,9 +145,9 @@ impl Uri {
         self.inflated.as_ref()
     }
 
-    /// Whether the file stores the bytes as they are, without members or compressed bundles on the way.
+    /// Whether the file stores the bytes as they are, without members or compressed bundles in between.
     pub(crate) fn is_stored(&self) -> bool {
-        self.way.is_empty() && self.inflated.is_none()
+        self.steps.is_empty() && self.inflated.is_none()
     }
 
     /// Returns the bytes that the URI names, from the data that its steps lead to.
@@ -158,18 +160,18 @@ impl Uri {
     /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`. Returns `None` if
     /// such a URI does not exist, because data would have to be inflated twice.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
-        let Self { path, way, range, inflated } = outer;
-        if way.is_empty() && range.is_none() && inflated.is_none() {
+        let Self { path, steps, range, inflated } = outer;
+        if steps.is_empty() && range.is_none() && inflated.is_none() {
             return Some(Self { path, ..self });
         }
-        if !self.way.is_empty() {
+        if !self.steps.is_empty() {
             return None;
         }
         let inner = self.range.unwrap_or_default();
         match (inflated, self.inflated) {
             (Some(outer), None) => {
                 let inflated = Some(shifted(&inner, outer.start)?);
-                Some(Self { path, way, range, inflated })
+                Some(Self { path, steps, range, inflated })
             }
             (None, inflated) => {
                 let base = match range {
@@ -177,7 +179,7 @@ impl Uri {
                     None => 0,
                 };
                 let range = Some(shifted(&inner, base)?);
-                Some(Self { path, way, range, inflated })
+                Some(Self { path, steps, range, inflated })
             }
             (Some(_), Some(_)) => None,
         }
@@ -198,7 +200,7 @@ fn wrong_scheme(uri: &[u8]) -> &'static str {
     }
 }
 
-/// Fails if a range does not lie in `len` bytes, with the texts of LLVM 23.
+/// Fails if a range is not within `len` bytes, with the texts of LLVM 23.
 pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u64) -> Result<()> {
     let (offset, size) = (range.start, len_of(range));
     let reason = if offset > len {
@@ -228,7 +230,7 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file://{}", percent_encode(self.path.as_os_str().as_encoded_bytes(), ESCAPED))?;
         let mut separator = '#';
-        for UriStep { name, number } in &self.way {
+        for UriStep { name, number } in &self.steps {
             write!(f, "{separator}member={}", percent_encode(name, ESCAPED))?;
             if *number != 1 {
                 write!(f, ";{number}")?;

@@ -13,7 +13,7 @@ const REQUESTS: [&str; 3] = [
     "host-x86_64-unknown-linux-gnu-",
 ];
 
-/// Any bytes are an archive or an error. The members of an archive lie inside it, one after another. It is listed and
+/// Any bytes are an archive or an error. The members of an archive are inside it, one after another. It is listed and
 /// unbundled, or gives an error and nothing is written. The outputs are archives, equal in two runs; the names of their
 /// members are not paths, and the bytes of their members are from the file.
 pub fn archive(data: &[u8]) {

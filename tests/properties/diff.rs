@@ -16,8 +16,8 @@ use super::sources::Sources;
 /// can be read, nothing differs from itself. Code objects that are only in one file are added or removed, whichever
 /// file is the old one.
 ///
-/// Of bundles that are written from decisions, plain or compressed, in any order, exactly the code object that was
-/// changed, added or removed is reported, with its kernel.
+/// Bundles are written from decisions, plain or compressed, in any order. Exactly the code object that was changed,
+/// added or removed is reported, with its kernel.
 ///
 /// If a compressed bundle records the hash of other content, a problem is reported and nothing in it is equal. Only a
 /// comparison that trusts hashes calls it equal, and counts it.

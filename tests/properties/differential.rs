@@ -19,7 +19,7 @@ use super::list::{container, ids};
 use super::room::Room;
 use super::unbundle::{Missing, unbundling};
 
-/// How long LLVM's tool may take. It hangs after two seconds of processor time, which a shell limits.
+/// The maximum time to wait for LLVM's tool. A shell limits its processor time to two seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// LLVM 22's bundler, if it is installed.

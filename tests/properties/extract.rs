@@ -95,7 +95,8 @@ struct Wanted {
     in_place: Option<Vec<u8>>,
     /// Whether its bytes are contiguous somewhere.
     in_one_piece: bool,
-    /// Whether it may be padded to 8: of compressed code, the exact end is known only when it is inflated.
+    /// Whether the code object may be padded to 8 bytes: the exact end of compressed code is known only when it is
+    /// inflated.
     is_packed: bool,
 }
 

@@ -76,7 +76,7 @@ fn written(id: &EntryId) {
     assert!(triple.is_compatible_with(id.triple()) && id.triple().is_compatible_with(&triple));
 }
 
-/// Whether it is an ID for AMD GPUs of a version that LLVM does not know, which serves no request.
+/// Whether an ID is for a version of AMD GPUs that LLVM does not know. Such an ID serves no request.
 fn is_unknown_version(id: &EntryId) -> bool {
     let arch = id.triple().as_str().split('-').next().unwrap_or_default();
     id.triple().arch() == "amdgpu" && !matches!(arch, "amdgpu" | "amdgcn") && id.triple().amd_processor().is_none()

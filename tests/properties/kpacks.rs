@@ -2,7 +2,7 @@
 
 pub const MAGIC: &[u8] = b"KPAK";
 
-/// Where the first code object begins.
+/// The offset of the first code object.
 const BLOBS_AT: usize = 64;
 
 /// A MessagePack value. Integers and lengths take the shortest form.
@@ -112,9 +112,9 @@ pub struct Archive {
     pub group: String,
     pub arches: Vec<String>,
     pub scheme: Scheme,
-    /// Code objects in the order of their ordinals. Those with the same key are together in the table of contents.
+    /// Code objects in the order of their ordinals. Code objects with the same key are together in the table of contents.
     pub codes: Vec<Code>,
-    /// How far the keys of the maps are rotated.
+    /// The number of places by which the keys of the maps are rotated.
     pub rotated: usize,
     pub has_metadata: bool,
     pub has_sizes: bool,

@@ -18,7 +18,7 @@ pub struct Section<'s> {
     pub kind: u32,
     pub content: &'s [u8],
     pub align: usize,
-    /// Where it is in memory; zero if it is not.
+    /// The address in memory; zero for a section that is not loaded.
     pub address: usize,
     /// The numbers of other sections, and the length of an entry, for tables.
     pub table: [usize; 3],
@@ -154,8 +154,8 @@ pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
     [data, contents, names].concat()
 }
 
-/// A PE library for x86-64 with these sections, whose names have at most 8 characters. They lie at
-/// multiples of 4096, one after another.
+/// A PE library for x86-64 with these sections, whose names have at most 8 characters. The sections are at multiples of
+/// 4096, one after another.
 pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {
     let headers = (0x40 + 4 + 20 + 240 + 40 * sections.len()).next_multiple_of(512);
     let stored: Vec<usize> = sections.iter().map(|(_, content)| content.len().next_multiple_of(512)).collect();

@@ -103,7 +103,7 @@ impl SeenBundle {
         (self.place.to_string(), self.offset, self.ids().2)
     }
 
-    /// Whether it is inside a code object of another bundle.
+    /// Whether the bundle is inside a code object of another bundle.
     pub(super) fn is_nested(&self) -> bool {
         self.place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
@@ -137,7 +137,7 @@ pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mu
             Finding::Trailing { place, offset, .. } => seen.trailing.push((place.clone(), offset)),
             Finding::Hidden { place, error } => seen.hidden.push(format!("{place}: {}", said(&error))),
             Finding::Unread { place, offset, .. } => seen.unread.push((place.clone(), offset)),
-            // Their code objects are bundles.
+            // The code objects in them are reported as bundles.
             Finding::Kpack { .. } | Finding::Split { .. } => {}
             other => panic!("{other:?}"),
         }
@@ -226,7 +226,7 @@ fn read_again(input: &Input, inflate: Inflate, deep: bool) {
         ControlFlow::Continue(())
     })
     .unwrap();
-    // Of a bundle that cannot be inflated, only the first code object is an error.
+    // If a bundle cannot be inflated, only its first code object has an error.
     assert!(expected.iter().all(Option::is_none), "not read: {expected:?}");
 }
 
@@ -287,7 +287,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that the URI is read as it is written, and that the code object lies where it leads.
+    /// Checks that parsing the written URI gives the same URI, and that it leads to the code object.
     fn uri(&mut self, code_object: &CodeObjectRef<'_>) {
         let uri = code_object.uri().unwrap().unwrap();
         let text = uri.to_string();

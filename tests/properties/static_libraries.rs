@@ -23,8 +23,8 @@ use super::wheels::{code_objects, is_searched_as_before};
 const IDS: [&str; 3] =
     ["host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx906", "hip-amdgcn-amd-amdhsa--gfx90a"];
 
-/// Bytes decide on relocatable objects with bundles, fatbins and offload binaries, on an archive of one of the
-/// dialects, and on the code that is kept.
+/// The input bytes describe relocatable objects with bundles, fatbins and offload binaries, an archive of one of the
+/// dialects, and the code that is kept.
 ///
 /// Each object is written as it would be alone. In it, everything but device code, symbols and relocations has the same
 /// bytes and the same alignment. Each symbol and each relocation leads to the same bundle, and symbols have its size;

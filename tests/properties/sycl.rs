@@ -110,7 +110,7 @@ fn search(data: &[u8]) -> Read {
                     count += 1;
                     let inside = |own: &std::ops::Range<u64>| range.start <= own.start && own.end <= range.end;
                     assert!(code_object.range().as_ref().is_none_or(inside), "{:?}", code_object.range());
-                    // Damaged tables may have the same bytes often.
+                    // Damaged tables may list the same bytes many times.
                     if code_object.size() > left {
                         continue;
                     }

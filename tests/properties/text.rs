@@ -10,8 +10,8 @@ use super::formats::marker;
 
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
-/// Any bytes are a text bundle, something else, or an error. Each entry lies between a start line with its ID and an
-/// end line, and after the previous entry.
+/// Any bytes are a text bundle, something else, or an error. Each entry is between a start line with its ID and an end
+/// line, and after the previous entry.
 ///
 /// Text entries are restored, unless one contains its own end line.
 pub fn text(data: &[u8]) {
@@ -52,7 +52,7 @@ fn round_trip(data: &[u8], comment: &'static str) {
         ids.iter().zip(&inputs).map(|(id, input)| Member { id: id.clone(), content: input.as_slice() }).collect();
     let bundle = match (Text { comment }.plan(&members)) {
         Ok(pieces) => emit(&pieces),
-        // Text with marker lines may be such that it would not come back.
+        // Text with marker lines is refused if it would not be read back.
         Err(error) => {
             let mentions = |content: &&[u8]| memmem::find(content, b"__CLANG_OFFLOAD_BUNDLE__").is_some();
             assert!(error.kind() == ErrorKind::Conflict && contents.iter().any(mentions), "{error}");

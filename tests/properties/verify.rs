@@ -78,7 +78,7 @@ fn hostile(data: &[u8]) {
         // An escaped character takes up to ten characters.
         assert!(fault.text.chars().count() <= TEXT_MAX * 10 && !fault.text.is_empty(), "{fault}");
     }
-    // Obfuscated code is no fault, and is passed over.
+    // Obfuscated code is not a fault, and is skipped.
     let is_any_readable = found.code_objects() > obfuscated;
     if verified.faults.is_empty() && is_any_readable {
         sound(&room, &found);

@@ -12,8 +12,14 @@ pub(crate) struct Decoder<'d> {
     progress: Rc<Cell<Progress>>,
 }
 
-/// The number of compressed bytes that a decoder used, and whether they are a file before other data.
-type Progress = (u64, bool);
+/// The progress of a decoder in its compressed data.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// The number of compressed bytes that were read.
+    used: u64,
+    /// Whether the compressed file ended, and other data follows.
+    is_before_other_data: bool,
+}
 
 impl<'d> Decoder<'d> {
     pub(super) fn new<R: BufRead + 'd>(
@@ -27,14 +33,14 @@ impl<'d> Decoder<'d> {
 
     /// The number of compressed bytes that were needed so far.
     pub(crate) fn used(&self) -> u64 {
-        self.progress.get().0
+        self.progress.get().used
     }
 
     /// Returns the offset of other data after the end of a compressed file, or `None` if there is none, or the file was
     /// not read to its end.
     pub(crate) fn trailing(&self) -> Option<u64> {
-        let (used, is_before_other_data) = self.progress.get();
-        if is_before_other_data { Some(used) } else { None }
+        let progress = self.progress.get();
+        if progress.is_before_other_data { Some(progress.used) } else { None }
     }
 }
 
@@ -51,8 +57,9 @@ pub(super) struct CountedReader<R> {
 }
 
 impl<R: BufRead> CountedReader<R> {
-    /// Skips zeros. Returns whether another part follows: `begins` looks at its first bytes.
-    pub(super) fn goes_on(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` decides by its first
+    /// bytes.
+    pub(super) fn skip_to_next_part(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
             let rest = self.fill_buf()?;
             let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
@@ -60,7 +67,7 @@ impl<R: BufRead> CountedReader<R> {
                 0 if rest.is_empty() => return Ok(false),
                 0 if begins(rest) => return Ok(true),
                 0 => {
-                    self.progress.set((self.progress.get().0, true));
+                    self.progress.set(Progress { is_before_other_data: true, ..self.progress.get() });
                     return Ok(false);
                 }
                 zeros => self.consume(zeros),
@@ -83,13 +90,13 @@ impl<R: BufRead> BufRead for CountedReader<R> {
     }
 
     fn consume(&mut self, count: usize) {
-        let (used, is_before_other_data) = self.progress.get();
-        self.progress.set((used.saturating_add(to_u64(count)), is_before_other_data));
+        let progress = self.progress.get();
+        self.progress.set(Progress { used: progress.used.saturating_add(to_u64(count)), ..progress });
         self.reader.consume(count);
     }
 }
 
-/// Whether data begins with a magic, or with as much of it as a buffer holds.
-pub(super) fn may_be(data: &[u8], magic: &[u8]) -> bool {
+/// Whether data begins with a magic. Data that is shorter than the magic has to be the beginning of it.
+pub(super) fn may_begin_with(data: &[u8], magic: &[u8]) -> bool {
     data.iter().zip(magic).all(|(found, byte)| found == byte)
 }

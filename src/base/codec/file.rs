@@ -8,7 +8,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::decoder::{CountedReader, Decoder, may_be};
+use super::decoder::{CountedReader, Decoder, may_begin_with};
 
 /// A method that compresses a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +30,15 @@ impl Coding {
         }
     }
 
-    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros, as
-    /// tapes are padded to whole blocks. At anything else the reader ends; see [`Decoder::trailing`].
+    /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros,
+    /// as tapes are padded to whole blocks. The reader ends before any other data; see [`Decoder::trailing`].
     pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Gzip => with!("zlib", {
                 type Part<R> = flate2::bufread::GzDecoder<R>;
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on: |part: &mut Part<CountedReader<_>>| part.get_mut().goes_on(begins_gzip),
+                    skip_to_next: |part: &mut Part<CountedReader<_>>| part.get_mut().skip_to_next_part(begins_gzip),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
@@ -47,7 +47,7 @@ impl Coding {
                 type Part<R> = bzip2::bufread::BzDecoder<R>;
                 Ok(Box::new(FileParts {
                     part: Some(Part::new(reader)),
-                    goes_on: |part: &mut Part<CountedReader<_>>| part.get_mut().goes_on(begins_bzip2),
+                    skip_to_next: |part: &mut Part<CountedReader<_>>| part.get_mut().skip_to_next_part(begins_bzip2),
                     next: |part: Part<_>| Part::new(part.into_inner()),
                 }))
             }),
@@ -58,26 +58,27 @@ impl Coding {
 
 /// Whether data begins with a part of a gzip file.
 fn begins_gzip(data: &[u8]) -> bool {
-    may_be(data, b"\x1f\x8b\x08")
+    may_begin_with(data, b"\x1f\x8b\x08")
 }
 
 /// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.
 fn begins_bzip2(data: &[u8]) -> bool {
     let (magic, rest) = data.split_at(data.len().min(3));
-    if !may_be(magic, b"BZh") {
+    if !may_begin_with(magic, b"BZh") {
         return false;
     }
     let Some((size, rest)) = rest.split_first() else { return true };
-    matches!(size, b'1'..=b'9') && (may_be(rest, b"1AY&SY") || may_be(rest, b"\x17\x72\x45\x38\x50\x90"))
+    matches!(size, b'1'..=b'9')
+        && (may_begin_with(rest, b"1AY&SY") || may_begin_with(rest, b"\x17\x72\x45\x38\x50\x90"))
 }
 
 /// A reader of all parts of a file.
 struct FileParts<P, G, N> {
     /// The decoder of the current part.
     part: Option<P>,
-    /// Whether another part follows, at the end of this one.
-    goes_on: G,
-    /// The decoder of the next part.
+    /// Skips padding after the end of the current part. Returns whether another part follows.
+    skip_to_next: G,
+    /// Returns the decoder of the next part.
     next: N,
 }
 
@@ -88,9 +89,9 @@ impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for FilePar
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            let goes_on = (self.goes_on)(part)?;
+            let has_next = (self.skip_to_next)(part)?;
             let ended = self.part.take();
-            if goes_on {
+            if has_next {
                 self.part = ended.map(&self.next);
             }
         }

@@ -8,8 +8,8 @@ use zstd::stream::zio;
 use zstd::zstd_safe::{self, DCtx, DParameter, ResetDirective, WriteBuf};
 
 use super::compression::{Compression, WINDOW_LOGS};
-use super::decoder::{CountedReader, may_be};
-use super::{FRAMES, Method};
+use super::decoder::{CountedReader, may_begin_with};
+use super::{FRAMES_MAX, Method};
 use crate::base::bytes::{add, to_u64};
 use crate::base::io::piece::Piece;
 
@@ -35,11 +35,12 @@ const LEVEL_OF_MUCH_MEMORY: i32 = 15;
 
 /// The largest window (as a power of two) that a stream may use. The decoder needs memory for it. Every decoder accepts
 /// the smallest result; larger ones hold the whole inflated size.
-fn window_log_believed(inflated: u64) -> u32 {
+fn window_log_allowed(inflated: u64) -> u32 {
     window_log_for(inflated).clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }
 
-/// The smallest window (as a power of two) that holds so many bytes; `u32::MAX` if none does.
+/// The smallest window (as a power of two) that holds this many bytes, or `u32::MAX`, more than callers allow, if no
+/// window does.
 fn window_log_for(len: u64) -> u32 {
     match len.checked_next_power_of_two() {
         Some(window) => window.ilog2(),
@@ -51,16 +52,17 @@ fn window_log_for(len: u64) -> u32 {
 const KEPT_MAX: usize = 32 << 20;
 
 thread_local! {
+    /// The memory of the last decoder of this thread, for the next one.
     static SPARE: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
 /// A reader of frames that inflate to about `inflated` bytes.
 pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::Reader<R, FrameDecoder>> {
-    Ok(zio::Reader::new(reader, FrameDecoder::new(window_log_believed(inflated))?))
+    Ok(zio::Reader::new(reader, FrameDecoder::new(window_log_allowed(inflated))?))
 }
 
-/// A decoder that uses the memory of the last one of its thread. To get new memory for the window of each bundle takes
-/// as long as to inflate it.
+/// A decoder that uses the memory of the last one of its thread. Getting new memory for the window of each bundle would
+/// take as long as inflating the bundle.
 pub(super) struct FrameDecoder(Option<DCtx<'static>>);
 
 impl FrameDecoder {
@@ -70,8 +72,8 @@ impl FrameDecoder {
             Some(context) => context,
             None => DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?,
         };
-        context.reset(ResetDirective::SessionAndParameters).map_err(broken)?;
-        context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(broken)?;
+        context.reset(ResetDirective::SessionAndParameters).map_err(zstd_error)?;
+        context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(zstd_error)?;
         Ok(Self(Some(context)))
     }
 
@@ -85,7 +87,7 @@ impl Drop for FrameDecoder {
         if let Some(context) = self.0.take()
             && context.sizeof() <= KEPT_MAX
         {
-            // At the end of the thread there is no place for it.
+            // While the thread ends, `SPARE` may no longer exist.
             drop(SPARE.try_with(|spare| spare.replace(Some(context))));
         }
     }
@@ -97,11 +99,11 @@ impl Operation for FrameDecoder {
         input: &mut InBuffer<'_>,
         output: &mut OutBuffer<'_, C>,
     ) -> io::Result<usize> {
-        self.context()?.decompress_stream(output, input).map_err(broken)
+        self.context()?.decompress_stream(output, input).map_err(zstd_error)
     }
 
     fn reinit(&mut self) -> io::Result<()> {
-        self.context()?.reset(ResetDirective::SessionOnly).map(drop).map_err(broken)
+        self.context()?.reset(ResetDirective::SessionOnly).map(drop).map_err(zstd_error)
     }
 
     fn finish<C: WriteBuf + ?Sized>(
@@ -117,24 +119,24 @@ impl Operation for FrameDecoder {
 }
 
 /// The length of the frame at the start of `data`, and the inflated size that it records.
-pub(super) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
-    let len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
-    Ok((to_u64(len), size(data)))
+pub(super) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+    let len = zstd_safe::find_frame_compressed_size(data).map_err(zstd_error)?;
+    Ok((to_u64(len), recorded_size(data)))
 }
 
 /// The inflated size that the frame at the start of `data` records. Only its header is read.
-pub(super) fn size(data: &[u8]) -> Option<u64> {
+pub(super) fn recorded_size(data: &[u8]) -> Option<u64> {
     zstd_safe::get_frame_content_size(data).ok().flatten()
 }
 
-fn broken(code: usize) -> io::Error {
+fn zstd_error(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
 /// The length of the frames at the start of `data`, which may be skippable.
-pub(super) fn len(data: &[u8]) -> io::Result<u64> {
-    let mut len = zstd_safe::find_frame_compressed_size(data).map_err(broken)?;
-    for _ in 1..FRAMES {
+pub(super) fn frames_len(data: &[u8]) -> io::Result<u64> {
+    let mut len = zstd_safe::find_frame_compressed_size(data).map_err(zstd_error)?;
+    for _ in 1..FRAMES_MAX {
         let Some(Ok(next)) = data.get(len..).map(zstd_safe::find_frame_compressed_size) else { break };
         len = len.saturating_add(next);
     }
@@ -223,11 +225,11 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
 
 /// Whether data begins with a frame: one with data, or one that decoders skip.
 fn begins_frame(data: &[u8]) -> bool {
-    if may_be(data, &[0x28, 0xb5, 0x2f, 0xfd]) {
+    if may_begin_with(data, &[0x28, 0xb5, 0x2f, 0xfd]) {
         return true;
     }
     let Some((first, rest)) = data.split_first() else { return false };
-    first & 0xf0 == 0x50 && may_be(rest, &[0x2a, 0x4d, 0x18])
+    first & 0xf0 == 0x50 && may_begin_with(rest, &[0x2a, 0x4d, 0x18])
 }
 
 /// A reader of the frames of a zstd file.
@@ -246,7 +248,7 @@ impl<R: BufRead> ZstdFile<R> {
 impl<R: BufRead> Read for ZstdFile<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {
-            if !self.is_in_frame && !self.reader.goes_on(begins_frame)? {
+            if !self.is_in_frame && !self.reader.skip_to_next_part(begins_frame)? {
                 break;
             }
             let input = self.reader.fill_buf()?;
@@ -292,7 +294,7 @@ mod tests {
         for (inflated, log) in
             [(0, 27), (1 << 27, 27), ((1 << 27) + 1, 28), (1 << 31, WINDOW_LOG_MAX), (u64::MAX, WINDOW_LOG_MAX)]
         {
-            assert_eq!(window_log_believed(inflated), log, "{inflated}");
+            assert_eq!(window_log_allowed(inflated), log, "{inflated}");
         }
     }
 

@@ -24,7 +24,7 @@ const BLOCKS: usize = 8;
 /// Runs `work` on bytes that are to be written, and returns their hash with its result.
 ///
 /// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
-pub(crate) fn beside<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
+pub(crate) fn hash_during<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
         return Ok((hash_of(pieces)?, work()?));
     }
@@ -107,10 +107,11 @@ impl Hasher {
 }
 
 impl Worker {
-    /// Starts the thread. Returns `None` if the system cannot.
+    /// Starts the thread. Returns `None` if the system cannot start one.
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
         let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
+        // The first block is filled here; the others wait for their turn.
         for _ in 1..BLOCKS {
             done.try_send(Vec::with_capacity(BLOCK)).ok()?;
         }

@@ -77,9 +77,9 @@ const LZ4_LEVEL: i32 = 9;
 
 /// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside
 /// frames.
-pub(crate) const FRAMES: usize = 256;
+pub(crate) const FRAMES_MAX: usize = 256;
 
-/// Whether this build has the feature of a method.
+/// Whether this build has the feature of a compression method, `lz4`, `zlib` or `zstd`.
 pub(crate) fn has(feature: &str) -> bool {
     match feature {
         "lz4" => cfg!(feature = "lz4"),
@@ -141,7 +141,7 @@ impl Method {
     pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
         match self {
             Self::Zlib => with!("zlib", Ok(None)),
-            Self::Zstd => with!("zstd", frames::len(data).map(Some)),
+            Self::Zstd => with!("zstd", frames::frames_len(data).map(Some)),
         }
     }
 }
@@ -155,7 +155,7 @@ pub enum Codec {
     Lz4,
     /// One zstd frame.
     Zstd,
-    /// Another method, or none that can be undone: some code is stored obfuscated.
+    /// A method that this library cannot undo. Some code is stored obfuscated.
     Unknown,
 }
 
@@ -199,12 +199,12 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
 
 /// The length of the zstd frame at the start of `data`, and the inflated size that it records, in bytes.
 pub(crate) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
-    with!("zstd", frames::frame(data))
+    with!("zstd", frames::frame_len_and_size(data))
 }
 
 /// The inflated size that a zstd frame records in its header, in bytes.
 pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
-    with!("zstd", Ok(frames::size(frame)))
+    with!("zstd", Ok(frames::recorded_size(frame)))
 }
 
 /// The checksum of the bytes of a member of a zip file.
@@ -230,7 +230,7 @@ pub(crate) enum StreamForm {
 }
 
 impl StreamForm {
-    /// A reader of the inflated bytes of a container or code object at `offset`. Errors call it `what`.
+    /// A reader of the inflated bytes of a container or code object at `offset`. `what` is its name in errors.
     pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
         self.inflate(stored, inflated).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
@@ -238,7 +238,8 @@ impl StreamForm {
         })
     }
 
-    /// A reader of the inflated bytes; there should be `inflated` of them. It reads the file, not its mapping.
+    /// A reader of the inflated bytes, which should be `inflated` bytes. The compressed bytes are read from the file,
+    /// not from its mapping.
     pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
         let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
         self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
@@ -329,7 +330,7 @@ impl From<Unsupported> for Error {
     }
 }
 
-/// The fault of compressed data that cannot be inflated, sound or not.
+/// The fault of compressed data that this build cannot inflate, whether or not the data is sound.
 pub(crate) fn unsupported(what: &str, offset: u64, reason: impl Display) -> Malformed {
     Malformed::other(ErrorKind::Unsupported, offset, format!("{what} at offset {offset}: {reason}"))
 }

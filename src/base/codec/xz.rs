@@ -5,7 +5,7 @@ use std::thread;
 
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
-use super::decoder::{CountedReader, may_be};
+use super::decoder::{CountedReader, may_begin_with};
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -16,7 +16,7 @@ const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 /// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in
 /// packages of Debian.
 ///
-/// `liblzma`'s own reader takes a file that ends early for a whole one.
+/// `liblzma`'s own reader reports no error if a file ends early.
 pub(super) struct Xz<R> {
     reader: CountedReader<R>,
     /// The decoder of the current stream; `None` at the end.
@@ -32,7 +32,7 @@ impl<R: BufRead> Xz<R> {
     }
 }
 
-/// The number of bytes between two totals of a stream.
+/// Returns the number of bytes between two totals of a stream.
 fn difference(after: u64, before: u64) -> usize {
     usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
 }
@@ -52,9 +52,9 @@ impl<R: BufRead> Read for Xz<R> {
             self.reader.consume(read);
             match status {
                 Status::StreamEnd => {
-                    let goes_on = self.reader.goes_on(|rest| may_be(rest, b"\xfd7zXZ\0"))?;
+                    let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, b"\xfd7zXZ\0"))?;
                     // To set up threads for each stream after the first would take longer than to inflate it.
-                    self.stream = if goes_on { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
+                    self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
                 }
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}

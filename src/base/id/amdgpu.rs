@@ -11,7 +11,7 @@ pub(super) const OLD_NAME: &str = "amdgcn";
 /// A family of processors.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Family {
-    /// The sub-architectures of the family as a whole; empty if its only member is not called a family.
+    /// The sub-architectures that name the whole family; empty if the family has one member and no name.
     names: &'static [&'static str],
     /// The sub-architectures of its members.
     members: &'static [&'static str],

@@ -14,17 +14,17 @@ pub enum OffloadKind {
     Hip,
     /// HIP, code objects of ABI version 4 and later.
     HipV4,
-    /// CUDA. In offload binaries only.
+    /// CUDA. Only in offload binaries.
     Cuda,
-    /// SYCL. In offload binaries, and in bundles of Intel's DPC++.
+    /// SYCL. Only in offload binaries, and in bundles of Intel's DPC++.
     Sycl,
-    /// HCC, the compiler of ROCm before 3.5. In its bundles only, which LLVM's tool does not make.
+    /// HCC, the compiler of ROCm before 3.5. Only in bundles of that compiler, which LLVM's tool does not make.
     Hcc,
-    /// MUSA, of Moore Threads. In its bundles only.
+    /// MUSA, of Moore Threads. Only in bundles of MUSA's compiler.
     Musa,
-    /// MACA, of MetaX. In its bundles only.
+    /// MACA, of MetaX. Only in bundles of MACA's compiler.
     Maca,
-    /// TopsRider, of Enflame. In its bundles only.
+    /// TopsRider, of Enflame. Only in bundles of TopsRider's compiler.
     Tops,
     /// Any other kind. See [`EntryId::by_name`](super::EntryId::by_name).
     Other,
@@ -65,7 +65,7 @@ impl OffloadKind {
     }
 
     /// Returns the kind with this name, or `None` if LLVM does not allow it in bundles.
-    pub(super) fn of_bundle(name: &str) -> Option<Self> {
+    pub(super) fn from_name_in_bundle(name: &str) -> Option<Self> {
         match Self::from_name(name)? {
             kind @ (Self::Host | Self::OpenMp | Self::Hip | Self::HipV4) => Some(kind),
             _ => None,

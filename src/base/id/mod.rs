@@ -137,7 +137,7 @@ impl EntryId {
     /// # Errors
     /// The first [`IdError`] that applies.
     pub fn parse(id: &str) -> Result<Self, IdError> {
-        Self::parse_with(id, OffloadKind::of_bundle)
+        Self::parse_with(id, OffloadKind::from_name_in_bundle)
     }
 
     /// Parses the ID of an entry that LLVM's bundler reads, which may be of any kind.
@@ -189,7 +189,8 @@ impl EntryId {
         Ok(Self { kind, written: written(&triple), triple, target_id })
     }
 
-    /// An ID with any text, which is not parsed. It is compatible with nothing but itself.
+    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. Such an ID is compatible
+    /// only with itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
@@ -258,7 +259,9 @@ impl EntryId {
         if !triples || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
-        if !self.target_id.is_of(self.triple.arch()) || !request.target_id.is_of(request.triple.arch()) {
+        if !self.target_id.may_be_of_arch(self.triple.arch())
+            || !request.target_id.may_be_of_arch(request.triple.arch())
+        {
             return Compatibility::Processor;
         }
         self.target_id.compatibility(&request.target_id)
@@ -329,14 +332,15 @@ fn written(triple: &Triple) -> Triple {
     })
 }
 
-/// The error for an unknown kind or architecture. LLVM looks for them in exactly the first four fields.
-pub(crate) fn unknown_error(id: &str, name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
+/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. LLVM reads the triple from
+/// exactly the first four fields of `rest`, the text after the kind.
+pub(crate) fn unknown_error(id: &str, kind_name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {
         return IdError::Format;
     }
     let triple = Triple::parse(&fields.join("-"));
-    let unknown_kind = if kind.is_none() { Some(name.to_owned()) } else { None };
+    let unknown_kind = if kind.is_none() { Some(kind_name.to_owned()) } else { None };
     let unknown_triple = if triple.is_known() { None } else { Some(triple.as_str().to_owned()) };
     IdError::Unknown { id: id.to_owned(), kind: unknown_kind, triple: unknown_triple }
 }

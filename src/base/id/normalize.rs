@@ -9,7 +9,7 @@ pub enum Form {
     Three,
     /// Exactly four: architecture, vendor, operating system, environment.
     Four,
-    /// As many as the text has.
+    /// As many words as the text has.
     Any,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Words<'a> {
             }
             let mut from = 0;
             while from < self.list.len() {
-                if !self.is_settled(from) && self.meaning.take(place, self.get(from)) {
+                if !self.is_settled(from) && self.meaning.try_word(place, self.get(from)) {
                     self.move_word(from, place);
                     break;
                 }
@@ -239,8 +239,8 @@ impl<'a> Words<'a> {
 }
 
 impl Meaning {
-    /// Whether `word` fits `place`. Records its meaning.
-    fn take(&mut self, place: usize, word: &str) -> bool {
+    /// Tries a word at a place: records the meaning that it has there, and returns whether it has one.
+    fn try_word(&mut self, place: usize, word: &str) -> bool {
         match place {
             ARCH => {
                 self.arch = tables::arch(word);

@@ -33,7 +33,7 @@ pub struct TargetId {
     /// Features and whether they are on, sorted by name.
     features: Vec<(String, bool)>,
     known: Option<&'static Processor>,
-    /// Whether LLVM 22.1.8 would write it. LLVM drops a target ID if it does not know the processor under this name.
+    /// Whether LLVM 22.1.8 would write the target ID. LLVM drops it if it does not know the processor under this name.
     kept_by_llvm: bool,
 }
 
@@ -134,9 +134,9 @@ impl TargetId {
         }
     }
 
-    /// Whether the target ID may be of an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares it
-    /// with others. The processor must not be known to be of another one. Only AMD GPUs have features.
-    pub(crate) fn is_of(&self, arch: &str) -> bool {
+    /// Whether the target ID may belong to an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares
+    /// it with others. A known processor must be of that architecture, and only AMD GPUs have features.
+    pub(crate) fn may_be_of_arch(&self, arch: &str) -> bool {
         if !matches!(arch, amdgpu::NAME | "r600") {
             return self.features.is_empty();
         }
@@ -146,8 +146,8 @@ impl TargetId {
         }
     }
 
-    /// Whether both may not be in one bundle: they have the same processor, but one sets a feature that the other
-    /// leaves at *Any*.
+    /// Whether code objects for both may not be in one bundle: the processor is the same, but one target ID sets a
+    /// feature that the other leaves at *Any*.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         if self.processor != other.processor {
             return false;

@@ -23,7 +23,10 @@ pub(crate) mod staging;
 #[doc(hidden)]
 pub mod sys;
 
-pub use input::{Accept, Input, Slice, bytes_done, bytes_read};
+pub use input::{Accept, Input, Slice};
+// For the executable of this package, which shows progress.
+#[doc(hidden)]
+pub use input::{bytes_done, bytes_read};
 // For the executable of this package.
 #[doc(hidden)]
 pub use output::{create_directory, write_file};

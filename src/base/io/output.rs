@@ -51,7 +51,7 @@ pub(crate) enum Manner {
 impl Manner {
     /// LLVM 22.1.8's treatment of the old file if an archive, offload binary or image of this length replaces it: an
     /// empty one is written into the old file.
-    pub(crate) fn of_len(len: u64) -> Self {
+    pub(crate) fn for_len(len: u64) -> Self {
         if len == 0 { Self::Rewrite } else { Self::Replace }
     }
 }
@@ -75,9 +75,10 @@ enum OutputPlace {
     Nowhere(File),
 }
 
-/// The treatment of an existing file with the name of a staged one.
+/// The existing file at the destination of a staged file, and its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExistingFile {
+    /// No file has the name.
     Absent,
     /// The file or link is replaced.
     Replaced,
@@ -131,7 +132,7 @@ impl Output {
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
     }
 
-    /// The bytes of an output that goes nowhere, called `name` in errors.
+    /// Returns the bytes of an output that goes nowhere. Errors call the input `name`.
     pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         match self.place {
@@ -140,7 +141,7 @@ impl Output {
         }
     }
 
-    /// The bytes that were written, called `name` in errors, until the next are written.
+    /// Returns the bytes written so far, for reading until more are written. Errors call the input `name`.
     pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         let file = self.place.file().try_clone().with_path(&self.path)?;
@@ -243,7 +244,9 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
 /// Whether a replaced file may be needed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OldContent {
+    /// Kept, so that a later failure can restore the file.
     Kept,
+    /// Lost, because nothing can fail after the last output.
     Lost,
 }
 

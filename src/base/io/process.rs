@@ -15,10 +15,11 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 ///
 /// - `SIGXFSZ` is ignored from now on, so that exceeding the file size limit of the process is an error. A handler that
 ///   the program has installed is kept.
-/// - `SIGBUS` gets a handler. If a mapped file becomes shorter while it is read, or its disk fails, the handler prints an
-///   error and ends the process with status 1. No output is put in place, and files with temporary names are removed.
-///   That holds for every file that the process has mapped. A `SIGBUS` that another process sends has its previous
-///   effect; if the program survives it, the handler is no longer installed. A handler that the program installs later replaces this one.
+/// - `SIGBUS` gets a handler. If a mapped file becomes shorter while it is read, or its disk fails, the handler prints
+///   an error and ends the process with status 1. No output is put in place, and files with temporary names are
+///   removed. The handler covers every file that the process has mapped. A `SIGBUS` that another process sends has its
+///   previous effect; if the program survives it, the handler is no longer installed. A handler that the program
+///   installs later replaces this one.
 /// - The limit on open files is raised to the maximum that the system allows when a job reaches it.
 ///
 /// This cannot be undone.

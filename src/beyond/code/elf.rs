@@ -95,7 +95,7 @@ impl<'d> File<'d> {
         }
     }
 
-    /// Returns `len` bytes of the file from `offset`. Errors call them `what`.
+    /// Returns `len` bytes of the file from `offset`. `what` is their name in errors.
     pub(super) fn bytes(&self, offset: u64, len: u64, what: impl Display) -> Result<&'d [u8]> {
         slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
     }

@@ -101,7 +101,7 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let (sramecc, xnack) = if version <= VERSION_3 {
         (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
     } else {
-        (sign(features >> 2), sign(features))
+        (sign_of_feature(features >> 2), sign_of_feature(features))
     };
     let mut target_id = processor.to_owned();
     for (name, sign) in [("sramecc", sramecc), ("xnack", xnack)] {
@@ -117,8 +117,8 @@ fn sign_in_version_3(bit: u8) -> &'static str {
     if bit == 0 { "" } else { "+" }
 }
 
-/// The sign of a feature in a target ID, by its two lower bits of version 4 and up.
-fn sign(bits: u8) -> &'static str {
+/// The sign of a feature in a target ID, by the lower two of `bits`, in version 4 and up.
+fn sign_of_feature(bits: u8) -> &'static str {
     match bits & 3 {
         2 => "-",
         3 => "+",

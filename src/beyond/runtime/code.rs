@@ -45,7 +45,7 @@ pub(crate) struct Sm {
     pub(crate) suffix: Suffix,
 }
 
-/// The features that code may use in addition to those of later GPUs, in the order of preference.
+/// The features that code may use although later GPUs do not have them, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Suffix {
     /// Features of this architecture alone (`a`).
@@ -73,8 +73,8 @@ impl Sm {
         Some(Self { number: digits.parse().ok()?, suffix })
     }
 
-    /// The name with a prefix such as `sm` or `compute`.
-    fn name(self, prefix: &str) -> String {
+    /// Returns the name with a prefix such as `sm` or `compute`.
+    fn with_prefix(self, prefix: &str) -> String {
         let suffix = match self.suffix {
             Suffix::Architecture => "a",
             Suffix::Family => "f",
@@ -95,9 +95,9 @@ impl Code {
         match self {
             Self::Amd(target) => target.to_string(),
             Self::AmdSpirV => AMD_SPIR_V.to_owned(),
-            Self::Cubin(sm) => sm.name("sm"),
-            Self::Ptx(sm) => sm.name("compute"),
-            Self::LtoIr(sm) => sm.name("lto"),
+            Self::Cubin(sm) => sm.with_prefix("sm"),
+            Self::Ptx(sm) => sm.with_prefix("compute"),
+            Self::LtoIr(sm) => sm.with_prefix("lto"),
             Self::Other(target) => target.clone(),
         }
     }
@@ -135,7 +135,7 @@ impl Code {
     }
 
     /// Returns the code with this [name](Self::name).
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
@@ -178,7 +178,7 @@ pub(crate) struct BundleCodes {
     pub(crate) unfound: Vec<UnfoundCode>,
     /// The vendors of the GPUs that it has entries for, found or not.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// Whether all its code is itself a container, which the search reports too.
+    /// Whether all code of the bundle is in containers inside of it, which the search reports as bundles too.
     pub(crate) is_outer: bool,
 }
 
@@ -209,7 +209,7 @@ pub(crate) struct UnfoundCode {
 /// Writes the entry ID, and the name of the entries that the runtime looks for.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.sought())
+        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.looked_for())
     }
 }
 

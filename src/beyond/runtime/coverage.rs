@@ -170,7 +170,7 @@ impl Coverage {
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
-    /// Returns the files of each directory, including the last file.
+    /// Returns the files of each directory, including the last file, although more may follow in it.
     fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
         let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
         let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
@@ -182,8 +182,8 @@ impl Coverage {
         all
     }
 
-    /// Returns the directory of a file that is a code object, a bundle or a fatbin itself, or `None` if there is
-    /// anything else.
+    /// Returns the directory of the only file that was added, if the file is itself a code object, a bundle or a
+    /// fatbin. Returns `None` if anything else was added.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
         let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
         if !is_alone {
@@ -273,7 +273,7 @@ impl Coverage {
             codes.extend(set.unfound.iter().map(|unfound| &unfound.code));
         }
         let mut by_name = BTreeMap::new();
-        for device in codes.into_iter().filter_map(Device::of_code) {
+        for device in codes.into_iter().filter_map(Device::from_code) {
             by_name.insert(device.name().to_owned(), device);
         }
         let devices: Vec<Device> = by_name.into_values().collect();
@@ -457,7 +457,7 @@ impl LoadUnits {
         complete
     }
 
-    /// Completes the units at the places that `is_over` accepts, and returns them.
+    /// Completes the units at the places that `is_over` accepts, and returns these units.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let mut complete = self.finish_open(&is_over);
         if let Some(file) = &self.file

@@ -94,6 +94,7 @@ const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
 /// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
+#[doc(hidden)]
 pub fn with_ptx(name: &str) -> (&str, Option<String>) {
     for suffix in ["+ptx", "+PTX"] {
         if let Some(gpu) = name.strip_suffix(suffix)
@@ -163,7 +164,7 @@ impl Device {
     }
 
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
-    pub(crate) fn of_code(code: &Code) -> Option<Self> {
+    pub(crate) fn from_code(code: &Code) -> Option<Self> {
         Self::parse(&code.name()).ok()
     }
 
@@ -172,7 +173,7 @@ impl Device {
         &self.name
     }
 
-    /// Whether the name means one GPU with any code. It does not if it means all GPUs that run generic code, PTX or
+    /// Whether the name means a single GPU and any code for it. Other names mean all GPUs that run generic code, PTX or
     /// SPIR-V, or code for one architecture alone.
     pub fn is_one(&self) -> bool {
         match self.variants.first() {
@@ -191,7 +192,7 @@ impl Device {
     /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
     /// ```
     pub fn runs(&self, target: &str) -> bool {
-        match Code::named(target) {
+        match Code::from_name(target) {
             Some(code) => self.takes(&code),
             None => false,
         }
@@ -204,7 +205,7 @@ impl Device {
         Self { name: self.name.clone(), variants }
     }
 
-    /// Describes the lack of a bundle without any code for the GPU.
+    /// Describes a bundle without any code for the GPU, as the end of a message.
     pub(crate) fn lack(&self) -> String {
         match self.variants.first() {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
@@ -314,6 +315,7 @@ fn target_variants(target: &TargetId, known: &Processor) -> Vec<TargetId> {
 /// Returns the variants of all processors that run code of a generic target.
 fn variants_of_generic(generic: &TargetId) -> Vec<GpuVariant> {
     let text = generic.to_string();
+    // The features as text, such as `:xnack+`.
     let features = text.strip_prefix(generic.processor()).unwrap_or_default();
     let mut variants = Vec::new();
     for known in processors::all() {
@@ -475,7 +477,7 @@ mod tests {
             (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
             (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
-            _ if name.starts_with("lto_") => Code::named(name).unwrap(),
+            _ if name.starts_with("lto_") => Code::from_name(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
             _ => Code::Other(name.to_owned()),
         }

@@ -101,7 +101,7 @@ struct Load<'i> {
 }
 
 impl Load<'_> {
-    /// Borrows a code object from the file, or adds it to those that the search reads.
+    /// Borrows a code object from the file, or adds it to the code objects that the search reads.
     fn add(
         &mut self,
         position: usize,

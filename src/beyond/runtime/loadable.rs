@@ -36,7 +36,7 @@ pub(crate) enum UnfoundReason {
 
 impl UnfoundReason {
     /// The name of the entries that the runtime looks for instead.
-    pub(crate) fn sought(self) -> &'static str {
+    pub(crate) fn looked_for(self) -> &'static str {
         match self {
             Self::Position => "entries in the beginning of a bundle",
             Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",
@@ -47,8 +47,8 @@ impl UnfoundReason {
 /// The entries of a bundle that the runtime does not find, by their indices.
 pub(crate) type UnfoundEntries = BTreeMap<usize, UnfoundReason>;
 
-/// Returns why the runtime finds no entry with this ID at any position in a bundle, or `None` if it may find it. `None`
-/// also for IDs of other kinds, which other runtimes load.
+/// Returns why the runtime finds no entry with this ID at any position in a bundle. Returns `None` if it may find the
+/// entry, and for IDs of other kinds, which other runtimes load.
 pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     let triple = match id.strip_prefix(b"hipv4-") {
         Some(triple) => triple,
@@ -80,7 +80,7 @@ pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
     unfound
 }
 
-/// Returns the recorded size of a compressed bundle, or `None` unless the runtime misreads it.
+/// Returns the recorded size of a compressed bundle if the runtime misreads it, or `None` if the size fits in 32 bits.
 pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     let total = recorded.total?;
     if u32::try_from(total).is_err() { Some(total) } else { None }

@@ -1,7 +1,8 @@
 //! Inflates parts of a file before their turn, on all processors.
 //!
-//! Large parts go to temporary files. If the disk has less free space than twice the parts that are inflated at a time,
-//! or gets full, all others are inflated in their turn: the search may need space for containers inside of them.
+//! Large parts go to temporary files. Twice the size of the parts that are inflated at a time has to be free on the
+//! disk, because the search may need as much again for containers inside of them. Otherwise, or once the disk is full,
+//! all other parts are inflated in their turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, iter};
@@ -20,7 +21,8 @@ const LARGE: u64 = 1 << 20;
 type NumberedResult<T> = (u64, Result<T>);
 
 /// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items come with their
-/// inflated sizes. Items that together exceed `budget` are left out, to be reported in their turn.
+/// inflated sizes. Items that would exceed `budget`, in bytes, are left out: the caller reads or reports them in their
+/// turn.
 pub(super) fn inflate<I: Send, T: Send, R>(
     items: impl Iterator<Item = (u64, I)>,
     budget: u64,
@@ -53,7 +55,7 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             }
             Some(inflated)
         },
-        // While one result waits, no other item is inflated.
+        // A result weighs more than the limit, so that no other item is inflated while one waits.
         |_| WEIGHT_MAX.saturating_add(1),
         |results| consume(&mut iter::from_fn(|| results.flatten().find(|_| !is_full.load(Ordering::Relaxed)))),
     )

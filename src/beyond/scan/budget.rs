@@ -9,7 +9,7 @@ use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
 use crate::llvm::container::magic::Magic;
 
-/// The budget that is left.
+/// The cost that a search may still have.
 pub(crate) struct Budget {
     limits: Limits,
     /// The number of bytes to read or inflate.
@@ -60,7 +60,7 @@ impl Budget {
     /// Charges a bundle in the file itself: its entries, their IDs, and the inflated sizes of entries that are
     /// compressed one by one.
     pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
-        self.take(ids_len(bundle, usize::MAX).saturating_add(bundle.packed_len()))?;
+        self.take(ids_len(bundle, WHOLE_ID).saturating_add(bundle.packed_len()))?;
         self.take_found(findings_in(bundle))
     }
 
@@ -77,14 +77,18 @@ impl Budget {
         Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
     }
 
-    /// Returns the cost of inflating a compressed container to `bytes`.
-    pub(super) fn inflating(place: &Place, bytes: u64) -> u64 {
+    /// Returns the cost of inflating a compressed container to `bytes`: nothing in the file itself, where containers
+    /// are not nested.
+    pub(super) fn cost_of_inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             PlaceOrigin::File(_) => 0,
             PlaceOrigin::Inflated => bytes.max(INFLATED_MIN),
         }
     }
 }
+
+/// The maximum for [`ids_len`] that cuts no ID.
+pub(super) const WHOLE_ID: usize = usize::MAX;
 
 /// Returns the length of all IDs of a bundle, in bytes, each cut to `most`.
 pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
@@ -140,6 +144,6 @@ mod tests {
         let file = Place::of_file(Path::new("x"));
         let inside = file.join(Step::Embedded(0)).inflated();
         assert_eq!((budget.limits_at(&file).inflated, budget.limits_at(&inside).inflated), (1000, 100));
-        assert_eq!((Budget::inflating(&file, 9), Budget::inflating(&inside, 9)), (0, INFLATED_MIN));
+        assert_eq!((Budget::cost_of_inflating(&file, 9), Budget::cost_of_inflating(&inside, 9)), (0, INFLATED_MIN));
     }
 }

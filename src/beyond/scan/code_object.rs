@@ -1,4 +1,4 @@
-//! Code objects: the facts about one that a search keeps, and the view of one during the search.
+//! Code objects: the facts that a search keeps about a code object, and the view of it during the search.
 
 use std::borrow::Cow;
 use std::io;
@@ -34,17 +34,17 @@ const FEATURES_MAX: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BundleInfo {
-    /// Its place.
+    /// The place of the bundle.
     pub place: Place,
-    /// Its format.
+    /// The format of the bundle.
     pub format: Format,
-    /// Its index among the bundles at the place, counted from 0.
+    /// The index among the bundles at the place, counted from 0.
     pub index: usize,
-    /// Its range, counted from the [origin](Place::origin) of the place.
+    /// The range of the bundle, counted from the [origin](Place::origin) of the place.
     pub range: Range<u64>,
-    /// Its header, if it is compressed.
+    /// The header around the bundle, if the bundle is compressed.
     pub compressed: Option<Recorded>,
-    /// The inflated size of all its code objects in bytes.
+    /// The inflated size of all code objects of the bundle in bytes.
     pub size: u64,
 }
 
@@ -56,7 +56,7 @@ impl BundleInfo {
         Ok(Self { place: place.clone(), format, index, range, compressed, size })
     }
 
-    /// Its stored size in bytes, with its header.
+    /// The stored size of the bundle in bytes, with its header.
     pub fn stored(&self) -> u64 {
         len_of(&self.range)
     }
@@ -100,30 +100,31 @@ pub(crate) struct Locator<'c> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CodeObject {
-    /// Its bundle.
+    /// The bundle that holds the code object.
     pub bundle: Arc<BundleInfo>,
-    /// Its index in the bundle.
+    /// The index in the bundle.
     pub entry: usize,
     /// The bundle entry ID as recorded, as [`CodeObjectRef::id`]. An ID that is too long to be parsed is cut.
     pub id: Box<[u8]>,
     /// The inflated size in bytes, as it is recorded.
     pub size: u64,
-    /// The kind of its content, as [`CodeObjectRef::kind`].
+    /// The kind of the content, as [`CodeObjectRef::kind`].
     pub kind: Option<ContentKind>,
-    /// Its range, as [`CodeObjectRef::range`].
+    /// The range of the bytes, as [`CodeObjectRef::range`].
     pub range: Option<Range<u64>>,
     /// The compressed form, as [`CodeObjectRef::packed`].
     pub packed: Option<Box<Packed>>,
-    /// The target ID that it records itself, as [`CodeObjectRef::recorded_target`].
+    /// The target ID that the code object itself records, as [`CodeObjectRef::recorded_target`].
     pub recorded_target: Option<Box<str>>,
     /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
-    /// Whether it is a container itself in which the search has found code objects, which are listed too. It counts in
-    /// no sum of sizes. Set by jobs that search whole files.
+    /// Whether the code object is itself a container whose code objects the search lists too. Then only those count in
+    /// sums of sizes. Set by jobs that search whole files.
     pub has_parts: bool,
-    /// The number of its bytes that code objects before it in the bundle have too, as in no sound bundle: inflated ones
-    /// in a compressed bundle, otherwise stored ones.
+    /// The number of bytes that the code object shares with code objects before it in the bundle: inflated bytes in a
+    /// compressed bundle, otherwise stored bytes. Compilers write no bundle that shares bytes.
     pub(crate) shared: u64,
+    /// The number among the entries at the place with the same ID, for the URI; 0 if it is not known.
     pub(super) number: u64,
 }
 
@@ -140,7 +141,7 @@ impl CodeObject {
 
     /// The ID, parsed once for all uses.
     pub(crate) fn known_id(&self) -> ParsedId {
-        ParsedId::of(&self.id, self.bundle.format)
+        ParsedId::parse(&self.id, self.bundle.format)
     }
 
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
@@ -169,9 +170,9 @@ impl CodeObject {
         }
     }
 
-    /// Its sizes in sums, counted as one code object, or as nothing if its [parts](Self::has_parts) count. Bytes that it
-    /// shares with code objects before it in the bundle count once. So no sum is larger than the number of bytes in the
-    /// file or in the inflated data.
+    /// The sizes that the code object adds to sums: nothing if its [parts](Self::has_parts) count instead. Bytes that
+    /// are shared with code objects before it in the bundle count once. So no sum is larger than the number of bytes in
+    /// the file or in the inflated data.
     pub fn sizes(&self) -> Sizes {
         if self.has_parts {
             return Sizes::default();
@@ -187,7 +188,7 @@ impl CodeObject {
         }
     }
 
-    /// Its own sizes, even if other code objects count in sums instead.
+    /// The sizes of the code object itself, even if its [parts](Self::has_parts) count in sums instead.
     pub fn own_sizes(&self) -> Sizes {
         Sizes { code_objects: 1, size: self.size, stored: self.stored() }
     }
@@ -216,12 +217,12 @@ pub(crate) struct ParsedId {
 
 impl ParsedId {
     /// Parses the ID recorded in a container of this format.
-    pub(crate) fn of(recorded: &[u8], format: Format) -> Self {
+    pub(crate) fn parse(recorded: &[u8], format: Format) -> Self {
         Self { shown: short_name(recorded, ID_MAX), parsed: parse_id(recorded, format).ok() }
     }
 
-    /// Returns the name by which a selection of target IDs would select it: the target ID, or else the whole ID, or
-    /// `None` for host code.
+    /// Returns the name that selects the code object in a selection of target IDs: the target ID, or else the whole ID.
+    /// Returns `None` for host code.
     pub(crate) fn target(&self) -> Option<String> {
         if self.is_host() {
             return None;
@@ -235,7 +236,8 @@ impl ParsedId {
         Some(self.shown.clone())
     }
 
-    /// Returns the target of an ID of another vendor's compiler, of an unknown kind or triple.
+    /// Returns the target in an ID that cannot be parsed, such as one of another vendor's compiler: the text after the
+    /// last `--`. Returns `None` for an ID that can be parsed, and without `--`.
     pub(crate) fn foreign_target(&self) -> Option<&str> {
         if self.parsed.is_some() {
             return None;
@@ -248,18 +250,18 @@ impl ParsedId {
         self.parsed.as_ref().map(EntryId::kind)
     }
 
-    /// Returns whether it is the ID of code for HIP's runtime.
+    /// Returns whether this is the ID of code for HIP's runtime.
     pub(crate) fn is_of_hip(&self) -> bool {
         matches!(self.kind(), Some(OffloadKind::Hip | OffloadKind::HipV4))
     }
 
-    /// Returns whether it is the ID of host code.
+    /// Returns whether this is the ID of host code.
     pub(crate) fn is_host(&self) -> bool {
         self.kind() == Some(OffloadKind::Host)
     }
 }
 
-/// Returns `value * part / whole`, or `None` if `whole` is zero or the result too large.
+/// Returns `value * part / whole`, or `None` if `whole` is zero or the result is too large.
 fn scale(value: u64, part: u64, whole: u64) -> Option<u64> {
     let product = u128::from(value).saturating_mul(part.into());
     u64::try_from(product.checked_div(whole.into())?).ok()
@@ -313,15 +315,15 @@ pub(super) fn step_name(id: &[u8]) -> &[u8] {
 /// A code object in a bundle.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeObjectRef<'f> {
-    /// Its bundle.
+    /// The bundle that holds the code object.
     pub(crate) found: Found<'f>,
     pub(super) entry: &'f SearchEntry,
     pub(super) index: usize,
 }
 
 impl<'f> CodeObjectRef<'f> {
-    /// Returns the facts about it, to be kept after the search. `bundle` is the [information](Found::info) about its
-    /// bundle.
+    /// Returns the facts about the code object, to be kept after the search. `bundle` is the [information](Found::info)
+    /// about its bundle.
     pub fn known(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
         let id = self.id();
         CodeObject {
@@ -353,7 +355,7 @@ impl<'f> CodeObjectRef<'f> {
 
     /// The bundle entry ID, for callers that use it more than once.
     pub(crate) fn known_id(&self) -> ParsedId {
-        ParsedId::of(self.entry.id(), self.found.format)
+        ParsedId::parse(self.entry.id(), self.found.format)
     }
 
     /// The bundle entry ID, or why the recorded ID is not valid.
@@ -361,7 +363,7 @@ impl<'f> CodeObjectRef<'f> {
         parse_id(self.entry.id(), self.found.format)
     }
 
-    /// Its number among the entries at its place with its ID, or 0 if it is not known.
+    /// The number among the entries at the place with the same ID, or 0 if it is not known.
     fn number(&self) -> u64 {
         self.found.facts.numbers.get(self.index).copied().unwrap_or_default()
     }
@@ -398,12 +400,13 @@ impl<'f> CodeObjectRef<'f> {
         Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
-    /// Returns whether its bytes are bytes of the searched file.
+    /// Returns whether the bytes, perhaps compressed, are in a file rather than in inflated data around it.
     pub fn is_in_file(&self) -> bool {
         matches!(self.found.place.origin(), PlaceOrigin::File(_))
     }
 
-    /// The reason why it cannot be extracted, if it cannot: the host of a fat object may not be restorable.
+    /// Returns the reason why the code object cannot be extracted, or `None` if it can: the host of a fat object may
+    /// not be restorable.
     pub(crate) fn unreadable(&self) -> Option<&'f Malformed> {
         self.entry.unreadable()
     }
@@ -444,8 +447,8 @@ impl<'f> CodeObjectRef<'f> {
         Some(ContentKind::of(&self.head()?))
     }
 
-    /// Returns its first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if finding them out needs more inflating than
-    /// the search was asked to do. The first bytes of a compressed device image are inflated.
+    /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if finding them out needs more inflating
+    /// than the search was asked to do. The first bytes of a compressed device image are inflated.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         if let Some(packed) = self.packed()
             && self.found.format == Format::DeviceImages
@@ -473,12 +476,12 @@ impl<'f> CodeObjectRef<'f> {
         Some(if is_spirv { ContentKind::SpirV } else { ContentKind::Elf })
     }
 
-    /// Additional data, if its container is an offload binary.
+    /// Returns the additional data that offload binaries record, or `None` in other containers.
     pub(crate) fn image(&self) -> Option<&'f ImageInfo> {
         self.entry.entry.image.as_deref()
     }
 
-    /// Additional data, if its container is a CUDA fatbin.
+    /// Returns the additional data that CUDA fatbins record, or `None` in other containers.
     pub fn cuda(&self) -> Option<&'f fatbin::Image> {
         self.entry.cuda.as_deref()
     }

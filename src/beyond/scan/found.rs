@@ -61,7 +61,7 @@ impl Format {
     }
 }
 
-/// A finding.
+/// A finding of a search: device code, or a part of the file that the search could not read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Finding<'f> {
@@ -80,7 +80,7 @@ pub enum Finding<'f> {
         place: &'f Place,
         /// The offset of the first trailing byte, or `None` after a package that had to be inflated itself.
         offset: Option<u64>,
-        /// The format of the package.
+        /// The format of the package, or `None` after bundles.
         after: Option<&'static str>,
     },
     /// A format that holds or may hold device code, and is recognised but not read.
@@ -92,14 +92,15 @@ pub enum Finding<'f> {
         /// The format.
         what: Unread,
     },
-    /// A kpack archive, after the code objects in it.
+    /// A kpack archive. It is reported after the code objects in it.
     Kpack {
         /// The place.
         place: &'f Place,
         /// The table of contents.
         archive: &'f KpackArchive,
     },
-    /// A library whose device code is in kpack archives, after the code objects in those that were followed.
+    /// A library whose device code is in kpack archives. It is reported after the code objects in the archives that
+    /// were followed.
     Split {
         /// The place of the reference.
         place: &'f Place,
@@ -140,11 +141,11 @@ impl Split<'_> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Followed {
-    /// Its canonical path.
+    /// The canonical path of the archive.
     pub path: PathBuf,
-    /// Its table of contents, or `None` if it cannot be read.
+    /// The table of contents, or `None` if it cannot be read.
     pub archive: Option<KpackArchive>,
-    /// The number of code objects in it that the library loads.
+    /// The number of code objects in the archive that the library loads.
     pub code_objects: usize,
 }
 
@@ -161,11 +162,12 @@ pub(crate) struct EntryFacts {
     /// The number of each entry among the entries at the place with its ID, counted from 1. Empty if they are not
     /// numbered.
     pub(super) numbers: Vec<u64>,
-    /// The number of bytes of each entry that entries before it have too. Empty if they are not counted.
+    /// The number of bytes that each entry shares with entries before it. Empty if they are not counted.
     pub(super) shared: Vec<u64>,
     /// Whether a file, or a member of a package, begins with the bundle.
     pub(super) begins_file: bool,
-    /// Whether the code is kept in a linked file so that the driver can link it again, for GPUs without linked code.
+    /// Whether this is relocatable code that the linker left in a linked file, from which the driver can link code for
+    /// further GPUs.
     pub(super) is_relinked: bool,
     /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
     pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
@@ -179,6 +181,9 @@ impl EntryFacts {
     }
 }
 
+/// The [`space_end`](Found::space_end) of a bundle whose surroundings are not known.
+pub(super) const UNKNOWN_END: u64 = 0;
+
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'f> {
@@ -191,7 +196,7 @@ pub struct Found<'f> {
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
     pub(crate) facts: &'f EntryFacts,
-    /// The end of the section, member or file that holds only such bundles and padding; 0 if it is not known.
+    /// The end of the section, member or file that holds only such bundles and padding, or [`UNKNOWN_END`].
     pub(crate) space_end: u64,
 }
 
@@ -210,17 +215,18 @@ impl<'f> Found<'f> {
         BundleInfo::new(self).map(Arc::new)
     }
 
-    /// Returns whether a file begins with it, or a member of a zip file, a tar or cpio archive.
+    /// Returns whether a file, or a member of a zip file, a tar or cpio archive, begins with the bundle.
     pub(crate) fn is_file(&self) -> bool {
         self.facts.begins_file
     }
 
-    /// Returns whether it need not serve every GPU of a program. Other bundles may serve the rest.
+    /// Returns whether the bundle need not serve every GPU of a program. Other bundles may serve the rest.
     pub(crate) fn is_for_some_gpus(&self) -> bool {
         self.format.is_for_some_gpus() || self.is_relinked()
     }
 
-    /// Returns whether it has relocatable code of a linked file. The driver links such code on GPUs without linked code.
+    /// Returns whether the bundle has relocatable code of a linked file. The driver links such code on GPUs without
+    /// linked code.
     pub(crate) fn is_relinked(&self) -> bool {
         self.facts.is_relinked
     }

@@ -37,7 +37,8 @@ pub struct Follow {
     pub instead: Vec<PathBuf>,
     /// Archives that are searched before the archives in references.
     pub before: Vec<PathBuf>,
-    /// Files that the caller searches too: the code in archives among them is not reported as that of a library.
+    /// Files that the caller searches too. Archives among them report their own code, so it is not reported again for a
+    /// library.
     pub own: Vec<PathBuf>,
     /// The canonical paths of these files, once they are needed.
     own_canonical: OnceLock<HashSet<PathBuf>>,
@@ -46,9 +47,9 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// The archives that ROCm's loader would find in this process: `ROCM_KPACK_PATH` has those that replace the
-    /// references, `ROCM_KPACK_PATH_PREFIX` those that are searched before, both separated by colons, on
-    /// Windows by semicolons.
+    /// Returns the archives that ROCm's loader would find in this process. `ROCM_KPACK_PATH` lists the archives that
+    /// replace the references, `ROCM_KPACK_PATH_PREFIX` the archives that are searched before them. Colons separate the
+    /// paths, on Windows semicolons.
     pub fn from_environment() -> Self {
         let (instead, before) = (paths_in_variable("ROCM_KPACK_PATH"), paths_in_variable("ROCM_KPACK_PATH_PREFIX"));
         Self { instead, before, ..Self::default() }
@@ -205,6 +206,7 @@ fn split_at_placeholder(pattern: &Path) -> Option<(&[u8], &[u8])> {
     Some((before, after.strip_prefix(PLACEHOLDER)?))
 }
 
+/// Returns the target ID between `before` and `after` in a file name, or `None` if the name has another form.
 fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n [u8]> {
     let target = name.strip_prefix(before)?.strip_suffix(after)?;
     if is_target_id(target) { Some(target) } else { None }
@@ -238,15 +240,16 @@ fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
 fn error_at_library(error: Error) -> Error {
     match error.fault() {
         Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
-        None => error.of_referred(),
+        None => error.into_referred(),
     }
 }
 
-/// The code objects that a library loads from archives. It takes the first with a key and a target ID.
+/// The code objects that a library loads from archives. Of several with the same key and target ID, it loads the first.
 struct WantedCode<'r> {
     reference: &'r Reference,
     /// The indices in the wrappers of the library; if there are none, any index is wanted.
     indices: HashSet<u32>,
+    /// The indices and target IDs of the code objects found so far.
     seen: HashSet<(u32, Vec<u8>)>,
 }
 
@@ -322,7 +325,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Vec<Followed>> {
         let (paths, errors) = follow.find_archives(library.file(), wanted.reference);
         for error in errors {
-            self.report_broken(at, error.of_referred())?;
+            self.report_broken(at, error.into_referred())?;
         }
         let mut followed = Vec::with_capacity(paths.len());
         for path in paths {
@@ -381,7 +384,7 @@ impl Walk<'_, '_, '_> {
     }
 
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
-        let input = self.sources.referred(path)?;
+        let input = self.sources.open_referred(path)?;
         let archive = KpackArchive::read(&input);
         Ok((input.vouch_for(archive)?, input))
     }

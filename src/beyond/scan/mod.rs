@@ -10,7 +10,7 @@
 //! | ELF of a GPU, SPIR-V with kernels, PTX | a code object by itself |
 //! | bitcode | the offload binaries that it embeds; for a GPU, a code object by itself |
 //! | `ar`, tar or cpio archive, zip file (Python wheels), RPM package | each member as any of these |
-//! | gzip, xz, bzip2, zstd | what is compressed, as any of these |
+//! | gzip, xz, bzip2, zstd | the inflated content, as any of these |
 //! | a kpack archive | the code objects of one or more libraries |
 //!
 //! Formats that are recognised but not read (disk images and others) are reported by name.
@@ -156,7 +156,7 @@ impl Scan {
         self.run_until(data, &mut |finding| visitor(finding).map(ControlFlow::Continue))
     }
 
-    /// As [`run`](Self::run), until the visitor breaks off.
+    /// Passes findings to `visitor`, as [`run`](Self::run) does, until the visitor breaks off.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -164,7 +164,8 @@ impl Scan {
         self.run_in_members(data.into(), &|_| true, visitor)
     }
 
-    /// As [`run`](Self::run), for data that is at a place of another file: all findings are at places in it.
+    /// Searches data that is at a place of another file, as [`run`](Self::run) does. The places of all findings begin
+    /// with that place.
     pub(crate) fn run_at(
         &self,
         place: &Place,
@@ -177,7 +178,7 @@ impl Scan {
             }
             Ok(ControlFlow::Continue(()))
         };
-        walk::Walk::new(self, data, visitor).at(place, data)?;
+        walk::Walk::new(self, data, visitor).search_file_at(place, data)?;
         Ok(())
     }
 
@@ -211,7 +212,7 @@ impl Scan {
     fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
-        walk.file(data)?;
+        walk.search_file(data)?;
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::Version;
 use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{self, Container, Limits, binary, compressed, offload_binary};
 
 /// The first bytes that are looked for.
@@ -48,7 +49,7 @@ const MAGICS: [&[u8]; 8] = [
     &dxbc::MAGIC,
 ];
 
-/// The searchers for `MAGICS`, made once: to make them takes longer than to search a small section.
+/// The searchers for `MAGICS`, made once, because making them takes longer than searching a small section.
 static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
 /// The longest of the magics.
@@ -130,8 +131,8 @@ impl Walk<'_, '_, '_> {
             if content.is_empty() {
                 continue;
             }
-            // Objects have thousands of small sections, whose places take longer than the search. On the way to a goal,
-            // sections off the way are not searched anyway.
+            // Objects have thousands of small sections, whose places take longer than the search. A walk to a goal does
+            // not search sections that do not lead there anyway.
             let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
             if may_pass && find_magics(content.bytes()).is_empty() {
                 if !self.spend(object.with(content), content.len())? {
@@ -152,7 +153,7 @@ impl Walk<'_, '_, '_> {
             self.search_by_content(at, position..range.end, &mut index, &targets)?;
             position = position.max(range.end);
         }
-        // Counted together, since a call may release memory.
+        // The sections are counted together, because each call may release memory.
         data.slice(0, passed).inspect(Slice::looked_through);
         Ok(())
     }
@@ -281,6 +282,7 @@ impl Walk<'_, '_, '_> {
         if !is_plausible(magic, rest.bytes()) && (reason == ReasonToRead::Magic || !magic.is_container()) {
             return Ok(None);
         }
+        // The length of the code object or, if there is none, the number of bytes that were read to find that out.
         let len = match magic {
             magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
             Magic::SpirV => spirv::len(rest.bytes()),
@@ -335,7 +337,7 @@ impl Walk<'_, '_, '_> {
                 Some(bundle.stored_len()?)
             }
             Err(error) if error.is_of_system() => return Err(error),
-            Err(error) if reason == ReasonToRead::Wrapper || is_beyond(&error, self.scan.limits.inflated) => {
+            Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
                 self.report_broken(at, error)?;
                 None
             }
@@ -388,7 +390,7 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
 /// that is not compressed.
 fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
-    let Ok(mut inflater) = compressed.inflate(false) else { return false };
+    let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
     let mut head = Vec::new();
     if inflater.fill(&mut head, HEAD_INFLATED).is_err() {
         return false;
@@ -396,8 +398,8 @@ fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Sli
     AnyBundle::format_of(&head).is_some() || Magic::identify(&head).is_container()
 }
 
-/// Returns whether it is the error for a container that claims more than the caller allows.
-fn is_beyond(error: &Error, limit: u64) -> bool {
+/// Returns whether the error is about a container that claims a larger inflated size than `limit`.
+fn claims_more_than(error: &Error, limit: u64) -> bool {
     matches!(error.fault(), Some(Malformed::Claim { claimed, .. }) if *claimed > limit)
 }
 

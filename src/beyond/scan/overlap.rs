@@ -52,7 +52,8 @@ pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, BUNDLES)
 }
 
-/// Returns the sections of a relocatable object, as [`bundle_sections`], and those that begin with an offload binary.
+/// Returns the sections of a relocatable object that begin with a bundle, a fatbin or an offload binary, in the form of
+/// [`bundle_sections`].
 pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, MOVABLE)
 }

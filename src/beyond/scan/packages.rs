@@ -31,10 +31,10 @@ const HEADERS_MAX: u64 = 1 << 20;
 /// The buffer of a decoder, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A member that has only the rest of a file.
+/// A member that holds only a later part of a file.
 const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
 
-/// An RPM package that is compressed in another way.
+/// An RPM package with a compression that is not read.
 const PAYLOAD: Unread = Unread::anything("RPM package of unknown compression");
 
 /// The names of formats in error messages.
@@ -43,7 +43,7 @@ const TAR: &str = "tar archive";
 const CPIO: &str = "cpio archive";
 const AKS2: &str = "AKS2 file";
 
-/// The length of a header for the budget, in bytes.
+/// The cost of the header of a member, in bytes.
 const HEADER: u64 = 512;
 
 /// The errors for data beyond the limit: for headers, and for the input of a decoder.
@@ -52,7 +52,7 @@ const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
 
 /// Returns the step to a member. Most archives of file trees name their members `./usr/...`.
-fn step_to(name: &[u8]) -> Step {
+fn member_step(name: &[u8]) -> Step {
     Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
 }
 
@@ -231,7 +231,7 @@ impl Walk<'_, '_, '_> {
         if !self.spend(at, header.directory)? {
             return Ok(());
         }
-        limit.give_exactly(header.directory);
+        limit.allow_exactly(header.directory);
         let Some(directory) = self.read_or_report(at, AKS2, head(&mut reader, header.directory))? else {
             return Ok(());
         };
@@ -259,7 +259,7 @@ impl Walk<'_, '_, '_> {
         if !self.skip_gap(at, rest, &mut reader)? {
             return Ok(());
         }
-        limit.give(0, LONG_STREAM);
+        limit.allow_up_to(0, LONG_STREAM);
         let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
             return Ok(());
         };
@@ -303,7 +303,7 @@ impl Walk<'_, '_, '_> {
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         let mut magic = Vec::new();
         loop {
-            limit.give(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
                 Ok(None) => match self.skip_zeros_after_cpio(at, &mut reader)? {
@@ -322,24 +322,26 @@ impl Walk<'_, '_, '_> {
             };
             let cpio::Header { name, size, is_file, padding } = header;
             let stored = size.saturating_add(padding);
-            let is_readable = self.search_member(at, CPIO, step_to(&name), stored, &mut reader, |walk, at, reader| {
-                if is_file { walk.search_whole_member(at, size, reader) } else { Ok(()) }
-            });
+            let is_readable =
+                self.search_member(at, CPIO, member_step(&name), stored, &mut reader, |walk, at, reader| {
+                    if is_file { walk.search_whole_member(at, size, reader) } else { Ok(()) }
+                });
             if !is_readable? {
                 return Ok(());
             }
         }
     }
 
-    /// Skips the zeros after a cpio archive, which fill up blocks. Returns the next bytes, as many as a magic has, or
-    /// `None` if nothing readable follows. Another archive may follow, as in the initramfs of Linux.
+    /// Skips the zeros after a cpio archive, which fill up blocks. Returns the first bytes after the zeros, in the
+    /// length of a magic, or `None` if nothing readable follows. Another archive may follow, as in the initramfs of
+    /// Linux.
     fn skip_zeros_after_cpio(
         &mut self,
         at: FilePart<'_>,
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
         let (start, limit) = (reader.limit.total.get(), reader.limit);
-        limit.give(self.budget.left(), LONG_DATA);
+        limit.allow_up_to(self.budget.left(), LONG_DATA);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
         let next = match first {
@@ -357,7 +359,7 @@ impl Walk<'_, '_, '_> {
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            limit.give(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
@@ -371,7 +373,7 @@ impl Walk<'_, '_, '_> {
                     return self.read_to_end(at, &mut reader);
                 }
             };
-            let (step, padded) = (step_to(&header.name), tar::padded(header.stored));
+            let (step, padded) = (member_step(&header.name), tar::padded(header.stored));
             let is_readable = self.search_member(at, TAR, step, padded, &mut reader, |walk, at, reader| {
                 walk.search_tar_member(at, header, reader)
             })?;
@@ -415,7 +417,7 @@ impl Walk<'_, '_, '_> {
         let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
-            limit.give(HEADERS_MAX, LONG_HEADERS);
+            limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
             let before = reader.reader.position();
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
@@ -431,7 +433,7 @@ impl Walk<'_, '_, '_> {
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
-            let on_way = self.step(at.place, step_to(&header.name));
+            let on_way = self.step(at.place, member_step(&header.name));
             let at = at.to(on_way.as_ref().unwrap_or(at.place), data);
             if !self.spend(at, start.saturating_sub(before))? {
                 return Ok(());
@@ -441,7 +443,7 @@ impl Walk<'_, '_, '_> {
                 (tar::MemberKind::File, Some(content)) => self.search_part(at.with(content).as_file())?,
                 (tar::MemberKind::File, None) => {}
                 _ => {
-                    limit.give_exactly(padded);
+                    limit.allow_exactly(padded);
                     self.search_tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
                 }
             }
@@ -451,7 +453,7 @@ impl Walk<'_, '_, '_> {
             let end = start.saturating_add(padded);
             reader.reader.set_position(end);
             limit.total.set(end);
-            data.looked_at();
+            data.note_header_read();
         }
     }
 
@@ -489,7 +491,7 @@ impl Walk<'_, '_, '_> {
     /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member can
     /// be read.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
-        limit.give_exactly(stored);
+        limit.allow_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))
     }
 
@@ -505,7 +507,7 @@ impl Walk<'_, '_, '_> {
 
     /// Reads to the end of the data, so that its reader compares sizes and checksums.
     fn read_to_end(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
-        reader.limit.give(self.budget.left(), LONG_DATA);
+        reader.limit.allow_up_to(self.budget.left(), LONG_DATA);
         let len = self.read_or_report(at, MEMBER, io::copy(reader, &mut io::sink()))?;
         self.spend(at, len.unwrap_or(0))?;
         Ok(())

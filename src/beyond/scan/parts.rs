@@ -25,7 +25,7 @@ impl CodeObjectsWithParts {
     pub(crate) fn note(&mut self, place: &Place) {
         for (index, step) in place.steps().iter().enumerate() {
             if matches!(step, Step::Entry(_)) {
-                let key = self.state.hash_one(place.way_to(index));
+                let key = self.state.hash_one(place.steps_to(index));
                 self.holders.insert(key);
             }
         }
@@ -36,14 +36,14 @@ impl CodeObjectsWithParts {
         if !self.holders.is_empty() {
             let place = code_object.place_inside();
             let last = place.steps().len().saturating_sub(1);
-            code_object.has_parts = self.holders.contains(&self.state.hash_one(place.way_to(last)));
+            code_object.has_parts = self.holders.contains(&self.state.hash_one(place.steps_to(last)));
         }
     }
 }
 
 impl Place {
     /// Returns the steps up to the one with this index, with their numbers.
-    fn way_to(&self, index: usize) -> Vec<(&Step, u64)> {
+    fn steps_to(&self, index: usize) -> Vec<(&Step, u64)> {
         self.steps().iter().zip(self.step_numbers().iter().copied()).take(index.saturating_add(1)).collect()
     }
 }
@@ -56,8 +56,8 @@ impl CodeObject {
 }
 
 impl CodeObjectRef<'_> {
-    /// Returns the range that its bundle has for it alone, counted as [`range`](Self::range). Returns `None` if entries
-    /// of a sound bundle may share bytes of it.
+    /// Returns the range of bytes that no other entry of a sound bundle has, counted as [`range`](Self::range). Returns
+    /// `None` if entries of a sound bundle may share the bytes.
     pub(crate) fn taken(&self) -> Option<Range<u64>> {
         taken_range(self.found.bundle, self.found.format, self.entry)
     }
@@ -74,7 +74,7 @@ fn taken_range(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Opti
     Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
 }
 
-/// Returns the number of bytes of each entry of a bundle that entries before it in the bundle have too.
+/// Returns the number of bytes that each entry of a bundle shares with entries before it.
 pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
     let mut shared = vec![0; bundle.entries.len()];
     let mut taken = Vec::with_capacity(bundle.entries.len());

@@ -100,7 +100,7 @@ impl Pattern {
         }
     }
 
-    /// Returns whether it matches an ID that cannot be parsed, perhaps of another vendor's compiler.
+    /// Returns whether the pattern matches an ID that cannot be parsed, perhaps of another vendor's compiler.
     fn matches_foreign(&self, known: &ParsedId) -> bool {
         let target = known.foreign_target();
         match &self.form {
@@ -374,7 +374,7 @@ mod tests {
             let selector = Selector::new(&selection);
             for id in &ids {
                 for format in [Format::Bundle, Format::CodeObject] {
-                    let id = ParsedId::of(id.as_bytes(), format);
+                    let id = ParsedId::parse(id.as_bytes(), format);
                     let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
                         selector.first_of(*position) == *position && selection.target_takes(pattern, &id)
                     });

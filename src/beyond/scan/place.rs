@@ -15,6 +15,9 @@ use crate::llvm::uri::{Uri, UriStep};
 /// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
 const NUMBERED_MAX: usize = 1 << 18;
 
+/// The number of a step that is not numbered.
+const NOT_NUMBERED: u64 = 0;
+
 /// A step into a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -48,14 +51,14 @@ pub struct Place {
     /// The file that holds the bytes, perhaps compressed, if it is not the searched file.
     beside: Option<PathBuf>,
     /// The steps from the file that holds the bytes to the innermost inflated data.
-    way: Range<usize>,
+    inflated_steps: Range<usize>,
     origin: PlaceOrigin,
 }
 
 impl Place {
     pub(crate) fn of_file(file: &Path) -> Self {
         let (file, origin) = (file.to_owned(), PlaceOrigin::File(file.to_owned()));
-        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, way: 0..0, origin }
+        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, inflated_steps: 0..0, origin }
     }
 
     /// Returns the place one step further in.
@@ -71,15 +74,15 @@ impl Place {
         place
     }
 
-    /// Returns the place with its bytes inflated rather than in the file.
+    /// Returns the place of the same bytes, if they are inflated rather than in the file.
     pub(super) fn inflated(self) -> Self {
-        Self { way: self.way.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
+        Self { inflated_steps: self.inflated_steps.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
     }
 
     /// Returns the place with its bytes in another file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         let (base, origin) = (self.steps.len(), PlaceOrigin::File(file.to_owned()));
-        Self { way: base..base, beside: Some(file.to_owned()), origin, ..self }
+        Self { inflated_steps: base..base, beside: Some(file.to_owned()), origin, ..self }
     }
 
     /// The file that was searched, as the caller named it.
@@ -87,7 +90,7 @@ impl Place {
         &self.file
     }
 
-    /// Returns the memory that its names take, in bytes.
+    /// Returns the memory that the names of the steps take, in bytes.
     pub(crate) fn weight(&self) -> u64 {
         total(self.steps.iter().map(Step::name_len))
     }
@@ -153,23 +156,23 @@ impl Place {
         self.first_steps(len)
     }
 
-    /// Returns whether its bytes were inflated from a compressed bundle, or from a code object that is compressed on its
-    /// own.
+    /// Returns whether the bytes were inflated from a compressed bundle, or from a code object that is compressed on
+    /// its own.
     pub(crate) fn is_in_packed_entry(&self) -> bool {
-        let inflated_steps = self.steps.get(..self.way.end).unwrap_or_default();
+        let inflated_steps = self.steps.get(..self.inflated_steps.end).unwrap_or_default();
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
-    /// Returns whether it is the whole of the data that its offsets count from.
+    /// Returns whether the place is all of the data that its offsets count from, rather than a part of it.
     pub(super) fn is_data(&self) -> bool {
-        self.way.end == self.steps.len()
+        self.inflated_steps.end == self.steps.len()
     }
 
     /// Returns the place of the data that its offsets count from: a file, or inflated data.
     pub(crate) fn data(&self) -> Self {
         let mut data = self.clone();
-        data.steps.truncate(self.way.end);
-        data.numbers.truncate(self.way.end);
+        data.steps.truncate(self.inflated_steps.end);
+        data.numbers.truncate(self.inflated_steps.end);
         data
     }
 
@@ -191,22 +194,24 @@ impl Place {
     }
 
     /// Returns the names and numbers of the steps to the innermost inflated data.
-    fn way(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
-        let steps = self.steps.iter().zip(&self.numbers).take(self.way.end).skip(self.way.start);
+    fn steps_to_inflated(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, u64)> {
+        let steps = self.steps.iter().zip(&self.numbers).take(self.inflated_steps.end).skip(self.inflated_steps.start);
         steps.map(|(step, number)| (step.name(), *number))
     }
 
-    /// Returns whether the inflated data at the end of `way` begins here.
-    pub(super) fn is_end_of(&self, way: &[UriStep]) -> bool {
-        let levels = way.iter().map(|level| (Cow::Borrowed(level.name.as_slice()), level.number));
-        self.origin == PlaceOrigin::Inflated && self.way.start == 0 && self.is_data() && self.way().eq(levels)
+    /// Returns whether this is the place of the inflated data that `steps` lead to.
+    pub(super) fn is_end_of(&self, steps: &[UriStep]) -> bool {
+        let is_inflated_data = self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_data();
+        let steps = steps.iter().map(|step| (Cow::Borrowed(step.name.as_slice()), step.number));
+        is_inflated_data && self.steps_to_inflated().eq(steps)
     }
 
-    /// Returns whether the last step is a step of `way`. The caller knows that the steps before it are.
-    pub(super) fn is_on(&self, way: &[UriStep]) -> bool {
-        let (Some(step), Some(&number)) = (self.steps.last(), self.numbers.last()) else { return false };
-        let Some(level) = way.get(self.steps.len().saturating_sub(1)) else { return false };
-        *step.name() == *level.name && number == level.number
+    /// Returns whether the last step of the place is the one that `steps` have at its depth. The caller knows that the
+    /// steps before it agree.
+    pub(super) fn last_step_is_in(&self, steps: &[UriStep]) -> bool {
+        let (Some(last), Some(&number)) = (self.steps.last(), self.numbers.last()) else { return false };
+        let Some(wanted) = steps.get(self.steps.len().saturating_sub(1)) else { return false };
+        *last.name() == *wanted.name && number == wanted.number
     }
 
     /// Returns the [URI](Uri) of a range of bytes at this place or, with `inflated`, of a range in the compressed
@@ -219,14 +224,15 @@ impl Place {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has a relative path, and the system does not report the
     /// current directory.
     pub fn uri(&self, range: Range<u64>, inflated: Option<Range<u64>>) -> Result<Option<Uri>> {
-        let way: Vec<UriStep> = self.way().map(|(name, number)| UriStep { name: name.into_owned(), number }).collect();
-        if way.iter().any(|level| level.number == 0) {
+        let steps: Vec<UriStep> =
+            self.steps_to_inflated().map(|(name, number)| UriStep { name: name.into_owned(), number }).collect();
+        if steps.iter().any(|step| step.number == NOT_NUMBERED) {
             return Ok(None);
         }
         let file = self.beside.as_deref().unwrap_or(&self.file);
         match Uri::of_path(file) {
-            Some(outer) => Ok(Uri::new(PathBuf::new(), way, range, inflated).inside(outer?)),
-            None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, way, range, inflated))),
+            Some(outer) => Ok(Uri::new(PathBuf::new(), steps, range, inflated).inside(outer?)),
+            None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, steps, range, inflated))),
         }
     }
 }
@@ -314,7 +320,7 @@ impl StepNumbers {
     pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
-            return 0;
+            return NOT_NUMBERED;
         }
         let count = self.counts.entry(key).or_default();
         add(count, 1);

@@ -181,7 +181,7 @@ impl Scan {
         each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
         let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
-        let mut room = ReadingRoom::new(input, self.limits);
+        let mut room = ReadBudget::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
@@ -207,7 +207,7 @@ impl Scan {
         })
     }
 
-    /// Reads code objects that are in some data, in order. The ones without room follow as errors.
+    /// Reads code objects that are in some data, in order. Code objects that exceed the budget follow as errors.
     fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         data: Slice<'_>,
@@ -257,7 +257,7 @@ impl Scan {
                 Err(error) => read((Err(error), indexed(wanted))),
             },
         };
-        rest.looked_at();
+        rest.note_header_read();
         done
     }
 
@@ -339,7 +339,7 @@ impl Scan {
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut room = ReadingRoom::new(input, self.limits);
+        let mut room = ReadBudget::new(input, self.limits);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
         for wanted in wanted {
@@ -374,7 +374,7 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
     code_object.borrow()
 }
 
-/// Wanted code objects, sorted by whether there is room to read their bundles.
+/// Wanted code objects, sorted by whether the budget allows reading their bundles.
 struct ChargedCode<K, C> {
     affordable: Vec<(K, C)>,
     /// The error for each other bundle, with its code objects.
@@ -382,7 +382,7 @@ struct ChargedCode<K, C> {
 }
 
 impl<K, C> ChargedCode<K, C> {
-    /// Code objects that need no room.
+    /// Returns code objects that cost nothing, because the search counts them otherwise.
     fn free(wanted: Vec<(K, C)>) -> Self {
         Self { affordable: wanted, refused: Vec::new() }
     }
@@ -390,18 +390,18 @@ impl<K, C> ChargedCode<K, C> {
 
 /// The number of bytes that may be read again of the bundles of a file. Bundles may share bytes, so the sum may exceed
 /// the length of the file.
-struct ReadingRoom<'i> {
+struct ReadBudget<'i> {
     path: &'i Path,
     left: Allowance,
 }
 
-impl<'i> ReadingRoom<'i> {
+impl<'i> ReadBudget<'i> {
     fn new(input: &'i Input, limits: Limits) -> Self {
         let left = Allowance::new(limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
         Self { path: input.path(), left }
     }
 
-    /// Adds room for data of another file, which a thin archive names.
+    /// Adds the budget for data of another file, which a thin archive names.
     fn add_other_file(&mut self, place: &Place, data: Slice<'_>) {
         if place.other_file().is_some() {
             self.left.add(data.len().saturating_mul(SEARCHED_MAX));

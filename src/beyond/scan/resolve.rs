@@ -49,7 +49,7 @@ impl Uri {
         file.vouch_for(opening.part())
     }
 
-    /// Returns whether it is the URI of a code object in `file`.
+    /// Returns whether this is the URI of a code object in `file`.
     pub(crate) fn names(&self, code_object: &CodeObjectRef<'_>, file: &Input) -> Result<bool> {
         let path = std::path::absolute(file.path()).with_path(file.path())?;
         let Some(uri) = code_object.uri()? else { return Ok(false) };
@@ -68,7 +68,7 @@ impl Uri {
     /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise the
     /// errors of inflating.
     pub fn resolve<'a>(&self, file: &'a Input, limits: Limits) -> Result<Resolved<'a>> {
-        if self.way.is_empty() {
+        if self.steps.is_empty() {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
         }
         let mut fault = None;
@@ -76,7 +76,7 @@ impl Uri {
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
-                part = Some(Input::set_aside(&self.path, self.part_of(data)?.bytes()).with_path(&self.path)?);
+                part = Some(Input::spool_small(&self.path, self.part_of(data)?.bytes()).with_path(&self.path)?);
                 Ok(ControlFlow::Break(()))
             };
             self.walk_to_data(file, Scan { deep, limits, ..Scan::default() }, &mut fault, &mut take, &mut |_| Ok(()))?;
@@ -103,9 +103,9 @@ impl Uri {
         Ok(Content::Inflated(Rc::new(input), inflated.clone()))
     }
 
-    /// Walks to the inflated data at the end of the steps of the URI, and passes it to `take`. Unless `take` breaks off,
-    /// the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault on the
-    /// way.
+    /// Walks to the inflated data at the end of the steps of the URI, and passes it to `take`. Unless `take` breaks
+    /// off, the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault
+    /// before that data.
     fn walk_to_data(
         &self,
         file: &Input,
@@ -129,17 +129,17 @@ impl Uri {
             }
             Ok(ControlFlow::Continue(()))
         };
-        let goal = Goal { way: &self.way, take };
-        Walk::new(&scan, file.as_slice(), &mut visit).with_goal(goal).file(file.as_slice())?;
+        let goal = Goal { steps: &self.steps, take };
+        Walk::new(&scan, file.as_slice(), &mut visit).with_goal(goal).search_file(file.as_slice())?;
         Ok(())
     }
 
-    /// Returns the fault on the way, or else the error that the steps of the URI lead nowhere.
+    /// Returns the fault before the data, or else the error that the steps of the URI lead nowhere.
     fn no_data(&self, fault: Option<Error>) -> Error {
         if let Some(fault) = fault {
             return fault;
         }
-        let names: Vec<String> = self.way.iter().map(|level| shown(&level.name).to_string()).collect();
+        let names: Vec<String> = self.steps.iter().map(|step| shown(&step.name).to_string()).collect();
         let reason = format!("there is no data to inflate at '{}'", names.join("', in it '"));
         Error::refused(ErrorKind::NotFound, &self.path, None, reason)
     }
@@ -159,7 +159,7 @@ impl UriToOpen<'_> {
     /// Returns a copy of the bytes that the URI names, if they are known to be code. Walks through the file at most
     /// twice.
     fn part(&self) -> Result<Input> {
-        if self.uri.way.is_empty() {
+        if self.uri.steps.is_empty() {
             let part = self.copy_part(self.file.as_slice())?;
             if self.is_known_as_code(&part)? || self.is_of_code_object()? {
                 return Ok(part);
@@ -196,7 +196,7 @@ impl UriToOpen<'_> {
     /// Copies the part of the data that the URI names.
     fn copy_part(&self, data: Slice<'_>) -> Result<Input> {
         let part = self.uri.inflated_part(Content::InPlace(self.uri.part_of(data)?), self.limits)?;
-        Input::set_aside(self.name, part.as_slice().bytes()).with_path(self.name)
+        Input::spool_small(self.name, part.as_slice().bytes()).with_path(self.name)
     }
 
     /// Returns whether a part begins with a known format, or holds something that a deep search finds. A whole file may

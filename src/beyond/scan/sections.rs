@@ -17,7 +17,7 @@
 //! | all others that are loaded and not run, such as `.rodata`, `.data.rel.ro`, `.rdata`, `.rsrc`, `.cask_resource` of cuDNN | data of a program, searched for code objects and containers of them |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
-//! MetaX, Moore Threads, Enflame and Cray, of whose files there are no samples.
+//! MetaX, Moore Threads, Enflame and Cray (no samples of their files).
 //!
 //! LLVM's packager looks for offload binaries only, in fewer places. The job
 //! [`Unpackage`](crate::llvm::work::Unpackage) has its own walk.
@@ -268,7 +268,7 @@ pub(super) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 
-/// Returns the content of a section, if a row of [`SECTIONS`] applies to it.
+/// Returns the content of a section, or `None` if no row of [`SECTIONS`] applies to it.
 fn known_content(section: &Section<'_>) -> Option<SectionContent> {
     let (_, content) = SECTIONS.iter().find(|(rule, _)| rule.fits(section))?;
     Some(*content)

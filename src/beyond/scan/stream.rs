@@ -19,7 +19,8 @@ pub(super) struct Stream<'r> {
     pub(super) size: Option<u64>,
     /// Whether its bytes are charged already.
     pub(super) is_charged: bool,
-    /// Whether its bytes are those of `source`, rather than inflated from them or a part of them.
+    /// Whether the stream is all of the data at its place, neither inflated nor a part, so that offsets in both are the
+    /// same.
     pub(super) is_source: bool,
 }
 
@@ -72,13 +73,15 @@ impl Read for FailingReader<'_> {
 
 /// The number of bytes that may be read next. The walk and the reader of an archive share it.
 pub(super) struct ReadLimit {
+    /// The number of bytes that may still be read.
     pub(super) left: Cell<u64>,
     /// The error for data beyond that.
     beyond: Cell<&'static str>,
     /// Whether the data has to have that many bytes.
     is_exact: Cell<bool>,
+    /// Whether the last read failed.
     pub(super) has_failed: Cell<bool>,
-    /// The number of bytes that were read in all.
+    /// The total number of bytes that were read.
     pub(super) total: Cell<u64>,
 }
 
@@ -89,22 +92,23 @@ impl ReadLimit {
         Self { left, beyond: Cell::new(beyond), is_exact: Cell::new(false), has_failed: Cell::new(false), total }
     }
 
-    pub(super) fn give(&self, most: u64, beyond: &'static str) {
+    /// Allows `most` more bytes at most. `beyond` is the error for longer data.
+    pub(super) fn allow_up_to(&self, most: u64, beyond: &'static str) {
         self.left.set(most);
         self.beyond.set(beyond);
         self.is_exact.set(false);
     }
 
-    /// Allows `len` bytes. It is an error if the data ends before.
-    pub(super) fn give_exactly(&self, len: u64) {
+    /// Allows `len` more bytes. Data that ends before is an error.
+    pub(super) fn allow_exactly(&self, len: u64) {
         self.left.set(len);
         self.is_exact.set(true);
     }
 
-    /// Counts the result of a read of `wanted` bytes: `count` bytes.
+    /// Counts the `count` bytes that a read of `wanted` bytes returned.
     ///
     /// # Errors
-    /// That the data ends early, or is too long.
+    /// The data ends early, or is too long.
     fn take(&self, wanted: usize, count: usize) -> io::Result<usize> {
         let left = self.left.get();
         self.left.set(left.saturating_sub(to_u64(count)));

@@ -1,7 +1,7 @@
 //! Finds the device images of programs that Intel's DPC++ has linked, and names each.
 //!
-//! An image has no ID of its own. Its offload kind and triple are those in the name of its section, or else SYCL and
-//! the triple of its content, which [`sycl::triple`] tells:
+//! An image records no ID. Its offload kind and triple are in the name of its section. Otherwise the kind is SYCL, and
+//! the content decides the triple ([`sycl::triple`]):
 //!
 //! | content | triple |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | ELF file for x86-64 (OpenCL on CPUs) | `spir64_x86_64` |
 //! | fatbin, cubin, PTX | `nvptx64-nvidia-cuda` |
 //! | bundle, ELF file for AMD GPUs | `amdgcn-amd-amdhsa` |
-//! | bitcode | its own |
+//! | bitcode | the triple that it records |
 //!
-//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. The members of
-//! an archive are searched like those of any archive.
+//! An ELF file for one Intel GPU adds its name as the target ID: `sycl-spir64_gen-unknown-unknown--pvc`. An archive is
+//! searched like any archive.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -36,10 +36,11 @@ use crate::llvm::container::MAGIC;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
 
-/// What a table has as an image that is not one: images for the host are tables of its own functions.
+/// The finding for an image in a table whose content has no known format. Images for the host, for example, are tables
+/// of functions of the program.
 const UNKNOWN: Unread = Unread::device_code("device image of an unknown format");
 
-/// The number of bytes that finding out the beginning of a compressed image costs, at most: one block of zstd.
+/// The maximum cost of inflating the beginning of a compressed image, in bytes: one block of zstd.
 const HEAD_COST: u64 = 128 << 10;
 
 /// The largest compressed image that is inflated to find out its GPU, in bytes.
@@ -50,18 +51,18 @@ const INTEL_MAX: u64 = 64 << 20;
 pub(super) struct ImageTables {
     /// The ranges of the tables in the object.
     tables: Vec<Range<u64>>,
-    /// The ranges of the sections, in order; those that share bytes are one.
+    /// The ranges of the sections, in order. Sections that share bytes are one range.
     sections: Vec<Range<u64>>,
-    /// What the tables have, once they were read.
+    /// The content of the tables, once they were read.
     read: OnceCell<ReadTables>,
 }
 
 /// The content of all tables of an object.
 #[derive(Default)]
 struct ReadTables {
-    /// In the order of the file.
+    /// All images, in the order of the file.
     images: Vec<Image>,
-    /// Each with the number of its table.
+    /// The faults, each with the number of its table.
     faults: Vec<(usize, Malformed)>,
 }
 
@@ -77,22 +78,33 @@ impl ImageTables {
         Self { tables: tables.collect(), sections, read: OnceCell::new() }
     }
 
-    /// The ranges of the images that tables have in other sections, in order, once these were read.
+    /// Returns the ranges of the images in other sections, in order. There are none before the tables were read.
     pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
-        let images = self.read.get().into_iter().flat_map(|read| &read.images);
-        let elsewhere = images.filter(|image| !self.is_in_section(image.offset));
-        elsewhere.map(|image| span(image.offset, image.size)).collect()
+        let mut ranges = Vec::new();
+        if let Some(read) = self.read.get() {
+            for image in &read.images {
+                if !self.is_in_section(image.offset) {
+                    ranges.push(span(image.offset, image.size));
+                }
+            }
+        }
+        ranges
     }
 
     /// Whether an offset in the object is in a section with device images.
     fn is_in_section(&self, offset: u64) -> bool {
-        let before = self.sections.partition_point(|range| range.start <= offset).checked_sub(1);
-        before.and_then(|index| self.sections.get(index)).is_some_and(|range| offset < range.end)
+        let following = self.sections.partition_point(|range| range.start <= offset);
+        let Some(section) = following.checked_sub(1) else { return false };
+        match self.sections.get(section) {
+            Some(range) => offset < range.end,
+            None => false,
+        }
     }
 }
 
 impl Walk<'_, '_, '_> {
-    /// What the tables of an object have. Each is read once, and takes the relocations of the whole file.
+    /// Returns the content of the tables of an object. Each table is read once, because reading one takes the
+    /// relocations of the whole file.
     fn read_tables<'t>(&mut self, object: FilePart<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
         if let Some(read) = tables.read.get() {
             return Ok(read);
@@ -111,8 +123,8 @@ impl Walk<'_, '_, '_> {
         Ok(tables.read.get_or_init(|| read))
     }
 
-    /// Reports the device images in a section of an object: those of its tables, and what is between them.
-    pub(super) fn device_images(
+    /// Reports the device images in a section of an object: the images that the tables list, and the data between them.
+    pub(super) fn report_device_images(
         &mut self,
         object: Slice<'_>,
         section: FilePart<'_>,
@@ -124,12 +136,12 @@ impl Walk<'_, '_, '_> {
         let from = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(from).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
-        self.images(section, sycl::parts(data.bytes(), data.offset(), &images))
+        self.report_images(section, sycl::parts(data.bytes(), data.offset(), &images))
     }
 
-    /// Reports the faults of a table of device images and, with the first table, the images of all that are not in the
-    /// usual sections.
-    pub(super) fn image_table(
+    /// Reports the faults of a table of device images. With the first table, also reports the images of all tables that
+    /// are in other sections.
+    pub(super) fn report_image_table(
         &mut self,
         object: FilePart<'_>,
         table: FilePart<'_>,
@@ -141,8 +153,9 @@ impl Walk<'_, '_, '_> {
         let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
         let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
         self.report_faults(table, faults)?;
-        let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset));
-        let elsewhere: Vec<&Image> = elsewhere.filter(|_| own == 0).collect();
+        let is_first = own == 0;
+        let elsewhere: Vec<&Image> =
+            read.images.iter().filter(|image| is_first && !tables.is_in_section(image.offset)).collect();
         if elsewhere.is_empty() {
             return Ok(());
         }
@@ -162,17 +175,17 @@ impl Walk<'_, '_, '_> {
             let Some(data) = data.range(&section.range) else { continue };
             let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
             let stored = sycl::listed(data.bytes(), data.offset(), &images);
-            self.images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
+            self.report_images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
         }
         Ok(())
     }
 
     /// Reports images in a section as one bundle.
-    fn images(&mut self, at: FilePart<'_>, parts: Vec<Stored>) -> Result<()> {
-        let recorded = recorded(at.place);
+    fn report_images(&mut self, at: FilePart<'_>, parts: Vec<Stored>) -> Result<()> {
+        let recorded = recorded_kind_and_triple(at.place);
         let mut entries = Vec::with_capacity(parts.len());
         for part in parts {
-            let content = self.content(at, &part)?;
+            let content = self.identifying_bytes(at, &part)?;
             match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
                 (Some(id), part) => entries.push(SearchEntry::new(id.into_bytes(), part)),
                 (None, Stored::Unreadable(malformed)) => self.report_faults(at, [malformed])?,
@@ -188,13 +201,16 @@ impl Walk<'_, '_, '_> {
         if entries.is_empty() { Ok(()) } else { self.report_entries(at, Format::DeviceImages, 0, entries) }
     }
 
-    /// The bytes of an image that tell what it is: of a compressed one, the first, unless it is for Intel GPUs.
-    fn content<'s>(&mut self, section: FilePart<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
+    /// Returns the bytes of an image that identify its content: the whole image, but only the first bytes of a
+    /// compressed image that is not for Intel GPUs.
+    fn identifying_bytes<'s>(&mut self, section: FilePart<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
             Stored::Range(range) => {
-                // Its tables are read, and images may overlap.
-                let is_left = self.spend(section, len_of(range))?;
-                let image = section.data.range(range).filter(|_| is_left);
+                // All of it may be read, and images may overlap.
+                if !self.spend(section, len_of(range))? {
+                    return Ok(None);
+                }
+                let image = section.data.range(range);
                 return Ok(image.map(|image| Cow::Borrowed(image.bytes())));
             }
             Stored::Packed(packed) => packed,
@@ -204,7 +220,10 @@ impl Walk<'_, '_, '_> {
             return Ok(None);
         }
         let head = packed.head(section.data, ContentKind::HEAD_LEN);
-        let is_intel = head.as_ref().is_some_and(|head| Magic::identify(head) == Magic::IntelGpu);
+        let is_intel = match &head {
+            Some(head) => Magic::identify(head) == Magic::IntelGpu,
+            None => false,
+        };
         let is_read = is_intel
             && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
             && self.spend(section, packed.inflated)?;
@@ -218,27 +237,38 @@ fn relative(image: &Image, start: u64) -> Image {
     Image { offset: image.offset.saturating_sub(start), ..*image }
 }
 
-/// The offload kind and triple in the name of the section at a place: after the magic string, or just a triple.
-fn recorded(place: &Place) -> Option<String> {
+/// Returns the offload kind and triple in the name of the section at a place, or `None` if the name has neither. The
+/// name is the magic string with both, or a triple for SYCL.
+fn recorded_kind_and_triple(place: &Place) -> Option<String> {
     let Some(Step::Section(name)) = place.steps().last() else { return None };
     match name.strip_prefix(MAGIC.as_bytes()) {
-        Some(id) => text(id).filter(|id| !id.is_empty()),
-        None => text(name).map(|name| ["sycl-", &name].concat()).filter(|id| EntryId::parse_any(id).is_ok()),
+        Some([]) => None,
+        Some(id) => text(id),
+        None => {
+            let id = ["sycl-", &text(name)?].concat();
+            if EntryId::parse_any(&id).is_ok() { Some(id) } else { None }
+        }
     }
 }
 
-/// Returns the ID of an image with this content: `recorded`, or that of the content, or `None` if neither is known.
+/// Returns the ID of an image with this content. `recorded` is the kind and triple in the name of its section. Without
+/// them, the content decides; returns `None` if its format is not known.
 fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
     let id = match recorded {
         Some(recorded) => recorded.to_owned(),
         None => ["sycl-", &sycl::triple(content)?].concat(),
     };
-    let gpu = target::target_id(content).filter(|_| Magic::identify(content) == Magic::IntelGpu);
-    Some(gpu.and_then(|gpu| with_target(&id, &gpu)).unwrap_or(id))
+    if Magic::identify(content) == Magic::IntelGpu
+        && let Some(gpu) = target::target_id(content)
+        && let Some(id) = with_target_id(&id, &gpu)
+    {
+        return Some(id);
+    }
+    Some(id)
 }
 
-/// An ID for Intel GPUs with a target ID.
-fn with_target(id: &str, target_id: &str) -> Option<String> {
+/// Adds a target ID to an ID for Intel GPUs. Returns `None` for an ID with another architecture.
+fn with_target_id(id: &str, target_id: &str) -> Option<String> {
     let (kind, triple) = id.split_once('-')?;
     let mut fields = triple.split('-');
     let arch = fields.next().filter(|arch| *arch == sycl::INTEL)?;
@@ -276,9 +306,9 @@ mod tests {
             ("openmp-spir64_gen-intel", Some("openmp-spir64_gen-intel-unknown--dg2-g10")),
             ("sycl-spir64", None),
         ] {
-            let with_target = with_target(id, "dg2-g10");
-            assert_eq!(with_target.as_deref(), expected);
-            let parsed = with_target.map(|id| EntryId::parse_any(&id).unwrap());
+            let with_target_id = with_target_id(id, "dg2-g10");
+            assert_eq!(with_target_id.as_deref(), expected);
+            let parsed = with_target_id.map(|id| EntryId::parse_any(&id).unwrap());
             assert!(parsed.is_none_or(|id| id.target_id().processor() == "dg2-g10"));
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::budget::{self, Budget, ExceededLimit};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, Found, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, Found, UNKNOWN_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
@@ -25,7 +25,7 @@ use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::container::{lto_ir, spirv};
 use crate::beyond::once;
-use crate::llvm::container::archive::{Archive, ArchiveMember, MemberLocation, Sources};
+use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::host::{self, ChosenSection, elf};
 use crate::llvm::container::magic::Magic;
@@ -53,16 +53,16 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) members: Option<&'w MemberFilter<'w>>,
     /// Whether a reference to kpack archives was followed: a library has one.
     pub(super) has_followed: bool,
-    pub(super) sources: Sources<'a>,
+    pub(super) sources: InputFiles<'a>,
     pub(super) budget: Budget,
     /// The number of bundles found.
     bundles: u64,
     /// Whether the section that is searched has relocatable code of a linked file.
     is_relinked: bool,
-    /// The number of bundles in the narrow sense directly in sections, not in other bundles.
+    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles.
     pub(super) bundles_in_sections: u64,
     numbers: StepNumbers,
-    /// The only data that is looked for, if the walk is not a search.
+    /// The data that the walk leads to, or `None` for a search of the whole file.
     goal: Option<Goal<'w>>,
     /// Whether the goal was reached and searched, so that nothing else is of interest.
     is_past_goal: bool,
@@ -71,7 +71,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
 
 /// The inflated data that a walk looks for. Nothing else is searched.
 pub(super) struct Goal<'w> {
-    pub(super) way: &'w [UriStep],
+    /// The steps from the file to the data.
+    pub(super) steps: &'w [UriStep],
     /// Receives the data. Unless it breaks off, the data is searched too.
     pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
 }
@@ -84,9 +85,9 @@ pub(super) type Visitor<'v> = dyn FnMut(WalkEvent<'_>) -> Result<ControlFlow<()>
 pub(super) struct FilePart<'s> {
     pub(super) place: &'s Place,
     pub(super) data: Slice<'s>,
-    /// The number of containers that may be nested in it.
+    /// The number of further containers that may be nested in the part.
     depth: u32,
-    /// The offset of its start, if it is a file or a member of a package. Members of packages are files.
+    /// The offset of its start, if the part is a whole file: the searched file, or a member of a package.
     file_start: Option<u64>,
 }
 
@@ -101,7 +102,7 @@ impl<'s> FilePart<'s> {
         FilePart { place, data, depth: self.depth, file_start: None }
     }
 
-    /// Marks the bytes as those of a whole file.
+    /// Marks the part as a whole file.
     pub(super) fn as_file(self) -> Self {
         Self { file_start: Some(self.data.offset()), ..self }
     }
@@ -194,7 +195,7 @@ impl<'d> JointSections<'d> {
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn new(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
-        let (sources, budget) = (Sources::new(data), Budget::new(scan.limits, data.len()));
+        let (sources, budget) = (InputFiles::new(data), Budget::new(scan.limits, data.len()));
         Self {
             scan,
             members: None,
@@ -211,7 +212,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Makes it a walk to some inflated data.
+    /// Restricts the walk to some inflated data.
     pub(super) fn with_goal(self, goal: Goal<'w>) -> Self {
         Self { goal: Some(goal), ..self }
     }
@@ -227,31 +228,31 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let place = place.join_numbered(step, number);
         match &self.goal {
             _ if self.is_past_goal => None,
-            Some(goal) if !place.is_on(goal.way) => None,
+            Some(goal) if !place.last_step_is_in(goal.steps) => None,
             _ => Some(place),
         }
     }
 
-    /// Returns whether the walk goes to some data only, rather than search the whole file.
+    /// Returns whether the walk only leads to some data, rather than search the whole file.
     pub(super) fn has_goal(&self) -> bool {
         self.goal.is_some()
     }
 
-    /// Walks a whole file.
-    pub(super) fn file(self, data: Slice<'_>) -> Result<Sources<'a>> {
+    /// Searches a whole file.
+    pub(super) fn search_file(self, data: Slice<'_>) -> Result<InputFiles<'a>> {
         #[cfg(test)]
         crate::base::testing::note_walk(data.path());
-        self.at(&Place::of_file(data.path()), data)
+        self.search_file_at(&Place::of_file(data.path()), data)
     }
 
-    /// Walks a file that is at a place of another one.
-    pub(super) fn at(mut self, place: &Place, data: Slice<'_>) -> Result<Sources<'a>> {
+    /// Searches a file that is at a place of another file.
+    pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<InputFiles<'a>> {
         self.search_part(FilePart { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
 
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
-        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.way)) {
+        if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
                 self.search_part(at)?;
             }
@@ -416,7 +417,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let (data, container) = (at.data, reader.container);
         let compressed = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
-                sequence::to_inflate(data, container, self.scan.inflate, self.budget.limits_at(at.place))
+                sequence::find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
             }
             _ => Vec::new(),
         };
@@ -464,7 +465,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
                 _ => claimed,
             };
-            cost = Budget::inflating(at.place, inflated);
+            cost = Budget::cost_of_inflating(at.place, inflated);
         }
         if !self.spend(at, cost)? {
             return Ok(None);
@@ -503,7 +504,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match (reader.format_of)(&bundle) {
             Ok(format) => {
                 // In a deep search, other data may follow the bundle.
-                let space_end = if self.scan.deep { 0 } else { at.data.end() };
+                let space_end = if self.scan.deep { UNKNOWN_END } else { at.data.end() };
                 self.report_and_search(at, format, index, &bundle, space_end)?;
             }
             Err(malformed) => self.report_broken(at, at.error(malformed))?,
@@ -524,7 +525,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.find_ends(at, &mut bundle)? {
             return Ok(());
         }
-        self.report_and_search(at, format, index, &bundle, 0)
+        self.report_and_search(at, format, index, &bundle, UNKNOWN_END)
     }
 
     /// Reports faults that do not prevent the rest from being read.
@@ -549,7 +550,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         space_end: u64,
     ) -> Result<()> {
         let place = at.place;
-        let read = [place.weight(), budget::ids_len(bundle, usize::MAX), budget::targets_len(bundle)];
+        let read = [place.weight(), budget::ids_len(bundle, budget::WHOLE_ID), budget::targets_len(bundle)];
         if !self.spend(at, total(read))? {
             return Ok(());
         }
@@ -566,7 +567,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let found = Found { place, format, index, bundle, facts: &facts, space_end };
         self.report_finding(budget::findings_in(bundle), at, Finding::Bundle(found))?;
         self.search_nested(at, &found)?;
-        at.data.looked_at();
+        at.data.note_header_read();
         Ok(())
     }
 
@@ -615,7 +616,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         continue;
                     }
                     // Its offsets count from its own start, not from that of the inflated data around it.
-                    Content::InPlace(slice) => Input::set_aside(slice.path(), slice.bytes()).with_path(slice.path())?,
+                    Content::InPlace(slice) => {
+                        Input::spool_small(slice.path(), slice.bytes()).with_path(slice.path())?
+                    }
                 };
                 self.search_part(at.to(&inside, content.as_slice()))?;
             }
@@ -718,8 +721,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match *holds {
             SectionContent::FatObject | SectionContent::Data | SectionContent::Other => Ok(()),
             SectionContent::KpackReference => self.report_split_library(object.place, at, tables.hip_wrappers),
-            SectionContent::DeviceImages => self.device_images(object.data, at, &tables.images),
-            SectionContent::ImageTable => self.image_table(object, at, &tables.images),
+            SectionContent::DeviceImages => self.report_device_images(object.data, at, &tables.images),
+            SectionContent::ImageTable => self.report_image_table(object, at, &tables.images),
             SectionContent::Wrappers(kind) => {
                 // Each section takes the tables of the whole file.
                 if self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())? {
@@ -770,7 +773,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 MemberLocation::Inside(slice) => self.search_part(at.to(&place, slice))?,
                 MemberLocation::Beside(path) => self.search_separate_member(at.to(&place, at.data), &path)?,
             }
-            at.data.looked_at();
+            at.data.note_header_read();
         }
         Ok(())
     }
@@ -811,7 +814,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
                 self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
-                at.data.looked_at();
+                at.data.note_header_read();
                 if self.budget.is_spent {
                     break;
                 }
@@ -888,7 +891,7 @@ fn is_searched(code_object: &CodeObjectRef<'_>) -> bool {
     magic.is_container() || (code_object.found.format == Format::DeviceImages && magic == Magic::Archive)
 }
 
-/// Returns the error for an ELF file that ends before its section table, if that is the fault of the object.
+/// Returns the error for an ELF file that ends before its section table, or `None` if the object has another fault.
 fn missing_section_table(object: FilePart<'_>, magic: Magic) -> Option<Error> {
     if !magic.is_elf() {
         return None;

@@ -25,7 +25,7 @@ pub(crate) const TOOL: &Tool = &Tool {
     ..Tool::of::<BundleEntryOptions>()
 };
 
-/// The description of the tool, and a text after it.
+/// Returns the description of the tool, with `$more` after it.
 macro_rules! overview {
     ($more:literal) => {
         concat!(

@@ -51,7 +51,7 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     };
     let called = argv.first().cloned().unwrap_or_default();
     let program = Program::new(&called);
-    // To free all parts of the command would take longer than to parse most command lines, and the process ends soon.
+    // Freeing all parts of the command would take longer than parsing most command lines, and the process ends soon.
     let command = Box::leak(Box::new(tool.command()));
     match grammar::read(command, &program, argv.get(1..).unwrap_or_default()) {
         GrammarResult::Words(words) => match command.try_get_matches_from_mut(words) {

@@ -55,7 +55,7 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Checks the exponent of a zstd window, which `option` gives.
+/// Checks the exponent of a zstd window. `option` is the name of the option that gives it, for the error.
 pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
     let (least, most) = WINDOW_LOGS.into_inner();
     ensure!(
@@ -77,7 +77,7 @@ pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     limits
 }
 
-/// Checks a compression level of a method, which `option` gives, an option of our own.
+/// Checks a compression level of a method. `option` is the name of the option that gives it, for the error.
 pub(crate) fn level(method: Method, option: &str, level: i32) -> Result<i32> {
     let (levels, method) = (method.levels(), method.name());
     let (least, most) = (levels.start(), levels.end());

@@ -262,7 +262,7 @@ fn write_with_limit<W: Write + Seek>(
     };
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_start = sum([start, version.header_len()])?;
-    let (hash, mut stream_len) = hash::beside(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
+    let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(too_large("Total file size"));
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::base::bytes::len_u64;
-    use crate::base::codec::{Codec, FRAMES};
+    use crate::base::codec::{Codec, FRAMES_MAX};
     use crate::base::io::input::Input;
 
     /// Incompressible bytes.
@@ -413,7 +413,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn version_1_ends_with_the_last_whole_frame() {
         let data = noise(3000);
-        let hash = hash::beside(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
+        let hash = hash::hash_during(&[Piece::Bytes(data.clone())], || Ok(())).unwrap().0;
         let skippable = [&b"\x50\x2a\x4d\x18"[..], &[4, 0, 0, 0], b"CCOB"].concat();
         let [first, second] =
             [&data[..1000], &data[1000..]].map(|data| Codec::Zstd.compress(data, 1, "x".as_ref()).unwrap());
@@ -424,8 +424,8 @@ mod tests {
             (vec![&first], false),
             (vec![&skippable], false),
             (vec![&first, &second[..cut].to_vec()], false),
-            ([vec![&skippable; FRAMES - 2], vec![&first, &second]].concat(), true),
-            ([vec![&skippable; FRAMES - 1], vec![&first, &second]].concat(), false),
+            ([vec![&skippable; FRAMES_MAX - 2], vec![&first, &second]].concat(), true),
+            ([vec![&skippable; FRAMES_MAX - 1], vec![&first, &second]].concat(), false),
         ] {
             let header = Header { version: HeaderVersion::V1, method: Method::Zstd, total: None, inflated: 3000, hash };
             let bundle = [&header.to_bytes(), &parts.into_iter().flatten().copied().collect::<Vec<_>>()[..]].concat();

@@ -62,16 +62,15 @@ impl ContentKind {
 
     /// The name of the kind.
     pub fn name(self) -> &'static str {
-        self.words().0
+        self.name_and_extension().0
     }
 
     /// The extension (without the dot) of files of this kind.
     pub fn extension(self) -> &'static str {
-        self.words().1
+        self.name_and_extension().1
     }
 
-    /// Name and extension.
-    fn words(self) -> (&'static str, &'static str) {
+    fn name_and_extension(self) -> (&'static str, &'static str) {
         match self {
             Self::Empty => ("empty", "bin"),
             Self::Elf => ("ELF", "elf"),

@@ -95,9 +95,10 @@ impl Part {
 /// An entry of a bundle: [`Entry`], or a type that wraps it.
 pub trait BundleEntry: From<Entry> {
     /// The state that is kept from one entry to the next while entries of a bundle are read.
+    #[doc(hidden)]
     type Kept: Default;
 
-    /// The entry as LLVM knows it.
+    /// The entry with the fields that LLVM has.
     fn entry(&self) -> &Entry;
 
     /// The size of the code object in bytes.
@@ -106,12 +107,14 @@ pub trait BundleEntry: From<Entry> {
     }
 
     /// Sets the limits for reading the code object.
+    #[doc(hidden)]
     fn limit(&mut self, _limits: Limits) {}
 
     /// Copies the code object from `data`, its bundle.
     ///
     /// # Errors
     /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and the errors of the sink.
+    #[doc(hidden)]
     fn copy(&self, data: Slice<'_>, _kept: &mut Self::Kept, sink: &mut dyn Sink) -> Result<()> {
         self.entry().copy_parts(data, sink)
     }
@@ -121,6 +124,7 @@ pub trait BundleEntry: From<Entry> {
     ///
     /// # Errors
     /// The errors of inflating it.
+    #[doc(hidden)]
     fn inflated(&self, _data: Slice<'_>, _kept: &mut Self::Kept) -> Result<Option<(Rc<Input>, Range<u64>)>> {
         Ok(None)
     }

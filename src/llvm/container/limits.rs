@@ -78,8 +78,8 @@ pub(crate) const SEARCHED_MAX: u64 = 1040;
 /// caller that prints all of them.
 pub(crate) const FOUND_MAX: u64 = 250_000;
 
-/// The maximum size of the names of all findings of one search, in bytes, beyond the length of the file: entry IDs and,
-/// for each finding and each code object, the names on the path to it, which reports repeat.
+/// The maximum size of the names of all findings of one search, in bytes, in addition to the length of the file. Names
+/// are entry IDs and, for each finding and each code object, the names on the path to it, which reports repeat.
 pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 
 /// The maximum number of kernels of one code object, and the maximum size of their names in bytes. Each takes some
@@ -104,7 +104,7 @@ pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
 /// The minimum cost of a nested compressed container, in bytes.
 pub(crate) const INFLATED_MIN: u64 = 64 << 10;
 
-/// The rest of a limit: the bytes or items that a file may still claim.
+/// A limit, and the bytes or items that a file may still claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     left: u64,

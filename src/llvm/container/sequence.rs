@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::entry::{BundleEntry, Contents, Entry, Part};
 use super::format::Container;
 use super::limits::Limits;
-use super::stream::{Compressed, Inflation, Recorded};
+use super::stream::{Compressed, HashCheck, Inflation, Recorded};
 use crate::base::bytes::{add, len_of, len_u64, part, slice, span};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -47,8 +47,8 @@ const fn empty_contents<E>() -> Contents<E> {
 pub enum Inflate {
     /// No more than needed.
     AsNeeded,
-    /// Only the headers, however small the bundle is; to the end if the stored length is not recorded. Hash and sizes
-    /// are checked when code objects are extracted.
+    /// Only the headers, however small the bundle is. A bundle that does not record its stored length is inflated to
+    /// its end to find it. Hash and sizes are checked when code objects are extracted.
     Headers,
     /// The whole bundle, however large it is, so that hash and sizes are checked before it is used.
     Whole,
@@ -216,7 +216,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// are not available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
-            data.looked_at();
+            data.note_header_read();
         }
         match self.entries.get(index)?.entry().parts.first() {
             Some(part @ Part::Range(range)) => slice(self.beginning(), range.start, part.len().min(len)),
@@ -258,8 +258,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         self.content_after(index, &mut E::Kept::default())
     }
 
-    /// Like [`content`](Self::content), for code objects that are read one after another: code objects that are compressed
-    /// together are inflated once.
+    /// Reads the code object of an entry, as [`content`](Self::content) does, when several are read one after another.
+    /// `kept` holds inflated bytes, so that code objects that are compressed together are inflated once.
     pub(crate) fn content_after(&self, index: usize, kept: &mut E::Kept) -> Result<Content<'_>> {
         let data = match &self.body {
             Body::Plain { data, .. } => *data,
@@ -314,7 +314,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
-        let mut inflater = compressed.inflate(true)?;
+        let mut inflater = compressed.inflate(HashCheck::Compare)?;
         meter.expect(compressed.recorded().inflated);
         let mut block = Vec::new();
         let (mut position, mut is_end) = (0_u64, false);
@@ -342,7 +342,7 @@ fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> 
     if entry.size() <= WHOLE_MAX {
         let mut bytes = Vec::new();
         entry.copy(data, kept, &mut bytes)?;
-        return Input::set_aside(data.path(), &bytes).with_path(data.path());
+        return Input::spool_small(data.path(), &bytes).with_path(data.path());
     }
     let mut output = Output::aside()?;
     entry.copy(data, kept, &mut output)?;
@@ -375,7 +375,7 @@ const AHEAD_MAX: usize = 4096;
 
 /// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first bundle that is not
 /// compressed or does not record its end. Errors are not reported: the walk meets them again.
-pub(crate) fn to_inflate<'a, E: BundleEntry>(
+pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
     data: Slice<'a>,
     container: &'a dyn Container<Entry = E>,
     inflate: Inflate,
@@ -401,9 +401,11 @@ pub(crate) fn to_inflate<'a, E: BundleEntry>(
     whole
 }
 
-/// The position of the next bundle, if there is one.
+/// The position of the next bundle.
 enum NextBundle<'a> {
+    /// No bundle follows.
     Nowhere,
+    /// At a position, or after the padding there.
     At(u64),
     /// After the compressed bundle at a position, which may have to be inflated to find its end.
     After(u64, Compressed<'a>),
@@ -517,7 +519,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
     /// bytes, or `None` if even the longest prefix does not hold the header.
     fn read_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
-        let mut inflater = compressed.inflate(false)?;
+        let mut inflater = compressed.inflate(HashCheck::Skip)?;
         let mut prefix = Vec::new();
         let mut want = PREFIX;
         loop {

@@ -22,8 +22,8 @@ use crate::base::io::input::{Input, Slice};
 /// The highest ratio of compression that memory is reserved for before a stream is inflated.
 const RATIO_EXPECTED: u64 = 64;
 
-/// The length of the bytes before the stream's in an inflated container: the header of an offload binary of version 3,
-/// the only format with such a prefix.
+/// The length of the prefix of an inflated container, which comes before the inflated stream: the header of an offload
+/// binary of version 3, the only format with a prefix.
 pub(crate) const PREFIX_LEN: usize = 40;
 
 /// The recorded fields of a compressed container's header.
@@ -60,12 +60,21 @@ pub struct Compressed<'a> {
     /// The offset of the container in its input.
     pub(crate) offset: u64,
     pub(crate) header_len: u64,
-    /// The bytes before the stream's in the inflated container.
+    /// The bytes of the inflated container before the inflated stream, or `None` in formats without a prefix.
     pub(crate) prefix: Option<[u8; PREFIX_LEN]>,
     /// The stream; if its length is not recorded, all data after the header.
     pub(crate) body: Slice<'a>,
     /// The length of the stream in bytes. If it is not recorded, the first inflation to the end of the stream sets it.
     pub(crate) stream_len: Arc<OnceLock<u64>>,
+}
+
+/// The treatment of a recorded hash by an inflation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HashCheck {
+    /// The bytes are hashed, and compared with the recorded hash at the end.
+    Compare,
+    /// The bytes are not hashed.
+    Skip,
 }
 
 impl<'a> Compressed<'a> {
@@ -92,8 +101,8 @@ impl<'a> Compressed<'a> {
         if let Some(known) = self.stream_len.get() {
             return Ok(*known);
         }
-        let mut inflater = self.inflate(false)?;
-        // Its errors are in `failure`.
+        let mut inflater = self.inflate(HashCheck::Skip)?;
+        // An error is kept in `inflater.failure`.
         drop(io::copy(&mut inflater, &mut io::sink()));
         // A stream shorter than recorded has an end too.
         match (self.stream_len.get(), inflater.failure) {
@@ -105,12 +114,12 @@ impl<'a> Compressed<'a> {
         }
     }
 
-    /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, with `hash`, the recorded
-    /// hash.
-    pub(crate) fn inflate(&self, hash: bool) -> Result<Inflater<'a>> {
+    /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, if `check` says so, the
+    /// recorded hash.
+    pub(crate) fn inflate(&self, check: HashCheck) -> Result<Inflater<'a>> {
         let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
         let decoder = self.form.open(self.body, inflated, what, self.offset)?;
-        let hash = if hash && recorded.is_some() { Some(Hasher::new(inflated)) } else { None };
+        let hash = if check == HashCheck::Compare && recorded.is_some() { Some(Hasher::new(inflated)) } else { None };
         let (block, block_at) = (Vec::new(), 0);
         Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
     }
@@ -123,7 +132,7 @@ impl<'a> Compressed<'a> {
     /// Like [`inflate_whole`](Self::inflate_whole), but reads at most `most` bytes.
     pub(crate) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
-        let mut inflater = self.inflate(true)?;
+        let mut inflater = self.inflate(HashCheck::Compare)?;
         // The recorded size is only a claim.
         let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
         let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);

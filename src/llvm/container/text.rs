@@ -113,6 +113,7 @@ impl Text {
         if count == 0 || read_with(&lines, count) == expected {
             return Ok(());
         }
+        // Bisects for the first marker line in a content that changes the entries.
         let (mut good, mut bad) = (0, count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
@@ -142,7 +143,7 @@ impl Text {
             for marker in self.markers(content).take(left) {
                 left -= 1;
                 let origin = Some((member, marker.line));
-                // The newlines around a content are those of the lines of its entry.
+                // The newlines directly around a content belong to the marker lines of its entry.
                 let line = start.end + marker.line;
                 let begin = if marker.line == 0 { line - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));

@@ -9,7 +9,7 @@ use crate::base::io::input::{Input, Slice, vouch_for};
 use crate::base::io::output::{Manner, Output};
 use crate::base::io::piece::emit;
 use crate::llvm::container::Limits;
-use crate::llvm::container::archive::{self, Archive, ArchiveMember, MemberLocation, NewMember, Sources, locate};
+use crate::llvm::container::archive::{self, Archive, ArchiveMember, InputFiles, MemberLocation, NewMember, locate};
 use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
 use crate::llvm::container::{Container, Entry};
 use crate::llvm::event::{Event, Observer};
@@ -93,7 +93,7 @@ impl<'a> LibraryMember<'a> {
 /// Opens the files named by a thin archive.
 fn open_all_beside(archive: &Input) -> Result<Vec<Input>> {
     let mut beside = Vec::new();
-    let mut sources = Sources::new(archive.as_slice());
+    let mut sources = InputFiles::new(archive.as_slice());
     for member in Archive::read(archive.as_slice())?.members_before_padding() {
         if let MemberLocation::Beside(path) = member?.location {
             let mut input = sources.open(&path)?;
@@ -116,7 +116,7 @@ pub(super) struct MemberNames<'i> {
 }
 
 impl<'i> MemberNames<'i> {
-    /// Starts without names. The input has a length of `len` bytes.
+    /// Starts without names. `len` is the length of the input in bytes.
     pub(super) fn new(input: &'i Path, len: u64) -> Self {
         Self { input, len: 0, len_max: len.saturating_add(NAMES_ROOM) }
     }

@@ -23,7 +23,7 @@ pub struct List {
     pub input: PathBuf,
     /// The type of the file.
     pub file_type: FileType,
-    /// The extent to which compressed bundles are inflated.
+    /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
     /// Limits on the inflated size of the file.
     pub limits: Limits,

@@ -31,8 +31,8 @@ pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>,
     has_code || (has_unknown && !has_text)
 }
 
-/// The index of the first entry that the runtime does not find in a plain bundle of entries with these IDs. Entries
-/// after it are not found either.
+/// Returns the index of the first entry that the runtime does not find in a plain bundle of entries with these IDs, or
+/// `None` if it finds all. Entries after the first lost one are not found either.
 pub(crate) fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
     binary::header_ends(ids).position(|end| end > HEADER_MAX)
 }

@@ -60,7 +60,7 @@ impl Unbundle {
             self.run_on(&input, observer)?;
             return Ok(None);
         }
-        let served = self.rehearse(&input, observer)?;
+        let served = self.dry_run(&input, observer)?;
         for ((id, _), is_served) in self.requests.iter().zip(served) {
             if is_served && id.kind() == OffloadKind::Host {
                 return Ok(Some(arguments_to_remove_sections(&self.input)));

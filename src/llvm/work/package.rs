@@ -77,7 +77,7 @@ impl Package {
         for (image, input) in inputs {
             images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
         }
-        let mut output = Output::stage_as(&self.output, Manner::of_len(to_u64(images.len())))?;
+        let mut output = Output::stage_as(&self.output, Manner::for_len(to_u64(images.len())))?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {

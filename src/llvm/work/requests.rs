@@ -283,7 +283,7 @@ impl Candidate<'_> {
     }
 
     /// Reports that the entry, which has no processor, serves a request for a GPU.
-    pub(super) fn report_guess(&self, request: &EntryId, observer: &mut Observer<'_>) {
+    pub(super) fn report_missing_processor(&self, request: &EntryId, observer: &mut Observer<'_>) {
         if self.id.target_id().is_empty() && request.names_gpu() {
             observer(Event::NoProcessor { entry: &self.id, request });
         }

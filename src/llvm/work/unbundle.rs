@@ -34,7 +34,7 @@ pub struct Unbundle {
     pub allow_missing: bool,
     /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
-    /// The extent to which compressed bundles are inflated.
+    /// How much of compressed bundles is inflated.
     pub inflate: Inflate,
     /// Limits on the inflated size of the file.
     pub limits: Limits,
@@ -103,7 +103,7 @@ impl Unbundle {
 
     /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
     /// entry serves it.
-    pub(super) fn rehearse(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
+    pub(super) fn dry_run(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
         let served = input.vouch_for(self.stage_served(input, observer))?;
         Ok(served.are_served())
     }
@@ -223,7 +223,7 @@ impl Unbundle {
         let mut staged = Vec::with_capacity(assigned.len());
         for (request, candidate) in &assigned {
             let (id, path) = self.requests.get(*request).ok_or_else(|| Error::internal("no such request"))?;
-            candidate.report_guess(id, observer);
+            candidate.report_missing_processor(id, observer);
             staged.push(Output::stage(path)?);
         }
         // Missing entries may be replaced by empty files only if the rest of the file is valid.

@@ -167,11 +167,12 @@ impl UnbundleArchive {
             for request in served {
                 let Some(entries) = chosen.get_mut(request) else { continue };
                 let Some((target, _)) = self.requests.get(request) else { continue };
-                candidate.report_guess(target, observer);
+                candidate.report_missing_processor(target, observer);
                 let content = match &kept {
                     Some(content) => content.clone(),
                     None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
                 };
+                // Equal IDs of all members share memory.
                 let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
                 ids.insert(Rc::clone(&id));
                 entries.push(ChosenEntry {
@@ -198,8 +199,8 @@ impl UnbundleArchive {
     }
 
     /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
-    /// compared with the first one of its processor in the order of their texts. That entry may set features that the
-    /// other leaves open.
+    /// compared with the first one of its processor in the order of their texts. The first one may set features that
+    /// the compared entry leaves open.
     fn check_target_ids(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
@@ -220,7 +221,7 @@ impl UnbundleArchive {
                     let (archive, name) = (self.input.display(), printable_name(member.name));
                     let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
                     let place = place_of(&self.input, member.name);
-                    return Err(Error::new(ErrorKind::Conflict, text).of_place(&self.input, place));
+                    return Err(Error::new(ErrorKind::Conflict, text).with_place(&self.input, place));
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::meter::Meter;
 use crate::base::io::output::{self, Manner, Output};
 use crate::base::io::sys::{self, Stat};
-use crate::llvm::container::archive::{NewMember, Sources};
+use crate::llvm::container::archive::{InputFiles, NewMember};
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{HipNumber, ImageInfo, OffloadBinary};
@@ -59,7 +59,7 @@ pub struct ImageRequest {
     /// The file that gets the last matching image. Without it, each image is written to a file in the current directory
     /// named `<stem of the input>-<triple>[-<architecture>].<number>.<extension>`.
     pub file: Option<PathBuf>,
-    /// The conditions, all of which an image must meet.
+    /// The conditions. An image must meet all of them.
     pub filters: Vec<Filter>,
 }
 
@@ -338,7 +338,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 let size = binary.entries.get(index).map_or(0, Entry::size);
-                match Output::stage_as(path, Manner::of_len(size)) {
+                match Output::stage_as(path, Manner::for_len(size)) {
                     Ok(output) => wanted.push((index, results.last.insert(output))),
                     Err(error) => results.failed = Some(error),
                 }
@@ -373,7 +373,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     }
 
     /// Puts all outputs in place and returns the generated names.
-    fn finish(self, input: &Input, sources: &Sources<'_>) -> Result<Vec<OsString>> {
+    fn finish(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, results, generated, present, stored, .. } = self;
         let stored = stored.into_input()?;
         let mut by_path: Vec<(&Path, Output)> = Vec::new();
@@ -412,7 +412,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             }
         }
         let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
-        if let Some(name) = names.iter().find(|name| sources.contain(name.as_ref())) {
+        if let Some(name) = names.iter().find(|name| sources.contains(name.as_ref())) {
             return Err(Error::overwrites_input(Path::new(name)));
         }
         outputs.extend(by_path.into_iter().map(|(_, output)| output));

@@ -19,7 +19,7 @@ use object::elf::SectionType;
 
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::llvm::container::archive::{Archive, ArchiveMember, MemberLocation, Sources, locate};
+use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation, locate};
 use crate::llvm::container::host::{self, ChosenSection, Section};
 use crate::llvm::container::magic::{Magic, is_coff_object, is_elf_object};
 use crate::llvm::container::offload_binary::OffloadBinary;
@@ -52,21 +52,21 @@ pub(super) struct Walk<'a, 'v> {
     start: Slice<'a>,
     inflate: Inflate,
     limits: Limits,
-    sources: Sources<'a>,
+    sources: InputFiles<'a>,
     visitor: &'v mut Visitor<'v>,
 }
 
 impl<'a, 'v> Walk<'a, 'v> {
     /// Prepares the walk through a file.
     pub(super) fn new(start: Slice<'a>, inflate: Inflate, limits: Limits, visitor: &'v mut Visitor<'v>) -> Self {
-        Self { start, inflate, limits, sources: Sources::new(start), visitor }
+        Self { start, inflate, limits, sources: InputFiles::new(start), visitor }
     }
 
     /// Passes the offload binaries of the file to the visitor. Returns the files that were read.
     ///
     /// # Errors
     /// The first error of the file or of the visitor.
-    pub(super) fn run(mut self) -> Result<Sources<'a>> {
+    pub(super) fn run(mut self) -> Result<InputFiles<'a>> {
         self.walk_file(self.start, None, DEPTH_MAX)?;
         Ok(self.sources)
     }
@@ -94,7 +94,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         for binary in &mut binaries {
             let binary = binary?;
             (self.visitor)(FoundBinary { binary: &binary, member })?;
-            data.looked_at();
+            data.note_header_read();
             if let Some(fault) = binary.faults.into_iter().next() {
                 return Err(Error::malformed(data.path(), fault));
             }
@@ -137,7 +137,7 @@ impl<'a, 'v> Walk<'a, 'v> {
                 MemberLocation::Beside(path) => self.walk_member_file(&path, name, depth),
             };
             walked.map_err(|error| locate(error, data.path(), name))?;
-            data.looked_at();
+            data.note_header_read();
         }
         Ok(())
     }

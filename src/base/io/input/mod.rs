@@ -5,8 +5,9 @@
 //! file) are always read once. Small ones are kept in memory, others in an unnamed temporary file with holes for long
 //! runs of zeros.
 //!
-//! Other programs may change a file while it is read. Neither the outputs made from it nor the errors it led to are
-//! valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its errors.
+//! A file may be changed by another program while it is read. Neither the outputs made from it nor the errors it led to
+//! are valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its
+//! errors.
 
 mod progress;
 mod slice;
@@ -54,16 +55,16 @@ pub struct Input {
     access: Access,
     /// The state of the regular file when it was opened, if its bytes are still read from it.
     opened: Option<Stamp>,
-    /// The memory taken by the places that jobs have read and left, in bytes.
-    looked_at: AtomicU64,
+    /// The bytes of the mapping that jobs have brought into memory by reading, to release them regularly.
+    read_memory: AtomicU64,
     progress: FileProgress,
 }
 
-/// Memory is released after reads of this many bytes.
-const LOOKED_AT_MAX: u64 = 32 << 20;
+/// The memory of a mapping is released after reads of this many bytes.
+const RELEASE_INTERVAL: u64 = 32 << 20;
 
-/// The cost of reading a header, in bytes: it brings 64 KiB or more around it into memory.
-const LOOK: u64 = 256 << 10;
+/// The bytes to count for reading a header: the system brings 64 KiB or more around it into memory.
+const HEADER_READ: u64 = 256 << 10;
 
 impl Input {
     /// Reads `path` into memory or, if it is large, into an unnamed temporary file, so that later changes to the file
@@ -86,8 +87,8 @@ impl Input {
     /// if `accept` excludes it.
     ///
     /// # Safety
-    /// While the input lives, nobody changes or shortens the file: neither this program nor another. The same rule
-    /// protects the files that thin archives name, in the file or in those files: they are mapped too.
+    /// While the input lives, nobody changes or shortens the file: neither this program nor another. This holds as well
+    /// for the members of thin archives, which are separate files and mapped too.
     ///
     /// Rust assumes that the bytes of a `&[u8]` are constant. If they change, the behaviour is undefined; the module
     /// `io::mapping` documents which consequences this library rules out. If the file becomes shorter, the system ends
@@ -156,7 +157,7 @@ impl Input {
     }
 
     /// An input over bytes that a job keeps, maybe many of them: not in memory unless they are small.
-    pub(crate) fn set_aside(name: &Path, data: &[u8]) -> io::Result<Self> {
+    pub(crate) fn spool_small(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
         Ok(input)
@@ -164,7 +165,7 @@ impl Input {
 
     fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
         let (access, progress) = (Access::Copied, FileProgress::default());
-        Self { path: name.into(), storage, access, opened: None, looked_at: AtomicU64::new(0), progress }
+        Self { path: name.into(), storage, access, opened: None, read_memory: AtomicU64::new(0), progress }
     }
 
     /// The path as the caller gave it.
@@ -172,7 +173,7 @@ impl Input {
         &self.path
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn bytes(&self) -> &[u8] {
         self.storage.bytes()
     }
@@ -206,16 +207,17 @@ impl Input {
 
     /// Counts a read of `len` bytes, and releases memory regularly. Otherwise a walk over the headers of a library
     /// would end with most of it in memory.
-    fn looked_at(&self, len: u64) {
+    fn count_read_memory(&self, len: u64) {
         let Storage::Mapped { map, .. } = &self.storage else { return };
-        let before = self.looked_at.fetch_add(len, Ordering::Relaxed);
-        if before.wrapping_add(len) / LOOKED_AT_MAX != before / LOOKED_AT_MAX {
+        let before = self.read_memory.fetch_add(len, Ordering::Relaxed);
+        if before.wrapping_add(len) / RELEASE_INTERVAL != before / RELEASE_INTERVAL {
             map.release();
         }
     }
 
-    /// Checks that the input has not changed since it was opened: by the length, the modification time and, on Unix, the time of the last change. Two kinds of changes are not detected: a change through
-    /// a mapping, and one within a tick of the file system's clock after the last change before the file was opened.
+    /// Checks that the input has not changed since it was opened: by the length, the modification time and, on Unix,
+    /// the time of the last change. Two kinds of changes are not detected: a change through a mapping, and one within a
+    /// tick of the file system's clock after the last change before the file was opened.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the file was changed.

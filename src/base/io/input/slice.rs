@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::progress::note_read;
-use super::{Input, LOOK, shrunk};
+use super::{HEADER_READ, Input, shrunk};
 use crate::base::bytes::{self, add, is_zero};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::sys;
@@ -110,7 +110,7 @@ impl<'a> Slice<'a> {
         self.slice(range.start, bytes::len_of(range))
     }
 
-    /// A range that headers claim, relative to this one.
+    /// Returns a range that headers claim. It is relative to this range.
     ///
     /// # Errors
     /// [`ErrorKind::Malformed`] if this range does not have that many bytes.
@@ -118,7 +118,7 @@ impl<'a> Slice<'a> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// `len` bytes from `offset` that headers claim, relative to this range. Errors call them `what`.
+    /// Returns `len` bytes from `offset` that headers claim, relative to this range. `what` is their name in errors.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if this range does not have that many bytes.
@@ -130,9 +130,9 @@ impl<'a> Slice<'a> {
     }
 
     /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
-    pub(crate) fn looked_at(&self) {
+    pub(crate) fn note_header_read(&self) {
         if let Some(input) = self.input {
-            input.looked_at(LOOK);
+            input.count_read_memory(HEADER_READ);
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Slice<'a> {
     pub(crate) fn looked_through(&self) {
         self.note_read(self.len());
         if let Some(input) = self.input {
-            input.looked_at(self.len().max(LOOK));
+            input.count_read_memory(self.len().max(HEADER_READ));
         }
     }
 
@@ -161,12 +161,12 @@ impl<'a> Slice<'a> {
         }
         // In tmpfs, a page of a hole becomes data when it is looked at.
         let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
-        let looked_at = page_end.saturating_sub(self.offset).min(self.len());
-        if !self.begins_with_zeros(looked_at) {
+        let checked_len = page_end.saturating_sub(self.offset).min(self.len());
+        if !self.begins_with_zeros(checked_len) {
             return 0;
         }
         let Some(file) = self.file() else { return 0 };
-        let Some(data_at) = sys::next_data(file, self.offset.saturating_add(looked_at)) else { return 0 };
+        let Some(data_at) = sys::next_data(file, self.offset.saturating_add(checked_len)) else { return 0 };
         data_at.saturating_sub(self.offset).min(self.len())
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn copy_in_kernel(_: &File, _: Range<u64>, _: &File, _: &dyn Fn(u64))
     0
 }
 
-/// Holes are not looked for.
+/// Holes of files are not found here.
 pub(crate) fn next_data(_: &File, _: u64) -> Option<u64> {
     None
 }
@@ -26,7 +26,7 @@ pub(crate) fn unnamed(_: &Path, _: u32) -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// A file that has a name cannot be given one.
+/// An open file cannot be given a name.
 pub(crate) fn link(_: &File, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
@@ -47,7 +47,7 @@ pub(crate) mod attributes {
         Ok(())
     }
 
-    pub(crate) fn has_list(_: &File) -> io::Result<bool> {
+    pub(crate) fn has_access_control_list(_: &File) -> io::Result<bool> {
         Ok(false)
     }
 }

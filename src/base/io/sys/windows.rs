@@ -69,8 +69,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// A path from a directory, as files for any system have it: with `/`, and maybe with `..`. A canonical path would treat
-/// both as parts of names.
+/// Joins a directory and a relative path as files for any system record it: with `/`, and perhaps `..`. A canonical
+/// path would treat both as parts of names, so its prefix is removed.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -139,7 +139,7 @@ impl Stat {
         })
     }
 
-    /// The status of a file that only its kind is known of.
+    /// Returns the status of a file with a known kind, but no other data.
     fn without_data(kind: Kind) -> Self {
         Self { kind, len: 0, identity: (0, 0), modified: 0 }
     }
@@ -160,7 +160,7 @@ impl Stat {
         Self::at(path)
     }
 
-    /// Whether it is a regular file.
+    /// Whether this is a regular file.
     pub fn is_file(&self) -> bool {
         self.kind == Kind::File
     }
@@ -173,18 +173,18 @@ impl Stat {
         self.kind == Kind::Link
     }
 
-    /// Whether it is a pipe with two ends.
+    /// Whether this is a pipe.
     pub fn is_pipe(&self) -> bool {
         self.kind == Kind::Pipe
     }
 
-    /// Whether it is a device that may be endless: all but terminals.
+    /// Whether this is a device that may be endless: all but terminals.
     pub(crate) fn may_be_endless(&self, file: &File) -> bool {
         self.kind == Kind::Device && !file.is_terminal()
     }
 
     /// The length in bytes.
-    #[allow(clippy::len_without_is_empty, reason = "files that are empty are no matter here")]
+    #[allow(clippy::len_without_is_empty, reason = "no caller asks whether a file is empty")]
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -263,7 +263,7 @@ pub(crate) fn is_too_many_files(_: &io::Error) -> bool {
     false
 }
 
-/// The text of an error as other systems have it, so that scripts and tests find one text everywhere.
+/// Returns the text of an error as other systems have it, so that scripts and tests find one text everywhere.
 pub(crate) fn text(error: &io::Error) -> Option<&'static str> {
     error.raw_os_error()?;
     Some(match error.kind() {
@@ -278,7 +278,7 @@ pub(crate) fn text(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Nothing to raise.
+/// Does nothing: the system has no limit that could be raised.
 pub(crate) fn allow_many_files() {}
 
 /// Opens any file for reading.
@@ -337,12 +337,12 @@ pub(crate) fn standard_input() -> io::Result<File> {
 /// Checks that standard output was not closed when the program started, which is not known here.
 ///
 /// # Errors
-/// None.
+/// Never fails on Windows.
 pub fn ensure_output() -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing: it is not known here which streams were closed when the program started.
+/// Does nothing: it is not known here which streams were closed when the program started.
 pub fn close_again() {}
 
 /// Standard output as a file.
@@ -436,7 +436,8 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     std::fs::rename(old, a)
 }
 
-/// A path as functions of the system take it. They take long paths only with a prefix, as the standard library adds it.
+/// Converts a path for functions of the system. They accept long paths only with the prefix that the standard library
+/// adds too.
 fn wide(path: &Path) -> Vec<u16> {
     let mut units = match with_long_prefix(path) {
         Some(prefixed) => prefixed,

@@ -23,7 +23,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// The memory that it takes, in bytes.
+    /// Returns the memory that the argument takes, in bytes.
     fn weight(&self) -> u64 {
         const COUNTS: u64 = 24;
         let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));

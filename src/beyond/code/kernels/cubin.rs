@@ -117,6 +117,7 @@ impl RecordedKernels {
             if !name.starts_with(b".nv.") {
                 continue;
             }
+            // The number of the section with the code of the kernel, or 0.
             let Section { info: of_code, offset, .. } = section;
             if of_code != 0 && name.starts_with(b".nv.shared.") {
                 let size = memory_size(&section, "shared memory")?;
@@ -134,7 +135,7 @@ impl RecordedKernels {
         Ok(recorded)
     }
 
-    /// Reads the attributes of the kernel with its code in this section, or of all functions.
+    /// Reads attributes: of the kernel whose code is in the section `of_code`, or of all functions if that is `None`.
     fn read_attributes(
         &mut self,
         mut rest: Cursor<'_>,

@@ -184,7 +184,7 @@ fn only_path(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
     }
 }
 
-/// Parses the requested entries. LLVM refuses an ID that it does not know before all else. Here, it is a request by name
+/// Parses the requested entries. LLVM refuses an unknown ID before all else. Here, an unknown ID is a request by name
 /// if the type of the file is known, because the file may hold an entry of this name.
 fn parse_requests(typed: &[OsString], is_type_known: bool) -> Result<Vec<EntryId>> {
     let mut unknown = None;

@@ -83,10 +83,12 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
+/// Folds the upper bits of a number into the lower ones, as LLVM's `shift_mix`.
 fn fold(number: u64) -> u64 {
     number ^ number >> 47
 }
 
+/// Hashes two numbers, as LLVM's `hash_16_bytes`.
 fn pair(low: u64, high: u64) -> u64 {
     let inner = fold((low ^ high).wrapping_mul(PAIR));
     fold((high ^ inner).wrapping_mul(PAIR)).wrapping_mul(PAIR)

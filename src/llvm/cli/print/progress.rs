@@ -22,10 +22,11 @@ const WIDTH: u64 = 20;
 /// The number of bytes in a megabyte.
 const MB: u64 = 1_000_000;
 
-/// The time after which the work left is estimated, and the least part of it that is done then, as a divisor.
+/// The conditions for estimating the time left: the time that has passed, and the part of the work that is done, as a
+/// divisor.
 const ESTIMATED: (Duration, u64) = (Duration::from_secs(2), 50);
 
-/// The last part of the files, as a divisor. No share is shown while it is read.
+/// The last part of the files, as a divisor. While it is read, no share is shown.
 const NEAR_END: u64 = 33;
 
 /// The only line of the process.
@@ -129,7 +130,8 @@ impl ProgressLine {
         }
     }
 
-    /// Draws the line in a width, if anything was read. Takes the number of bytes read, and of bytes of files done.
+    /// Draws the line in a width, if anything was read. `read` is the number of bytes read, `done` the number of bytes
+    /// of files done.
     fn draw(&mut self, [read, done]: [u64; 2], elapsed: Duration, width: usize, to: &mut dyn Write) {
         if read == 0 || !self.is_on || self.is_blocked {
             return;
@@ -140,8 +142,8 @@ impl ProgressLine {
         drop(to.write_all(format!("\r{text}\x1b[K").as_bytes()));
     }
 
-    /// Returns the bytes done and the bytes expected: as a job reports them, or else those of files. Near the end of the
-    /// files it returns `None`, because a file that is read to its end may take more work of unknown size.
+    /// Returns the bytes done and the bytes expected: as a job reports them, or else the bytes of files. Returns `None`
+    /// near the end of the files, because a file that is read to its end may take more work of unknown size.
     fn share(&self, done: u64) -> Option<(u64, u64)> {
         if self.share.is_some() {
             return self.share;

@@ -21,13 +21,13 @@
 //!
 //! Rejected: bytes that are not an archive, a header that does not parse, an incomplete member.
 
+mod input_files;
 pub(crate) mod reader;
-mod sources;
 pub(crate) mod symbols;
 pub(crate) mod writer;
 
+pub(crate) use input_files::InputFiles;
 pub use reader::{Archive, ArchiveMember, MemberLocation};
-pub(crate) use sources::Sources;
 pub use writer::{NewMember, plan};
 
 use std::path::Path;

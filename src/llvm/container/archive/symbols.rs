@@ -2,9 +2,9 @@
 //!
 //! | code object | symbols |
 //! |---|---|
-//! | ELF, COFF, Mach-O, XCOFF | global and defined ones of the symbol table, in its order; of ELF no mapping symbols |
+//! | ELF, COFF, Mach-O, XCOFF | the global and defined symbols of the symbol table, in its order, without mapping symbols of ELF |
 //! | COFF import object | the imported name and its pointer |
-//! | bitcode | global and defined ones of its modules, see [`bitcode`] |
+//! | bitcode | the global and defined symbols of its modules, see [`bitcode`] |
 //! | WebAssembly | none, though it counts as an object |
 //! | anything else | none; it is not an object |
 //!

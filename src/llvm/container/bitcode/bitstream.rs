@@ -374,7 +374,8 @@ impl<'a> Record<'a> {
         let mut values = self.values();
         let mut content = Vec::new();
         loop {
-            // Memory for this count may be reserved: reading the record has already skipped as many values.
+            // Memory for this count may be reserved: reading the record has already skipped this many values, so the
+            // file has them.
             let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
             content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 8 | a module |
 //! | 23 | the string table, one blob |
-//! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings lie in the string table that follows it |
+//! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings are in the string table that follows it |
 //!
 //! The bitcode may be inside a wrapper:
 //!
@@ -61,8 +61,8 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
     embedded::read(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: base, reason })
 }
 
-/// Checks the blocks of a file: the top-level blocks and the items of each module must be inside the file, and a module
-/// whose names are in a string table must be followed by one.
+/// Checks the blocks of a file. The top-level blocks and the items of each module must be inside the file. A string
+/// table must follow a module whose names are in one.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     walk_blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
 }
@@ -119,14 +119,15 @@ fn open(data: &[u8]) -> Result<Bits<'_>> {
     if !data.len().is_multiple_of(4) {
         return Err(NotBitcode("Invalid bitcode signature"));
     }
-    let mut stream = Bits::new(unwrap(data)?);
+    let mut stream = Bits::new(without_wrapper(data)?);
     if stream.read(32)? != u64::from(u32::from_le_bytes(MAGIC)) {
         return Err(NotBitcode("the bitcode has no magic"));
     }
     Ok(stream)
 }
 
-fn unwrap(data: &[u8]) -> Result<&[u8]> {
+/// Returns the bitcode without its wrapper, if it has one.
+fn without_wrapper(data: &[u8]) -> Result<&[u8]> {
     if !data.starts_with(&WRAPPER_MAGIC) {
         return Ok(data);
     }

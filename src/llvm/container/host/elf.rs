@@ -1,9 +1,9 @@
 //! The view of ELF files that all readers share, and the records that writers change. Both handle either class and byte
 //! order.
 //!
-//! Numbers that do not fit the file header are in the first section header: its size is the number of sections from
-//! 0xff00 on, its link the number of the names' section, its info the number of program headers. Layout: System V ABI,
-//! generic part.
+//! Numbers that do not fit the file header are in the first section header. Its size is the number of sections if that
+//! is 0xff00 or more, its link the number of the section with the names, its info the number of program headers.
+//! Layout: System V ABI, generic part.
 //!
 //! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments and
 //! sections outside the bytes, and a file without any of them.

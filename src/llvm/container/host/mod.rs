@@ -125,7 +125,8 @@ pub(crate) fn sections<H>(
             chosen.push(ChosenSection { holds, name: name.to_vec(), range });
         }
     }
-    // A section header is short, and many headers can name the same bytes. Two sections that share bytes are accepted.
+    // A section header is short, so that a small file can name the same bytes in many headers. Two sections that share
+    // bytes are accepted.
     if size > len_u64(data).saturating_mul(2) {
         let what = "size of the sections with device code";
         return Err(Malformed::value(what, size, base, "together no more than twice the object's"));

@@ -138,8 +138,8 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
     (0, b"MSCF\0\0\0\0", anything("cabinet file")),
     (0, &SQLITE, Magic::Sqlite),
     (0, b"version https://git-lfs.github.com/spec/v1\n", Magic::Unread(LFS_POINTER)),
-    // An archive whose first header is broken. The name of a member comes before this magic, and may begin with any magic
-    // below.
+    // A tar archive whose first header is broken. The name of a member comes before this magic, and may begin with any
+    // magic below.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),
@@ -197,9 +197,9 @@ const PTX_HEAD: u64 = 512;
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 impl Magic {
-    /// Identifies the format of data that begins with `data`. If several formats are possible, the one with more bytes of
-    /// evidence wins: a header of a tar archive has a checksum, and before that a name, which may be the magic of any
-    /// other format.
+    /// Identifies the format of data that begins with `data`. If several formats are possible, the one with more bytes
+    /// of evidence wins. A header of a tar archive has a checksum, after a name that may be the magic of any other
+    /// format.
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
             _ if tar::is_header(data) => Self::Tar,
@@ -265,27 +265,27 @@ impl Magic {
         }
     }
 
-    /// Whether it is an ELF file of any kind.
+    /// Whether this is an ELF file of any kind.
     pub(crate) fn is_elf(self) -> bool {
         self.is_gpu_elf() || matches!(self, Self::Elf | Self::BrokenElf)
     }
 
-    /// Whether it is an ELF file for a GPU.
+    /// Whether this is an ELF file for a GPU.
     pub(crate) fn is_gpu_elf(self) -> bool {
         matches!(self, Self::AmdGpu | Self::Cubin | Self::IntelGpu)
     }
 
-    /// Whether it is a container of code objects that may be in a section or in another container.
+    /// Whether this is a container of code objects that may be in a section or in another container.
     pub(crate) fn is_container(self) -> bool {
         matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
     }
 
-    /// Whether it is read once from start to end, without being kept.
+    /// Whether a file of this format is read once from start to end, without being kept.
     pub(crate) fn is_package(self) -> bool {
         matches!(self, Self::Tar | Self::Cpio | Self::Rpm | Self::Aks2 | Self::Coded(_))
     }
 
-    /// Whether it may hold device code, so that a search reads or reports it.
+    /// Whether a file of this format may hold device code, so that a search reads or reports it.
     pub(crate) fn may_hold_code(self) -> bool {
         !matches!(self, Self::CoffImport | Self::Xcoff | Self::Unknown)
     }

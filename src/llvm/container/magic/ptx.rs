@@ -22,7 +22,7 @@ pub(crate) struct Header {
     pub(crate) version: (u16, u16),
     /// The architecture, such as `sm_90a`.
     pub(crate) sm: String,
-    /// Whether it says that addresses have 32 bits.
+    /// Whether the header says that addresses have 32 bits.
     is_32_bit: bool,
 }
 
@@ -85,6 +85,7 @@ pub(crate) fn after_blanks(mut data: &[u8]) -> Option<&[u8]> {
     }
 }
 
+/// Returns the bytes after the first occurrence of `end`, or `None` without one.
 pub(crate) fn after<'p>(data: &'p [u8], end: &[u8]) -> Option<&'p [u8]> {
     data.get(memmem::find(data, end)? + end.len()..)
 }

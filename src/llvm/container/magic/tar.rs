@@ -26,6 +26,7 @@ pub(crate) fn sum_is_right(block: &[u8]) -> bool {
     [unsigned, signed].iter().any(|&sum| u64::try_from(sum) == Ok(recorded))
 }
 
+/// Returns the size of the content in a header.
 pub(crate) fn size_of(block: &[u8]) -> Option<u64> {
     number(slice(block, 124, 12)?)
 }
@@ -39,6 +40,7 @@ pub(crate) fn number(field: &[u8]) -> Option<u64> {
     digits(until_nul(field).trim_ascii(), 8)
 }
 
+/// Returns the bytes of a field before its first NUL.
 pub(crate) fn until_nul(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -64,7 +64,7 @@ impl HostFormat {
             Magic::Pe => Some(Self::Other("PE")),
             Magic::Xcoff => Some(Self::Other("XCOFF")),
             Magic::Wasm => Some(Self::Other("WebAssembly")),
-            // Other data may begin like COFF for these machines, so the headers must be in order.
+            // Data of other formats may begin like COFF for these machines, so the headers must be in order.
             _ if is_coff_object(data) && host::check_coff(data, 0).is_ok() => Some(match data {
                 [0x4e, 0xa6, ..] => Self::Other("ARM64X"),
                 _ => Self::Coff,

@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         Malformed::at(what, self.absolute(offset))
     }
 
-    /// A range of the file as pieces of another one. There are fewer bytes if not all are known.
+    /// Returns a range of the file as pieces to write. Bytes that are not known are left out.
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece<'a>> {
         let (mut pieces, mut start) = (Vec::new(), 0_u64);
         for part in &self.parts {

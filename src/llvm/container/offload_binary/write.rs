@@ -41,7 +41,8 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
     Ok(pieces)
 }
 
-/// Plans a plain offload binary with another content of one image. The result has at least `least` bytes.
+/// Plans the plain offload binary in `data` again, with other content for the image `index`. The result is padded to at
+/// least `least` bytes.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
@@ -71,8 +72,8 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
         string_tables.push(table_size(image.info.strings.len(), version.string_entry_len())?);
     }
     let string_entries_len = sum(string_tables.iter().map(|&(_, len)| len))?;
-    let mut string_offset = sum([version.header_len(), entries_len])?;
-    let strings_offset = sum([string_offset, string_entries_len])?;
+    let mut string_entries_offset = sum([version.header_len(), entries_len])?;
+    let strings_offset = sum([string_entries_offset, string_entries_len])?;
     let strings = StringTable::of(images)?;
     let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
     let images_len = sum(images.iter().map(|image| image.content.len()))?;
@@ -80,6 +81,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
     let size = aligned(images_end)?.max(least);
 
     let (entries_offset, inflated) = (version.header_len(), 0);
+    // Version 1 records the size of its one entry, later versions the number of entries.
     let entries = if version == Version::V1 { ENTRY_LEN } else { images_count };
     let mut header = Header { version, size, entries_offset, entries, inflated }.to_bytes();
     let mut image_offset = images_offset;
@@ -88,7 +90,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
         header.extend(image.info.image_kind.number().to_le_bytes());
         header.extend(image.info.kind_number.to_le_bytes());
         header.extend(image.info.flags.to_le_bytes());
-        for field in [string_offset, strings_count, image_offset, image.content.len()] {
+        for field in [string_entries_offset, strings_count, image_offset, image.content.len()] {
             header.extend(field.to_le_bytes());
         }
         for (key, value) in &image.info.strings {
@@ -99,7 +101,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
                 string_entries.extend(len_u64(value).to_le_bytes());
             }
         }
-        string_offset = sum([string_offset, string_entries_len])?;
+        string_entries_offset = sum([string_entries_offset, string_entries_len])?;
         image_offset = sum([image_offset, image.content.len()])?;
     }
     header.extend(string_entries);

@@ -67,7 +67,7 @@ pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
         Err(Errno::NXIO) => Some(u64::MAX),
         Err(_) => None,
     };
-    // Other processes share the position of standard input, which stays at its end.
+    // The position of standard input is shared with other processes. It stays at the end.
     seek(file, SeekFrom::End(0)).ok()?;
     next
 }
@@ -124,14 +124,14 @@ pub(crate) mod attributes {
     pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
         let names = names(old)?;
         for name in self::names(file)? {
-            if is_list(&name) && !names.contains(&name) {
+            if is_access_control_list(&name) && !names.contains(&name) {
                 fremovexattr(file, &name)?;
             }
         }
         for name in &names {
             let is_inherited = match inherited {
                 Inherited::Everything => !OF_THE_CONTENT.contains(&name.as_c_str()),
-                Inherited::Access => is_list(name),
+                Inherited::Access => is_access_control_list(name),
             };
             if !is_inherited {
                 continue;
@@ -145,11 +145,11 @@ pub(crate) mod attributes {
     }
 
     /// Whether a file has an access control list.
-    pub(crate) fn has_list(file: &File) -> io::Result<bool> {
-        Ok(names(file)?.iter().any(|name| is_list(name)))
+    pub(crate) fn has_access_control_list(file: &File) -> io::Result<bool> {
+        Ok(names(file)?.iter().any(|name| is_access_control_list(name)))
     }
 
-    fn is_list(name: &CStr) -> bool {
+    fn is_access_control_list(name: &CStr) -> bool {
         name.to_bytes().starts_with(b"system.")
     }
 

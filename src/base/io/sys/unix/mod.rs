@@ -61,7 +61,7 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// A path from a directory.
+/// Joins a directory and a relative path.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     directory.join(&*os_str(relative))
 }
@@ -97,7 +97,7 @@ impl Stat {
         path.symlink_metadata().map(Self)
     }
 
-    /// Whether it is a regular file.
+    /// Whether this is a regular file.
     pub fn is_file(&self) -> bool {
         self.0.is_file()
     }
@@ -110,12 +110,12 @@ impl Stat {
         self.0.is_symlink()
     }
 
-    /// Whether it is a pipe with two ends.
+    /// Whether this is a pipe.
     pub fn is_pipe(&self) -> bool {
         self.0.file_type().is_fifo()
     }
 
-    /// Whether it is a device that may be endless: all but `/dev/null` and terminals.
+    /// Whether this is a device that may be endless: all but `/dev/null` and terminals.
     pub(crate) fn may_be_endless(&self, file: &File) -> bool {
         let kind = self.0.file_type();
         let is_device = kind.is_char_device() || kind.is_block_device();
@@ -129,7 +129,7 @@ impl Stat {
     }
 
     /// The length in bytes.
-    #[allow(clippy::len_without_is_empty, reason = "files that are empty are no matter here")]
+    #[allow(clippy::len_without_is_empty, reason = "no caller asks whether a file is empty")]
     pub fn len(&self) -> u64 {
         self.0.len()
     }
@@ -196,7 +196,7 @@ pub(crate) fn is_too_many_files(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
 }
 
-/// The text of an error, if the system's is not that of other systems.
+/// Returns the text of an error as other systems have it, or `None` to use the text of this system.
 pub(crate) fn text(_: &io::Error) -> Option<&'static str> {
     None
 }
@@ -373,7 +373,9 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
             attributes::take_over(file, old, inherited)?;
             new.mode() & was.mode() & 0o777
         }
-        Inherited::Access => new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_list(old)?),
+        Inherited::Access => {
+            new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_access_control_list(old)?)
+        }
     };
     // Owner and access control list have changed the permissions.
     if file.metadata()?.mode() & 0o7777 != mode {
@@ -385,8 +387,8 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
 
 /// The permissions that keep their meaning under another owner. Another group keeps permissions that everybody has. Under
 /// an access control list, which names other users, only the owner keeps permissions.
-fn for_another_owner(new: &Metadata, was: &Metadata, has_list: bool) -> u32 {
-    if has_list {
+fn for_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
+    if has_access_control_list {
         0o700
     } else if new.gid() == was.gid() {
         0o777

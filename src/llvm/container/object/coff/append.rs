@@ -28,6 +28,9 @@ use crate::llvm::container::host::coff::CoffSection;
 const PLAIN_MAX: u64 = 0xfeff;
 const BIG_MAX: u64 = 0x7fff_ffff;
 
+/// The bit of the record above the 32-bit length of the host's strings: the host has strings.
+const HAS_STRINGS: u64 = 1 << 32;
+
 /// The largest offset in a COFF file.
 const MAX: u64 = 0xffff_ffff;
 
@@ -147,7 +150,7 @@ impl<'a> Coff<'a> {
         if self.strings.start < self.strings.end
             && let Some(recorded) = self.view.get(self.strings.start, 4)
         {
-            strings = self.encoding.read(&recorded) | 1 << 32;
+            strings = self.encoding.read(&recorded) | HAS_STRINGS;
         }
         Record { host_len: self.view.len(), added, saved: [self.header.symbols, strings] }
     }
@@ -164,11 +167,11 @@ impl<'a> Coff<'a> {
         let sections: Vec<_> = sections.map(|section| section.moved(|offset| shift.back(offset))).collect();
         let header = self.headers(symbols_offset, &sections);
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
-        let has_strings = strings >> 32 != 0;
+        let has_strings = strings >= HAS_STRINGS;
         let strings = strings & u64::from(u32::MAX);
         let strings_len = if has_strings { strings.max(4) } else { 0 };
         let tail_len = symbols_len.checked_add(strings_len)?;
-        // Without a symbol table, or with data after it, the body is everything else.
+        // Symbols and strings are a tail of the host, unless the host has none, or has data after them.
         let is_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
         let body_end = if is_tail { symbols_offset } else { record.host_len };
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];

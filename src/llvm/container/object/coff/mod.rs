@@ -59,7 +59,7 @@ impl<'a> Coff<'a> {
         Ok(coff)
     }
 
-    /// Whether sections have names among the strings; false if the headers cannot be read.
+    /// Whether the name of any section is in the string table; false if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         match Self::read_headers(view) {
             Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
@@ -136,7 +136,8 @@ impl<'a> Coff<'a> {
         Ok(found)
     }
 
-    /// Returns the name of a section of a bundle, or `None` for other sections. Such a name is always a long one.
+    /// Returns the name of a section of a bundle, or `None` for other sections. The name of a section of a bundle is
+    /// longer than 8 bytes.
     fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
         let field = section.name.to_le_bytes();
         let short = field.split(|&byte| byte == 0).next().unwrap_or_default();

@@ -14,21 +14,21 @@ type FileIdentity = (u64, u64);
 
 /// The files that a job reads: its input, and the files that thin archives name.
 #[derive(Debug)]
-pub(crate) struct Sources<'a> {
+pub(crate) struct InputFiles<'a> {
     /// The input, or `None` for bytes of the program, which have no separate member files.
     input: Option<&'a Input>,
     /// The files that were read.
     all: HashSet<FileIdentity>,
-    /// The archives around the current data, outermost first.
-    around: Vec<Option<FileIdentity>>,
+    /// The archives that enclose the current data, outermost first.
+    enclosing: Vec<Option<FileIdentity>>,
     /// The number of files that thin archives may still name.
     files: Allowance,
     /// The number of files that thin archives in other archives may still name.
     nested_files: Allowance,
 }
 
-impl<'a> Sources<'a> {
-    /// The sources of a job that reads `data`.
+impl<'a> InputFiles<'a> {
+    /// The files of a job that reads `data`.
     pub(crate) fn new(data: Slice<'a>) -> Self {
         let input = data.input();
         let identity = match input {
@@ -37,7 +37,7 @@ impl<'a> Sources<'a> {
         };
         let all = identity.into_iter().collect();
         let [files, nested_files] = [FILES_MAX, NESTED_FILES_MAX].map(Allowance::new);
-        Self { input, all, around: vec![identity], files, nested_files }
+        Self { input, all, enclosing: vec![identity], files, nested_files }
     }
 
     /// Opens a member of a thin archive.
@@ -46,18 +46,18 @@ impl<'a> Sources<'a> {
     }
 
     /// Opens a file that the input refers to, and that is not a member.
-    pub(crate) fn referred(&self, path: &Path) -> Result<Input> {
+    pub(crate) fn open_referred(&self, path: &Path) -> Result<Input> {
         self.referring_input(path)?.open_beside(path)
     }
 
     /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
         let identity = identity_of(path);
-        if identity.is_some() && self.around.contains(&identity) {
+        if identity.is_some() && self.enclosing.contains(&identity) {
             return Err(Error::refused(ErrorKind::Malformed, path, None, "this thin archive contains itself"));
         }
         let input = self.open_known(path, identity)?;
-        self.around.push(identity);
+        self.enclosing.push(identity);
         Ok(input)
     }
 
@@ -65,29 +65,29 @@ impl<'a> Sources<'a> {
     fn referring_input(&self, path: &Path) -> Result<&'a Input> {
         let Some(input) = self.input else {
             let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
-            return Err(Error::io(path, reason).of_referred());
+            return Err(Error::io(path, reason).into_referred());
         };
         Ok(input)
     }
 
     /// Leaves the member that was entered last.
     pub(crate) fn leave(&mut self) {
-        self.around.pop();
+        self.enclosing.pop();
     }
 
     fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let input = self.referring_input(path)?;
-        let files = if self.around.len() > 1 { &mut self.nested_files } else { &mut self.files };
+        let files = if self.enclosing.len() > 1 { &mut self.nested_files } else { &mut self.files };
         if files.take(1).is_none() {
             let reason = format!("thin archives refer to more than {} files", files.most());
             return Err(Error::refused(ErrorKind::Limit, path, None, reason));
         }
         self.all.extend(identity);
-        input.open_beside(path).map_err(Error::of_referred)
+        input.open_beside(path).map_err(Error::into_referred)
     }
 
-    /// Whether a path leads to one of these files.
-    pub(crate) fn contain(&self, path: &Path) -> bool {
+    /// Whether a path leads to one of the files that were read.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
         match identity_of(path) {
             Some(identity) => self.all.contains(&identity),
             None => false,
@@ -116,15 +116,16 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "maps files")]
-    fn an_archive_is_around_its_members_until_it_is_left() {
+    fn an_archive_encloses_its_members_until_it_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let [outer, inner] = ["outer.a", "inner.a"].map(|name| dir.path().join(name));
         std::fs::write(&outer, "outer").unwrap();
         std::fs::write(&inner, "inner").unwrap();
         let input = map(&outer).unwrap();
-        let mut sources = Sources::new(input.as_slice());
-        let left =
-            |sources: &Sources<'_>| (FILES_MAX - sources.files.left(), NESTED_FILES_MAX - sources.nested_files.left());
+        let mut sources = InputFiles::new(input.as_slice());
+        let left = |sources: &InputFiles<'_>| {
+            (FILES_MAX - sources.files.left(), NESTED_FILES_MAX - sources.nested_files.left())
+        };
         assert!(sources.enter(&outer).unwrap_err().to_string().contains("this thin archive contains itself"));
         assert_eq!(left(&sources), (0, 0));
         for round in 1..3 {
@@ -136,6 +137,6 @@ mod tests {
             assert_eq!(left(&sources), (round, round));
             sources.leave();
         }
-        assert!(sources.contain(&inner) && sources.contain(&outer) && !sources.contain(dir.path()));
+        assert!(sources.contains(&inner) && sources.contains(&outer) && !sources.contains(dir.path()));
     }
 }
