@@ -72,3 +72,14 @@ fn test_cuda_disagrees_with_a_driver_that_refuses_code_for_an_earlier_gpu() {
     let line = "DISAGREES: fatbins()() fatbin at 0: predicted: sm_80 loaded; found: not loaded: ";
     assert!(text.contains(line), "{text}");
 }
+
+#[test]
+fn test_cuda_without_a_driver_compares_nothing() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/test-cuda");
+    let Ok(output) = Command::new("python3").arg(script).args(["--driver", "./none.so", "file"]).output() else {
+        return skip("test_cuda_without_a_driver_compares_nothing", "python3 is not installed");
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with("cannot compare: no GPU: ./none.so: "), "{text}");
+}

@@ -292,7 +292,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
             }
             continue;
         }
-        // The value follows its length.
+        // The decoded bytes are a length, which is not needed, and the value.
         let value = base64(value);
         let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH)) else {
             return wrong("a value that is not an array of bytes");

@@ -235,7 +235,7 @@ impl<'a> FatbinWriter<'a> {
             };
             codes.push((header, part.kind(), bytes));
         }
-        // PTX stays compressed, and so does everything else if one of them is replaced.
+        // PTX stays compressed, and so does all code of the entry if a code object is replaced.
         let stays_compressed = is_ptx || (new.is_some() && codec.is_some());
         let mut compression = self.compression;
         if compression.is_none() && stays_compressed {

@@ -218,7 +218,11 @@ impl<'d> Relocatable<'d> {
         Some(self.table(symbols))
     }
 
-    /// Returns the changes that give sections other contents. The error names the reference that cannot follow.
+    /// Returns the changes that give sections other contents.
+    ///
+    /// # Errors
+    /// The reason why a reference cannot follow. It continues a message about the bundles: "cannot rewrite the bundles:
+    /// …".
     pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<ChangedRange<'p>>, String> {
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {
@@ -256,7 +260,7 @@ impl<'d> Relocatable<'d> {
             let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {
                 Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
-                // An empty part inside of the one before.
+                // An empty part inside of the one before moves with it.
                 None => old.saturating_add(new_end).saturating_sub(old_end),
             };
             if let Some(gap) = gap {
@@ -295,7 +299,7 @@ impl<'d> Relocatable<'d> {
         Table::new(self.file.encoding, slice(self.file.data, section.offset, section.size).unwrap_or_default())
     }
 
-    /// Returns the new content of a symbol table, or `None` if it stays.
+    /// Returns the new content of a symbol table, or `None` if it stays. The error is that of [`Self::changes`].
     fn new_symbols(
         &self,
         section: &Section,
@@ -315,7 +319,8 @@ impl<'d> Relocatable<'d> {
         Ok(new)
     }
 
-    /// Returns the new content of a table of relocations, or `None` if it stays.
+    /// Returns the new content of a table of relocations, or `None` if it stays. The error is that of
+    /// [`Self::changes`].
     fn new_relocations(
         &self,
         section: &Section,

@@ -303,15 +303,14 @@ impl<'d> PointerMap<'d> {
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
         let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // Messages name bundles also for kpack references, which take the place of bundles.
-        let own = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
-        let (target, expected) = (own.target(), own.magic());
+        // Sections for bundles may have kpack references in the place of bundles. Messages name only the usual kind.
+        let usual = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
+        let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
-        let kind = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic);
-        let kind = *kind.ok_or_else(|| {
+        let Some(&kind) = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic) else {
             let what = format!("magic of the wrapper of {target}");
-            cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})"))
-        })?;
+            return Err(cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})")));
+        };
         cursor.u32(format_args!("a wrapper of {target}"))?;
         cursor.u64(format_args!("a wrapper of {target}"))?;
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })

@@ -74,7 +74,7 @@ record! {
 const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
 const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 
-/// The directory of a zip file, which can be written again.
+/// A zip file that can be written again: its members and its directory.
 pub(crate) struct Layout<'a> {
     data: Slice<'a>,
     /// The members in directory order.

@@ -305,7 +305,7 @@ struct RejoinedSections {
 impl RejoinedSections {
     /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
     /// section then has `end` bytes. `is_split` tells that another part follows.
-    fn insert(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
+    fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
         let at = part.range().end;
@@ -688,13 +688,13 @@ impl PeImage {
             let whole = *joined.sections.last()?;
             match sections.peek() {
                 Some(next) if self.can_continue(section, next) => {
-                    joined.insert(section, next.address.checked_sub(whole.address)?, true)?;
+                    joined.give_back(section, next.address.checked_sub(whole.address)?, true)?;
                     let whole = joined.sections.last_mut()?;
                     whole.size = whole.size.checked_add(next.size)?;
                     whole.memory = whole.memory.checked_add(next.memory)?;
                     is_joined = true;
                 }
-                _ => joined.insert(section, self.aligned(whole.memory)?, false)?,
+                _ => joined.give_back(section, self.aligned(whole.memory)?, false)?,
             }
         }
         Some(joined)
