@@ -402,8 +402,8 @@ fn an_input_archive_is_checked() {
     assert_eq!(lab.compare("good.a", &[HOST], &["-check-input-archive"], Order::Same).0, 0);
     for bad in ["bad.o", "worse.o"] {
         lab.archive("bad.a", &["qcD"], &["good.o", bad]);
-        assert_eq!(lab.compare("bad.a", &[HOST], &["-check-input-archive"], Order::Same).0, 1);
-        assert_eq!(lab.compare("bad.a", &[HOST], &[], Order::Same).0, 0);
+        assert_eq!(lab.compare("bad.a", &[HOST], &["-check-input-archive"], Order::Same).0, 1, "{bad}");
+        assert_eq!(lab.compare("bad.a", &[HOST], &[], Order::Same).0, 0, "{bad}");
     }
 }
 

@@ -207,7 +207,7 @@ fn a_library_of_relocatable_device_code_comes_apart() {
             let library: Arc<[u8]> = fat_library(&clang, &llvm_ar, dir.path(), bundlers, host).into();
             let object = dir.path().join(format!("{bundlers}-library-{host}/kernel.o"));
             let object: Arc<[u8]> = fs::read(object).unwrap().into();
-            assert_eq!(object.starts_with(&[0, 0, 0xff, 0xff]), is_big);
+            assert_eq!(object.starts_with(&[0, 0, 0xff, 0xff]), is_big, "{triple}, bundled by {bundlers}");
             report.compare(&tools, &Case::new(&["-type=o", "-list", "-input=t.o"]).file("t.o", Arc::clone(&object)));
             let apart = unbundle("-type=a", "lib.a", ["host.a", "906.a", "90a.a"]).file("lib.a", library);
             // Our tool may also write the file that it reads, as clang-cl asks for with `-fgpu-rdc`; LLVM's loses the
@@ -228,7 +228,7 @@ fn a_library_of_relocatable_device_code_comes_apart() {
         let (_, first) = &results[0];
         assert_eq!(first.status, 0, "{}", first.stderr_text());
         let expected = hosts(first).unwrap();
-        assert_eq!(expected.1.len(), 2);
+        assert_eq!(expected.1.len(), 2, "{triple}");
         for (what, outcome) in &results {
             report.check(outcome.status == 0, || format!("{what}: {}", outcome.stderr_text()));
             for device in ["906.a", "90a.a", "906.o", "90a.o"] {

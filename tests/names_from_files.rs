@@ -286,6 +286,6 @@ fn paths_in_messages_are_shown_and_never_obeyed() {
             let run = lab.bundler(&["-unbundle", "-type=a", input, &format!("-targets={GFX906}"), "-output=out"]);
             assert_eq!((run.status, run.stderr.lines().count()), (Some(1), 1), "{name:?}: {}", run.stderr);
         }
-        assert_eq!(lab.packager(&[name, "--image=file=out"]).status, Some(1));
+        assert_eq!(lab.packager(&[name, "--image=file=out"]).status, Some(1), "{name:?}");
     }
 }

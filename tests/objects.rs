@@ -251,7 +251,7 @@ fn code_of_a_host_under_another_triple_is_linked() {
                 let input = format!("-input={fat}");
                 let unbundle =
                     ["-type=o", "-unbundle", "-allow-missing-bundles", &targets, &input, "-output=h.o", "-output=d.o"];
-                assert_eq!(text(bench.ours(&unbundle), "ours", &unbundle), "");
+                assert_eq!(text(bench.ours(&unbundle), "ours", &unbundle), "", "{unbundle:?}");
                 bench.llvm("ld.lld", &["-shared", "h.o", "-o", "linked.so"]);
                 let symbols = bench.llvm("llvm-readobj", &["--dyn-symbols", "linked.so"]);
                 assert_eq!(symbols.matches("Type: Function").count(), 2, "{fat}: {symbols}");
@@ -398,7 +398,7 @@ fn symbols_and_groups_of_the_bundle_go_with_it() {
     ] {
         let object = bench.compile(target, target, "assembler", source, &[]);
         let [ours, theirs] = hosts(&object).map(Option::unwrap);
-        assert!(!shown(&ours).contains("__CLANG_OFFLOAD_BUNDLE__"));
+        assert!(!shown(&ours).contains("__CLANG_OFFLOAD_BUNDLE__"), "{target}");
         assert_same(&shown(&ours), &shown(&theirs), target);
         if source == ELF_BUNDLE {
             bench.llvm("ld.lld", &["-r", &ours, "-o", "linked"]);
@@ -425,7 +425,7 @@ fn linkers_drop_the_sections() {
     for target in ELF_TARGETS {
         let host = bench.compile(target, target, "c", C, &["-O1", "-g", "-fPIC"]);
         for fat in bench.bundle(&host) {
-            assert!(has_bundle(&fat));
+            assert!(has_bundle(&fat), "{target}: {fat}");
             let arguments = ["-e", "foo", "--unresolved-symbols=ignore-all", "-shared", &fat, "-o", "linked"];
             bench.llvm("ld.lld", &arguments);
             assert!(!has_bundle("linked"), "ld.lld: {target}");
@@ -531,16 +531,16 @@ fn commands_are_printed_as_the_reference_prints_them_and_nothing_is_written() {
             let mut command = Command::new(bundler);
             command.args(&arguments).current_dir(bench.dir.path()).env("PATH", &bench.llvm);
             let output = command.output().unwrap();
-            assert!(output.status.success());
+            assert!(output.status.success(), "{arguments:?}");
             let line = String::from_utf8(output.stderr).unwrap();
             let number = line.find("/clang-offload-bundler-").unwrap() + "/clang-offload-bundler-".len();
             [&line[..number], "N", &line[number + 6..]].concat()
         });
-        assert_eq!(lines[0], lines[1]);
+        assert_eq!(lines[0], lines[1], "{arguments:?}");
         bench.write("new", "old");
         let alone = bench.ours(&arguments);
         assert!(String::from_utf8(alone.stderr).unwrap().starts_with("\"llvm-objcopy\" \"--"));
-        assert_eq!(bench.read("new"), b"old");
+        assert_eq!(bench.read("new"), b"old", "{arguments:?}");
     }
 }
 

@@ -16,6 +16,7 @@ mod action;
 mod archives;
 mod bombs;
 mod cuda;
+mod cuda_driver;
 mod documents;
 mod examples;
 mod faults;

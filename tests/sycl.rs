@@ -192,7 +192,10 @@ fn code_objects_of_ocloc_are_listed_with_their_gpus() {
         let data = fixture(name);
         let objects = listed(&data);
         assert_eq!(texts(&objects, "entry_id"), ids, "{name}");
-        assert!(objects.iter().all(|object| object["container"] == "code object" && object["kind"].is_null()));
+        assert!(
+            objects.iter().all(|object| object["container"] == "code object" && object["kind"].is_null()),
+            "{name}: {objects:?}"
+        );
         assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"), "{name}");
         for id in ids {
             assert_eq!(extracted_from("code object", &["-t", id], &data).len(), 1, "{name}: {id}");
@@ -241,10 +244,10 @@ fn bitcode_is_a_code_object_if_it_is_for_a_device() {
         let document = json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]));
         let objects = document["files"][0]["code_objects"].as_array().unwrap();
         assert_eq!(texts(objects, "entry_id"), id.into_iter().collect::<Vec<_>>(), "{triple}");
-        assert!(objects.iter().all(|object| object["image_kind"] == "bitcode"));
+        assert!(objects.iter().all(|object| object["image_kind"] == "bitcode"), "{triple}: {objects:?}");
         if let Some(id) = id {
-            assert_eq!(extracted_from("code object", &["-t", id], &data), [(id.to_owned(), data.clone())]);
-            assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"));
+            assert_eq!(extracted_from("code object", &["-t", id], &data), [(id.to_owned(), data.clone())], "{triple}");
+            assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"), "{triple}");
         }
     }
 }

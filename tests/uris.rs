@@ -212,8 +212,12 @@ fn the_third_tool_copies_what_uris_name() {
         (vec![], format!("{}\n\n  {}\r\n", uris[1], uris[0])),
         (vec![uris[1].as_str(), &uris[0], &uris[1]], String::new()),
     ] {
-        assert_eq!(extract_bundle_entry(dir, &words, &stdin), (0, String::new(), String::new()));
-        assert_eq!(taken(dir).into_iter().collect::<HashSet<_>>(), both.iter().cloned().collect());
+        assert_eq!(extract_bundle_entry(dir, &words, &stdin), (0, String::new(), String::new()), "{words:?} {stdin:?}");
+        assert_eq!(
+            taken(dir).into_iter().collect::<HashSet<_>>(),
+            both.iter().cloned().collect(),
+            "{words:?} {stdin:?}"
+        );
     }
     assert_eq!(extract_bundle_entry(dir, &["-o", "-", &uris[1]], ""), (0, "second".to_owned(), String::new()));
     assert_eq!(extract_bundle_entry(dir, &[&uris[0], "-o=out.co"], "").0, 0);
@@ -238,7 +242,7 @@ fn the_third_tool_copies_what_uris_name() {
         let (status, out, err) = extract_bundle_entry(dir, &words, stdin);
         let begins = err.starts_with(&format!("./llvm-extract-bundle-entry: error: {said}"));
         assert!((status, out.as_str()) == (1, "") && begins, "{words:?}: {err}");
-        assert_eq!(taken(dir), []);
+        assert_eq!(taken(dir), [], "{words:?}");
     }
     // Two URIs of one name.
     fs::write(dir.join("x.zip"), zip(&[deflated("a/b", &bundle(b"x")), deflated("a_b", &bundle(b"x"))])).unwrap();
@@ -332,7 +336,7 @@ fn our_subcommands_take_a_uri_for_a_file() {
     for args in [&["verify", &outer][..], &["verify", &within[0]], &["extract", "-o", "-", &outer]] {
         let output = tool_in(dir, args);
         assert_eq!(text(&output).0, 0, "{args:?}: {}", text(&output).2);
-        assert!(args[0] == "verify" || output.stdout == sound);
+        assert!(args[0] == "verify" || output.stdout == sound, "{args:?}");
     }
     let (status, out, _) = text(&tool_in(dir, &["inspect", &outer]));
     assert!(status == 0 && out.contains(&outer), "{out}");
@@ -804,7 +808,7 @@ fn code_in_fatbins_is_replaced_by_code_of_any_size() {
         let uri = &code_objects(&dir.join("x.fatbin"))[index].0;
         let (status, _, said) = text(&tool_in(dir, &["replace", uri, "new"]));
         assert!(status == 1 && said.contains(reason), "{said}");
-        assert!(fs::read(dir.join("x.fatbin")).unwrap() == again);
+        assert!(fs::read(dir.join("x.fatbin")).unwrap() == again, "{reason}");
         let (status, _, said) = text(&tool_in(dir, &["replace", "--force", uri, "new", "-o", "forced"]));
         assert!(status == i32::from(forced.is_some()) && said.contains(forced.unwrap_or_default()), "{said}");
     }
@@ -848,7 +852,7 @@ fn images_of_offload_binaries_are_replaced_as_readers_find_them() {
             replace(dir, name, index, b"shorter");
             let changed = fs::read(dir.join(name)).unwrap();
             let start = memchr::memmem::find(&changed, &row[..8]).unwrap();
-            assert_eq!(read_offload(&changed[start..start + row.len()])[index], b"shorter");
+            assert_eq!(read_offload(&changed[start..start + row.len()])[index], b"shorter", "{name}, {index}");
             replace(dir, name, index, &old);
             fs::write(dir.join("new"), &long).unwrap();
             let (status, _, said) =
@@ -902,7 +906,7 @@ fn replace_changes_nothing_but_its_output() {
         (["/dev/zero", "-o", "out"], "is a device and may be endless"),
     ] {
         run(&words, error);
-        assert!(fs::read(dir.join("x.hipfb")).unwrap() == file && !dir.join("out").exists());
+        assert!(fs::read(dir.join("x.hipfb")).unwrap() == file && !dir.join("out").exists(), "{words:?}");
     }
     // The file with the new content may be the output.
     run(&["new", "-o", "new"], "in place\n");

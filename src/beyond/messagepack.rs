@@ -27,18 +27,18 @@ impl<'d> Value<'d> {
         Some((Self { bytes, offset: base }, rest))
     }
 
-    /// The keys and values of a map.
+    /// Returns the keys and values, or `None` if the value is not a map.
     pub(crate) fn map(self) -> Option<impl Iterator<Item = (Self, Self)> + use<'d>> {
         let mut values = self.values(|rest| Some(u64::from(read_map_len(rest).ok()?)))?;
         Some(std::iter::from_fn(move || Some((values.next()?, values.next()?))))
     }
 
-    /// The elements of an array.
+    /// Returns the elements, or `None` if the value is not an array.
     pub(crate) fn array(self) -> Option<impl Iterator<Item = Self> + use<'d>> {
         self.values(|rest| Some(u64::from(read_array_len(rest).ok()?)))
     }
 
-    /// Returns the values after the header that `len` reads.
+    /// Returns the values in a map or an array. `len` reads its header, or returns `None` for a value of another type.
     fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
         let mut rest = self.bytes;
         len(&mut rest)?;
@@ -50,18 +50,18 @@ impl<'d> Value<'d> {
         }))
     }
 
-    /// The bytes of a string, which may not be UTF-8.
+    /// Returns the bytes of a string, which may not be UTF-8, or `None` if the value is not a string.
     pub(crate) fn text(self) -> Option<&'d [u8]> {
         let mut rest = self.bytes;
         read_str_len(&mut rest).ok().map(|_| rest)
     }
 
-    /// All bytes of the value.
+    /// Returns the encoded bytes of the value.
     pub(crate) fn bytes(self) -> &'d [u8] {
         self.bytes
     }
 
-    /// A boolean.
+    /// Returns the boolean, or `None` if the value is not one.
     pub(crate) fn boolean(self) -> Option<bool> {
         match self.bytes {
             [0xc2] => Some(false),
@@ -70,24 +70,25 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// A number that is not negative.
+    /// Returns the number, or `None` if the value is not a number, or negative.
     pub(crate) fn number(self) -> Option<u64> {
         let mut rest = self.bytes;
         read_int(&mut rest).ok()
     }
 
-    /// A number that is not negative and has up to 32 bits.
+    /// Returns the number, or `None` if the value is not a number, negative, or larger than 32 bits.
     pub(crate) fn number_u32(self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// Returns the first value of a map with this key.
+    /// Returns the first value with this key, or `None` if the value is not a map, or lacks the key.
     pub(crate) fn get(self, key: &[u8]) -> Option<Self> {
         let (_, value) = self.map()?.find(|(name, _)| name.text() == Some(key))?;
         Some(value)
     }
 }
 
+/// Takes the first `len` bytes.
 fn take<'d>(rest: &mut &'d [u8], len: u64) -> Option<&'d [u8]> {
     let (taken, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = after;
@@ -99,8 +100,8 @@ fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
     Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Skips one value, including nested ones. It only counts the remaining values, so the nesting depth is not limited by
-/// the stack.
+/// Skips one value with the values in it. The number of values that remain is counted in place of recursion, so that
+/// nesting does not fill the stack.
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let mut left = 1_u64;
     while let Some(others) = left.checked_sub(1) {

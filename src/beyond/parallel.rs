@@ -11,8 +11,8 @@ pub(crate) const WEIGHT_MAX: usize = 100_000;
 pub(crate) const THREADS_MAX: usize = 8;
 
 /// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to
-/// `consume`. `weight` estimates the memory of a result, in units of a few hundred bytes. No item is begun while results
-/// of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
+/// `consume`. `weight` estimates the memory of a result, in units of a few hundred bytes. No item is begun while
+/// results of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
 pub(crate) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
@@ -51,7 +51,7 @@ fn on_threads<I: Send, T: Send, R>(
         let _guard = EndOnDrop(queue);
         let mut has_threads = false;
         for _ in 0..threads {
-            if thread::Builder::new().spawn_scoped(scope, || queue.serve(work, weight)).is_err() {
+            if thread::Builder::new().spawn_scoped(scope, || queue.process_items(work, weight)).is_err() {
                 break;
             }
             has_threads = true;
@@ -67,8 +67,10 @@ fn on_threads<I: Send, T: Send, R>(
     })
 }
 
+/// The items and results that threads share.
 struct Queue<I, T> {
     state: Mutex<PoolState<I, T>>,
+    /// Notified when a result is done or taken, and when the work is over.
     changed: Condvar,
 }
 
@@ -96,7 +98,7 @@ impl<I, T> Queue<I, T> {
     }
 
     /// Processes one item after another until none is left.
-    fn serve(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
+    fn process_items(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
         let ends_on_panic = EndOnDrop(self);
         while let Some((index, item)) = self.begin() {
             let result = work(item);
@@ -109,6 +111,8 @@ impl<I, T> Queue<I, T> {
         mem::forget(ends_on_panic);
     }
 
+    /// Returns the next item with its index, or `None` if no item is left or the work is over. Waits while the results
+    /// that wait for their turn are too heavy.
     fn begin(&self) -> Option<(usize, I)> {
         let mut state = self.state();
         while state.weight > WEIGHT_MAX && !state.is_over {

@@ -76,7 +76,7 @@ fn usage_of_kernels_of_ptxas_is_that_of_cuobjdump() {
             let data = fs::read(dir.path().join("k.cubin")).unwrap();
             let input = Input { name: "k.cubin".to_owned(), data, rows: Vec::new(), oracle: true };
             let expected = printed(&tools, &input.name, &input.data, arch);
-            assert_eq!(expected.len(), 3);
+            assert_eq!(expected.len(), 3, "{arch} {more:?}");
             assert_eq!(ours(&input).unwrap(), expected, "{arch} {more:?}");
             let document = kernels_of(&super::run(&["kernels", "--json"], &input).unwrap().stdout);
             let of = |name: &str, field: &str| {

@@ -50,9 +50,9 @@ fn a_full_disk() {
              && { \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; cat full/out; \
                   rm full/out; \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; }' sh \"$@\"",
         );
-        assert_eq!(String::from_utf8_lossy(&run.stdout), "status 1\nout\noldstatus 1\n");
+        assert_eq!(String::from_utf8_lossy(&run.stdout), "status 1\nout\noldstatus 1\n", "{options:?}");
         let lines: Vec<_> = run.stderr.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
-        assert_eq!(lines.len(), 2);
+        assert_eq!(lines.len(), 2, "{options:?}: {}", stderr(&run));
         assert!(stderr(&run).matches("'full/out': No space left on device").count() == 2, "{}", stderr(&run));
     }
 }
@@ -105,9 +105,8 @@ fn a_full_disk_under_temporary_files() {
         ("\"$TOOL\" extract -o - compressed >written", "'-': No space left on device"),
     ] {
         assert_failed(&script(&scenario, &place, &format!("{full} && {targets} && {command}'")), message);
-        assert!(
-            !place.work.join("new").exists() && fs::read(place.work.join("written")).unwrap_or_default().is_empty()
-        );
+        let written = fs::read(place.work.join("written")).unwrap_or_default();
+        assert!(!place.work.join("new").exists() && written.is_empty(), "{command}");
     }
 }
 
@@ -180,7 +179,7 @@ fn the_limit_on_file_sizes_holds_for_all_that_is_written() {
     ] {
         let run = script(&scenario, &place, &format!("export TMPDIR=. && ulimit -f {limit} && {command}"));
         assert_failed(&run, names);
-        assert!(!place.work.join("new").exists());
+        assert!(!place.work.join("new").exists(), "{command}");
     }
 }
 

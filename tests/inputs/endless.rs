@@ -79,7 +79,7 @@ fn members_of_thin_archives_are_regular_files() {
             assert_fails(archive, &run, &format!("'{member}': not a regular file"));
         }
         let run = bench.run(&["verify", archive]);
-        assert_eq!(run.status.code(), Some(1));
+        assert_eq!(run.status.code(), Some(1), "{archive}");
         assert!(stdout(&run).contains("not a regular file"), "{}", stdout(&run));
     }
 }

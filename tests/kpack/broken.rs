@@ -224,7 +224,7 @@ const BROKEN: &[(&str, Change, &str)] = &[
 #[test]
 fn verify_finds_what_is_broken_in_a_tree() {
     for scheme in [Scheme::None, Scheme::Zstd] {
-        assert_eq!(faults(&Tree::sound(scheme, WRAPPERS)), [""; 0]);
+        assert_eq!(faults(&Tree::sound(scheme, WRAPPERS)), [""; 0], "{scheme:?}");
         for (what, change, part) in BROKEN {
             let tree = Tree::sound(scheme, WRAPPERS);
             change(&tree, scheme);
@@ -284,7 +284,7 @@ fn wheels_are_compared_as_if_they_were_installed_together() {
         for (name, archive) in &archives {
             tree.put(&format!("device-{}.whl", archive.arches[0]), &zip(&[member(name, &archive.write())]));
         }
-        assert_eq!(faults(&tree), [""; 0]);
+        assert_eq!(faults(&tree), [""; 0], "method {method}");
         // A fault that only the set of files shows is in the last line, also for a single file.
         let alone = tree.run(&["verify", "torch.whl"]);
         let printed = String::from_utf8(alone.stdout).unwrap();

@@ -230,7 +230,7 @@ fn broken_references_are_reported() {
     for reference in [wide.encode(), [&sound[..], &[0; 300]].concat(), [&sound[..], b"\xc1text"].concat()] {
         let tree = Tree::sound(Scheme::Zstd, 1);
         tree.put(LIBRARY, &program(&reference, 1));
-        assert!(tree.extracted(&[LIBRARY]) == expected(&codes(1)));
+        assert!(tree.extracted(&[LIBRARY]) == expected(&codes(1)), "{}", reference.escape_ascii());
     }
 }
 

@@ -86,7 +86,7 @@ fn amds_tools_read_the_archives_of_the_tests() {
             assert!(expected(&theirs) == tree.extracted(&["in.kpack"]), "{scheme:?}, rotated by {rotated}");
             let mut sizes = super::sizes(&theirs);
             sizes.sort();
-            assert_eq!(listed(&tree, &["in.kpack"]), sizes);
+            assert_eq!(listed(&tree, &["in.kpack"]), sizes, "{scheme:?}, rotated by {rotated}");
         }
     }
     let tree = Tree::sound(Scheme::Zstd, 2);

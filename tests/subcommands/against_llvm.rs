@@ -119,7 +119,7 @@ fn llvm_takes_out_the_same_code_objects() {
             let file = dir.path().join(name);
             let ours = [extracted(&file, &[]), extracted(&file, &["--kind=hip"])];
             assert_eq!(ours[0].len(), 2, "{driver} {more:?} {name}");
-            assert_eq!(ours[0], ours[1]);
+            assert_eq!(ours[0], ours[1], "{driver} {more:?} {name}");
             let Some(theirs) = unbundled(test, &file, &targets) else { return };
             assert!(
                 sorted(ours[0].clone()) == sorted(theirs),

@@ -70,7 +70,7 @@ fn every_byte_of_a_compressed_bundle_counts() {
         fs::write(dir.path().join("in"), &sound).unwrap();
         let selections: [&[&str]; 3] = [&["gfx906"], &["gfx906", "gfx90a"], &[]];
         let wanted = selections.map(|targets| extracted(dir.path(), targets).unwrap());
-        assert_eq!(wanted.each_ref().map(BTreeMap::len), [1, 2, 2]);
+        assert_eq!(wanted.each_ref().map(BTreeMap::len), [1, 2, 2], "version {version}, method {method}");
         for (at, changed) in changes(&sound) {
             fs::write(dir.path().join("in"), changed).unwrap();
             for (targets, wanted) in selections.iter().zip(&wanted) {
@@ -95,7 +95,7 @@ fn every_byte_of_a_zip_members_content_counts() {
         fs::write(dir.path().join("in"), &sound).unwrap();
         let contents = |files: BTreeMap<String, Vec<u8>>| files.into_values().collect::<Vec<_>>();
         let wanted = contents(extracted(dir.path(), &["gfx906"]).unwrap());
-        assert_eq!(wanted, [b"first"]);
+        assert_eq!(wanted, [b"first"], "method {method}");
         let mut errors = 0;
         for (at, changed) in changes(&sound) {
             fs::write(dir.path().join("in"), changed).unwrap();
@@ -117,8 +117,11 @@ fn a_large_compressed_bundle_is_checked_to_its_end() {
     for (version, method) in [(1, 1), (2, 0), (3, 1)] {
         let sound = formats::compressed(version, method, &plain);
         fs::write(dir.path().join("in"), &sound).unwrap();
-        assert!(extracted(dir.path(), &["gfx906"]).unwrap().values().eq([b"first"]));
-        assert_eq!(unbundled(dir.path(), false).unwrap(), b"first");
+        assert!(
+            extracted(dir.path(), &["gfx906"]).unwrap().values().eq([b"first"]),
+            "version {version}, method {method}"
+        );
+        assert_eq!(unbundled(dir.path(), false).unwrap(), b"first", "version {version}, method {method}");
         // The recorded hash is kept while the bytes change.
         let header_len = [20, 24, 32][usize::from(version) - 1];
         let with_old_hash = |at: &[u8], bytes: &[u8]| {

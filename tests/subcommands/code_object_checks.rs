@@ -239,8 +239,8 @@ fn spir_v_is_walked_instruction_by_instruction() {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let module = words(&[0x0723_0203, 0x0001_0500, 0, 9, 0, 2 << 16 | 17, 6, 3 << 16 | 14, 2, 2]);
     let turned: Vec<u8> = module.chunks(4).flat_map(|word| word.iter().rev().copied()).collect();
-    for module in [module, turned] {
-        assert_eq!(bench.fault(&module), None);
+    for (order, module) in [("little-endian", module), ("big-endian", turned)] {
+        assert_eq!(bench.fault(&module), None, "{order}");
         // A module may end after the header and after each instruction.
         for len in (4..module.len()).filter(|len| ![20, 28].contains(len)) {
             assert!(bench.fault(&module[..len]).is_some(), "{len}");

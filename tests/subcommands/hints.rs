@@ -14,7 +14,8 @@ fn embedded() -> Vec<u8> {
 }
 
 #[test]
-fn device_code_that_only_a_deep_search_finds_is_told() {
+fn device_code_that_only_a_deep_search_finds_is_reported() {
+    let hint = "hint: --deep finds device code in 'model.vmfb'\n";
     let embedded = embedded();
     let (pointer, optix) = (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n",
@@ -23,15 +24,12 @@ fn device_code_that_only_a_deep_search_finds_is_told() {
     let files: [(&str, &[u8]); 4] =
         [("model.vmfb", &embedded), ("none", &[1, 2, 3]), ("lib.so", pointer), ("x.optixir", optix)];
     for (args, expected) in [
-        (&["inspect", "model.vmfb"][..], "hint: --deep finds device code in 'model.vmfb'\n"),
-        (&["inspect", "--json", "model.vmfb"], "hint: --deep finds device code in 'model.vmfb'\n"),
+        (&["inspect", "model.vmfb"][..], hint),
+        (&["inspect", "--json", "model.vmfb"], hint),
         (&["inspect", "--deep", "model.vmfb"], ""),
         (&["inspect", "."], ""),
         (&["inspect", "none", "lib.so", "x.optixir"], ""),
-        (
-            &["extract", "model.vmfb"],
-            "'model.vmfb'; it has none for a device\nhint: --deep finds device code in 'model.vmfb'\n",
-        ),
+        (&["extract", "model.vmfb"], &format!("'model.vmfb'; it has none for a device\n{hint}")),
         (&["extract", "none"], "'none'; it has none for a device\n"),
         (&["extract", "lib.so"], "hint: 'lib.so' is not read: Git LFS pointer (run git lfs pull)\n"),
         (&["extract", "x.optixir"], "hint: 'x.optixir' is not read: OptiX IR\n"),

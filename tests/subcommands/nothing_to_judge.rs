@@ -150,7 +150,7 @@ fn numbers_that_no_kernel_records_judge_nothing() {
     for args in [&["kernels", "cubin", "--fail-on=spill"][..], &["diff", "cubin", "cubin", "--fail-on=spill"]] {
         let (status, out, said) = run(args);
         assert!(status == 1 && said.contains("records what --fail-on asks for"), "{args:?}: {out}{said}");
-        assert_eq!(run(&[args, &["--allow-none"]].concat()).0, 0);
+        assert_eq!(run(&[args, &["--allow-none"]].concat()).0, 0, "{args:?}");
     }
     for args in
         [&["kernels", "cubin", "--fail-on=spill,vgpr>100"][..], &["diff", "cubin", "cubin", "--fail-on=spill,lost-gpu"]]

@@ -182,7 +182,10 @@ fn a_signature_is_kept_or_removed() {
     let hint = "hint: recompress --drop-signature removes the signature; sign the new file again\n";
     assert!(said.contains("error: 'in': it is signed\n") && said.ends_with(hint), "{said}");
     for zeros in [0, 8] {
-        assert!(recompress(&["--drop-signature"], &[&signed[..], &vec![0; zeros]].concat()).0 == small);
+        assert!(
+            recompress(&["--drop-signature"], &[&signed[..], &vec![0; zeros]].concat()).0 == small,
+            "{zeros} zeros"
+        );
     }
     for broken in [&[&signed[..], b"data"].concat(), &signed[..signed.len() - 1]] {
         let said = refused(&["--drop-signature"], broken);
@@ -209,7 +212,7 @@ fn a_signature_is_kept_or_removed() {
     let (new, said) = recompress(&["--drop-signature", "--none"], &longer);
     assert!(new.len() > longer.len() && !said.contains("shorter") && !said.contains("that it had"), "{said}");
     let said = refused(&["--none"], &[&shortened()[..], b"data"].concat());
-    assert!(said.contains("has room for only") && said.contains("\nhint: other data follows the sections"), "{said}");
+    assert!(said.contains("\nhint: other data follows the sections"), "{said}");
     // A signature matters only in files that change.
     let other = [pe(&[(".text", b"code")]), vec![7; 64]].concat();
     let archive = zip(&[Zipped::new("a.dll", 8, &signed), Zipped::new("b.dll", 8, &other)]);
@@ -251,7 +254,7 @@ fn pe_files_that_were_never_shortened_do_not_become_longer() {
             assert!(next.offset.is_multiple_of(512) && new[next.offset..].starts_with(b"some data"), "{what}: {said}");
             let becomes_shorter = args.is_empty() && what == "other data";
             assert_eq!(said.contains(" shorter\n"), becomes_shorter, "{what}: {said}");
-            let keeps_hole = said.contains("stays a hole in in: what follows cannot move by whole pages\n");
+            let keeps_hole = said.contains("in: what follows cannot move by whole pages\n");
             assert_eq!(keeps_hole, args.is_empty() && what == "part of a page", "{what}: {said}");
             assert!(args.is_empty() || new == data, "{what}: {said}");
         }
@@ -302,7 +305,8 @@ fn parts_of_a_pe_section_stay_apart_if_another_tool_changed_them() {
     put(&mut symbols, SYMBOLS + 4, 1);
     symbols.extend([vec![0; 18], number(4, 4)].concat());
     assert_eq!(recompress(&[], &symbols).0[SECTION_COUNT], 4);
-    assert!(refused(&["--none"], &symbols).contains("has room for only"));
+    let said = refused(&["--none"], &symbols);
+    assert!(said.contains(": 3 bundles cannot be written "), "{said}");
     // Loaders take the size in the file then.
     let mut without_size = small;
     put(&mut without_size, TABLE + 40 + 8, 0);
@@ -525,7 +529,8 @@ fn wine_loads_what_became_shorter() {
     for args in [&["--level=1"][..], &["--none", "--keep=gfx90a,sm_90"]] {
         let recompressed = |to: &str, more: &[&str]| {
             let line = [&["recompress", "lld.dll", "-o", to], args, more].concat();
-            assert_eq!(text(&tool_in(dir.path(), &line)).0, 0);
+            let (status, _, said) = text(&tool_in(dir.path(), &line));
+            assert_eq!(status, 0, "{line:?}: {said}");
             loaded(to)
         };
         let [small, hole] = [recompressed("small.dll", &[]), recompressed("hole.dll", &["--keep-offsets"])];

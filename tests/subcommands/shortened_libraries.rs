@@ -157,7 +157,7 @@ fn shortened_libraries_are_loaded_as_before_and_come_back() {
         let before = fs::read(dir.join(&name)).unwrap();
         let (hole, said) = recompressed(dir, &name, "hole", &["--none", "--keep=gfx90a", "--keep-offsets"]);
         assert_eq!(hole.len(), before.len());
-        assert!(said.contains(" stays a hole in ") && said.contains("all offsets are kept\n"), "{said}");
+        assert!(said.contains("all offsets are kept\n"), "{said}");
         let kept = format!("new-{name}");
         let (after, said) = recompressed(dir, &name, &kept, &["--none", "--keep=gfx90a"]);
         assert!(before.len() - after.len() > 250_000 && said.contains(" shorter\n"), "{name}: {said}");
@@ -332,8 +332,8 @@ fn a_text_bundle_after_others_comes_back() {
     let dir = dir.path();
     let text = long_text_bundle();
     let bundle = fs::read(dir.join("bundle")).unwrap();
-    for section in [[&bundle[..], &text].concat(), [&bundle[..], &text, &[0; 100]].concat()] {
-        fs::write(dir.join("section"), section).unwrap();
+    for zeros in [0, 100] {
+        fs::write(dir.join("section"), [&bundle[..], &text, &vec![0; zeros]].concat()).unwrap();
         let source =
             "__asm__(\".section .hip_fatbin,\\\"a\\\"\\n.p2align 12\\n.incbin \\\"section\\\"\\n.text\"); int x = 1;";
         fs::write(dir.join("text.c"), source).unwrap();
@@ -341,7 +341,7 @@ fn a_text_bundle_after_others_comes_back() {
         let before = fs::read(dir.join("library")).unwrap();
         let (_, said) = recompressed(dir, "library", "small", &[]);
         assert!(said.starts_with("2 bundles: ") && said.contains(" shorter\n"), "{said}");
-        assert!(recompressed(dir, "small", "back", &["--none"]).0 == before);
+        assert!(recompressed(dir, "small", "back", &["--none"]).0 == before, "{zeros} zeros");
     }
 }
 
@@ -358,7 +358,7 @@ fn libraries_without_headers_in_a_segment_keep_their_offsets() {
         );
         let before = fs::read(dir.join("library")).unwrap();
         let (small, said) = recompressed(dir, "library", "small", &["--level=1"]);
-        assert!(small.len() == before.len() && said.contains(" stays a hole in library: its "), "{said}");
+        assert!(small.len() == before.len() && said.contains(" in library: its "), "{said}");
         assert!(recompressed(dir, "small", "back", &["--none"]).0 == before, "{option}");
     }
 }
@@ -432,11 +432,7 @@ fn data_after_a_library_stays_at_its_offset() {
         fs::write(at("library"), [&library, data].concat()).unwrap();
         let (new, said) = recompressed(dir.path(), "library", "new", &[]);
         assert_eq!(said.contains(" shorter\n"), is_shorter, "{said}");
-        assert_eq!(
-            said.contains("stays a hole in library: other data follows the file's own\n"),
-            !is_shorter,
-            "{said}"
-        );
+        assert_eq!(said.contains(" in library: other data follows the file's own\n"), !is_shorter, "{said}");
         assert!(is_shorter || new.ends_with(data) && new.len() == library.len() + data.len(), "{said}");
         let (back, _) = recompressed(dir.path(), "new", "back", &["--none"]);
         assert!(back == [&library, data].concat(), "{said}");

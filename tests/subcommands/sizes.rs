@@ -192,7 +192,7 @@ fn archives_of_device_images_count_by_their_members() {
     let dir = memory_directory();
     std::fs::write(dir.path().join("in"), &data).unwrap();
     for args in [&["inspect", "--svg", "out", "in"][..], &["report", "in", "-o", "out"]] {
-        assert!(tool_in(dir.path(), args).status.success());
+        assert!(tool_in(dir.path(), args).status.success(), "{args:?}");
         let shown = std::fs::read_to_string(dir.path().join("out")).unwrap();
         assert!(shown.contains("pvc") && !shown.contains("spir64_gen:"), "{shown}");
         std::fs::remove_file(dir.path().join("out")).unwrap();

@@ -93,7 +93,7 @@ fn linkers_make_the_same_of_smaller_objects_and_libraries() {
             built.run("llvm-ar", &[&option, "rcsU", &library, "one.o", "other.o", "two.o"]);
         }
         let expected = built.program(&["one.o", "two.o"]);
-        assert_eq!(expected.len(), 2);
+        assert_eq!(expected.len(), 2, "{driver}");
         for (name, files) in [("one.o", &["two.o"][..]), ("both.o", &[]), ("gnu.a", &[]), ("bsd.a", &[])] {
             let (small, one, back) = (format!("small-{name}"), format!("one-{name}"), format!("back-{name}"));
             let said = built.recompress(name, &small, &[]);
@@ -109,7 +109,7 @@ fn linkers_make_the_same_of_smaller_objects_and_libraries() {
             for new in [&small, &one] {
                 assert!(built.program(&[&[new.as_str()][..], files].concat()) == expected, "{new}");
                 let symbols = |name: &str| without(&built.run("llvm-readelf", &["-sW", name]), &["File:", "offset"]);
-                assert_eq!(symbols(new), symbols(name));
+                assert_eq!(symbols(new), symbols(name), "{driver}: {name}, {new}");
             }
         }
     }
@@ -187,7 +187,7 @@ fn fat_objects_are_linked_as_before() {
     };
     for suffix in ["", ".a"] {
         let expected = link(&format!("rdc.o{suffix}"));
-        assert_eq!(expected.len(), 1);
+        assert_eq!(expected.len(), 1, "{suffix}");
         assert!(link(&format!("small-rdc.o{suffix}")) == expected, "{suffix}");
     }
 }

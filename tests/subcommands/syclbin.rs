@@ -214,9 +214,10 @@ fn version_1_is_not_read_and_is_not_a_fault() {
     // Its image in an offload binary has no role.
     for version in [Version::V1, Version::V2] {
         let data = syclbins::write(version, &[(Vec::new(), file.clone())]);
-        assert_eq!(faults(&data), [""; 0]);
+        assert_eq!(faults(&data), [""; 0], "{version:?}");
         let found = listed(&data);
-        assert_eq!(found, [("offload binary".to_owned(), "sycl--".to_owned(), "unknown".to_owned())]);
+        let expected = [("offload binary".to_owned(), "sycl--".to_owned(), "unknown".to_owned())];
+        assert_eq!(found, expected, "{version:?}");
     }
     // A text may begin like a file of version 1.
     assert_eq!(faults(b"IBYS is a text\n"), [""; 0]);

@@ -97,12 +97,9 @@ fn tables_stay_as_they_are() {
     holds("markdown-totals", &["--markdown", "--gpus", "."], &[UTF_8]);
     holds("markdown-matrix", &["--markdown", "--matrix", "."], &[UTF_8]);
     prints("markdown-diff", &["diff", "--markdown", "kernels", "kernels.new"], &[UTF_8]);
-    prints("verify", &["verify", "cuda"], &[UTF_8]);
-    prints("extract", &["extract", "cuda", "-o", "new"], &[UTF_8]);
     prints("kernels-each", &["kernels", "kernels", "none"], &[UTF_8]);
     prints("kernels-sorted", &["kernels", ".", "--sort", "vgpr", "--top", "4"], &[UTF_8]);
     prints("diff", &["diff", "kernels", "kernels.new", "--fail-on=lost-gpu,spill,size=+10%"], &[UTF_8]);
-    prints("recompress", &["recompress", "--none", "--drop", "sm_86", "cuda", "-o", "new"], &[UTF_8]);
 }
 
 #[test]
@@ -125,9 +122,6 @@ fn no_table_is_left_over() {
             "markdown-totals",
             "markdown-matrix",
             "markdown-diff",
-            "verify",
-            "extract",
-            "recompress",
             "kernels-each",
             "kernels-sorted",
             "diff",

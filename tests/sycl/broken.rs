@@ -89,8 +89,8 @@ fn faults_of_device_images_are_named() {
 fn an_image_in_another_section_is_found_through_the_table() {
     for (name, id) in [(".rodata", "sycl-spir64"), ("spir64-unknown-unknown", "sycl-spir64-unknown-unknown")] {
         let data = Program::new(&[(name, &[Image::new(b"text").unlisted(), Image::new(&spirv(9, 7))])]).write();
-        assert_eq!(extracted(&[], &data), [(id.to_owned(), spirv(9, 7))]);
-        assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"));
+        assert_eq!(extracted(&[], &data), [(id.to_owned(), spirv(9, 7))], "{name}");
+        assert!(out(&run(&["verify"], &data)).ends_with("nothing wrong\n"), "{name}");
     }
     // An image is not found again as data of the program.
     let cubin = crate::properties::fatbins::cubin(90, 7);

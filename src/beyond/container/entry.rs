@@ -24,8 +24,8 @@ pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchEntry {
-    /// The clone's entry. The ID of an image of DPC++ is that compiler's. The entry has no parts if the code object is
-    /// compressed on its own.
+    /// The entry as LLVM's tools read it, but an image of DPC++ has the ID that this compiler gives it. The entry has
+    /// no parts if the code object is compressed on its own, or together with others.
     pub entry: Entry,
     /// The code object, if it is compressed on its own or together with others.
     pub packed: Option<Packed>,
@@ -45,7 +45,7 @@ pub(crate) enum Stored {
 }
 
 impl Stored {
-    /// Returns the range of the bundle with the bytes, perhaps compressed, or `None` if they cannot be read.
+    /// Returns the range of the bundle that holds the code object, compressed or not, or `None` if it cannot be read.
     pub(crate) fn range(&self) -> Option<&Range<u64>> {
         match self {
             Self::Range(range) => Some(range),
@@ -87,7 +87,7 @@ impl SearchEntry {
         }
     }
 
-    /// Why the code object cannot be read.
+    /// Returns the fault that keeps the code object from being read, or `None` if it can be read.
     pub(crate) fn unreadable(&self) -> Option<&Malformed> {
         self.entry.parts.iter().find_map(|part| match part {
             Part::Unreadable(malformed) => Some(malformed),
@@ -167,7 +167,7 @@ impl<C: Container<Entry = Entry>> Container for Searched<C> {
 }
 
 impl Bundle<'_> {
-    /// The length in bytes with all code objects inflated, if each byte belonged to one of them.
+    /// Returns the length in bytes that the bundle has at most if all its code objects are inflated.
     ///
     /// # Errors
     /// The errors of [`stored_len`](Self::stored_len).
@@ -191,7 +191,8 @@ impl Bundle<'_> {
         len
     }
 
-    /// Returns the code objects that are compressed one by one, and the first of each group that is compressed together.
+    /// Returns the code objects that are compressed one by one, and the first of each group that is compressed
+    /// together.
     fn first_packed(&self) -> Vec<&Packed> {
         let mut first: Vec<&Packed> = Vec::new();
         for packed in self.entries.iter().filter_map(|entry| entry.packed.as_ref()) {
@@ -204,8 +205,8 @@ impl Bundle<'_> {
         first
     }
 
-    /// Inflates code objects whose exact ends are only known then. A code object that cannot be inflated stays as it
-    /// is: reading it reports the fault.
+    /// Finds the exact ends of padded code objects, by inflating them. A code object that cannot be inflated stays as
+    /// it is: reading it reports the fault.
     ///
     /// # Errors
     /// `ErrorKind::Io` and `ErrorKind::Temporary`.
@@ -222,8 +223,8 @@ impl Bundle<'_> {
         Ok(())
     }
 
-    /// Whether the code object of an entry (given by its index) can only be read from this bundle: the bundle was
-    /// inflated, or knows why the code object cannot be read.
+    /// Whether reading the code object of an entry needs this bundle and not only the file. That is so if the bundle
+    /// was inflated, and if it has the reason why the code object cannot be read. `index` is that of the entry.
     pub(crate) fn is_needed_for(&self, index: usize) -> bool {
         if self.is_inflated() {
             return true;

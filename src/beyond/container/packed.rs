@@ -24,7 +24,7 @@ const LZ4_RATIO_MAX: u64 = 255;
 /// The name of compressed data in messages.
 const WHAT: &str = "code object";
 
-/// A code object, or several, that its container stores compressed.
+/// A code object that its container stores compressed, on its own or together with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packed {
@@ -42,14 +42,14 @@ pub struct Packed {
     pub(crate) limit: u64,
 }
 
-/// The rule that finds the end of a code object in its inflated bytes.
+/// The rule to find the end of a code object in its inflated bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentEnd {
     /// The end is recorded.
     Exact,
     /// The end is recorded, and a zero byte follows.
     BeforeZero,
-    /// The code object, of this kind, is padded to 8.
+    /// The code object is padded to a multiple of 8 bytes. Its kind decides how its end is found.
     Padded(CudaKind),
 }
 
@@ -74,7 +74,7 @@ impl Packed {
         !matches!(self.end, ContentEnd::Padded(_))
     }
 
-    /// Whether it is compressed together with others.
+    /// Whether the code object is compressed together with others.
     pub fn is_shared(&self) -> bool {
         matches!(self.end, ContentEnd::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
     }
@@ -109,7 +109,7 @@ impl Packed {
         slice.claimed(&(0..plain_len(kind, slice.bytes())))
     }
 
-    /// Finds the exact end of a padded code object, in the bundle `data`.
+    /// Finds the exact end of a padded code object by inflating it. `data` is the bundle.
     pub(crate) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
         if let ContentEnd::Padded(_) = self.end {
             let inflated = last.get(data, self)?;
@@ -119,7 +119,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Whether both inflate the same bytes with the same result. Entries may claim different sizes for one range.
+    /// Whether both code objects inflate the same bytes with the same result. Entries may claim different sizes for one
+    /// range.
     fn inflates_like(&self, other: &Self) -> bool {
         self.stored == other.stored && self.claims() == other.claims()
     }
@@ -169,7 +170,7 @@ impl Packed {
         let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
         let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
         let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
-        // One byte more shows that there are too many.
+        // One byte more than recorded shows that the stream is longer.
         let (input, _) = stream.inflate_up_to(self.inflated.saturating_add(1))?;
         Ok(input)
     }

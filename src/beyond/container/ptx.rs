@@ -72,12 +72,12 @@ fn find_foreign(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether PTX has a function with a body, and is complete.
+/// Whether PTX has a function with a body, and passes [`check`].
 fn is_whole(ptx: &[u8]) -> bool {
     has_body(ptx) && check(ptx).is_ok()
 }
 
-/// Whether a brace follows the declaration of a function.
+/// Whether PTX has a function with a body: a brace after its declaration.
 fn has_body(ptx: &[u8]) -> bool {
     let mut start = 0;
     for end in memchr2_iter(b'{', b';', ptx) {
@@ -141,8 +141,8 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     if depth > 0 { wrong("a brace without end", outermost) } else { Ok(()) }
 }
 
-/// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing quote
-/// or at the end of the line; `None` if the text has neither.
+/// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing
+/// quote or at the end of the line; `None` if the text has neither.
 fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut is_escaped = false;
     for (at, &byte) in text.iter().enumerate() {

@@ -31,7 +31,7 @@ const IMPORT: u32 = 11;
 const MEMORY_MODEL: u32 = 14;
 const CAPABILITY: u32 = 17;
 
-/// The first words of instructions of one length.
+/// The first words of instructions whose length is fixed: length and opcode.
 const ONE_CAPABILITY: u32 = 0x2_0000 | CAPABILITY;
 const FUNCTION: u32 = 0x5_0036;
 const FUNCTION_END: u32 = 0x1_0038;
@@ -102,14 +102,14 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     }
 }
 
-/// Reads the word at an offset, in the byte order of a module.
+/// Returns a function that reads the word at an offset, in the byte order of a module.
 pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     let is_little = data.starts_with(&MAGIC.to_le_bytes());
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
-/// The instructions: the first word of each, and its range, which may end after the data. An instruction without a
-/// length is the last.
+/// Returns the instructions: the first word of each, and its range, which may end after the data. The last one may be
+/// malformed, with the length 0.
 pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {
@@ -121,7 +121,7 @@ pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>
     })
 }
 
-/// The opcodes of the first instructions, up to the memory model, and their first operands.
+/// Returns the opcode and the first operand of the first instructions, up to the memory model.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     let (word, mut instructions, mut is_over) = (words(data), instructions(data), false);
     std::iter::from_fn(move || {

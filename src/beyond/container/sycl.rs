@@ -16,7 +16,7 @@
 //!
 //! An image is SPIR-V, LLVM bitcode, an ELF file, PTX, an `ar` archive with an ELF file for each of several GPUs, or a
 //! bundle or fatbin of another compiler. With `--offload-compress`, each is one zstd frame (RFC 8878), whose blocks
-//! tell its end. Images that no table has, as with `-emit-reg-funcs=0`, are told apart by their content.
+//! tell its end. With `-emit-reg-funcs=0` there is no table, and the end of an image is found in its content.
 //!
 //! Sources: DPC++ of 2026 (clang-offload-wrapper, clang-linker-wrapper, clang-offload-extract); libraries of oneAPI
 //! 2023 to 2026, for Linux and Windows.
@@ -31,7 +31,7 @@ use std::ops::Range;
 use object::elf::EM_X86_64;
 
 use super::entry::Stored;
-use super::host::wrapper::Map;
+use super::host::wrapper::PointerMap;
 use super::packed::Packed;
 use super::spirv::{self, Width};
 use crate::base::bytes::{Bounds, add, is_zero, len_of, len_u64, number, part, span, to_u64};
@@ -55,7 +55,7 @@ const ENTRY_LEN: u64 = 16;
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
 
-/// One image more than a section may have.
+/// The number of images that is too large for a section.
 const TOO_MANY: usize = 100_001;
 
 /// The first bytes of a zstd frame.
@@ -70,13 +70,16 @@ pub(crate) struct Image {
     pub(crate) size: u64,
 }
 
-/// The images in a range of an object file that is a table, each once and in file order, and the faults of the table.
-/// Offsets of faults count from `base`.
+/// Returns the images that a table records, each once and in file order, and the faults of the table. `table` is the
+/// range of the table in the object file `data`. Offsets of faults count from `base`.
 pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>, Vec<Malformed>) {
     let (mut images, mut faults, bounds) = (Vec::new(), Vec::new(), Bounds { base, len: table.end });
-    let Some(map) = Map::read(data, table).filter(Map::is_64) else {
-        let what = "a table of device images that is not in a 64-bit program";
-        return (images, vec![Malformed::at(what, bounds.absolute(table.start))]);
+    let map = match PointerMap::read(data, table) {
+        Some(map) if map.is_64() => map,
+        _ => {
+            let what = "a table of device images that is not in a 64-bit program";
+            return (images, vec![Malformed::at(what, bounds.absolute(table.start))]);
+        }
     };
     let count = len_of(table).checked_div(ENTRY_LEN).unwrap_or_default();
     for index in 0..count {
@@ -100,7 +103,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
 }
 
 /// Returns the image of an entry at an offset in the file, or `None` if it is padding.
-fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static str> {
+fn image(data: &[u8], map: &PointerMap<'_>, at: u64) -> Result<Option<Image>, &'static str> {
     let size = at.checked_add(SIZE).and_then(|at| number::<8>(data, at));
     let size = size.ok_or("a table of device images beyond the end of the file")?;
     let target = map.target_at(at).ok_or("a device image in another file")?;
@@ -111,18 +114,18 @@ fn image(data: &[u8], map: &Map<'_>, at: u64) -> Result<Option<Image>, &'static 
     Ok(Some(Image { offset, size }))
 }
 
-/// The images in a section, in order: those of its tables (`images`, in order, with offsets in the section), and
-/// between them images found by their content. Too many are an unreadable image at the end. Offsets in errors count
-/// from `base`.
+/// Returns the images in a section, in order. `images` are the images that its tables record, in order, with offsets in
+/// the section. Other images are found between them by their content. If there are too many, an unreadable image ends
+/// the list. Offsets in errors count from `base`.
 pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
     let mut parts = Vec::new();
     let mut position = 0_u64;
     for image in listed(section, base, images) {
-        unlisted(section, base, position..image.range.start, &mut parts);
+        add_unlisted_images(section, base, position..image.range.start, &mut parts);
         position = position.max(image.range.end);
         parts.push(image.part);
     }
-    unlisted(section, base, position..len_u64(section), &mut parts);
+    add_unlisted_images(section, base, position..len_u64(section), &mut parts);
     if let Err(malformed) = check_entry_count(to_u64(parts.len()), base) {
         parts.truncate(TOO_MANY);
         parts.push(Stored::Unreadable(malformed));
@@ -130,10 +133,10 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> 
     parts
 }
 
-/// The images of a table that are in a section, in order, without what is between them.
+/// Returns the images in a section that its tables record, in order, without the images between them.
 pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
-    // One more than there may be shows that there are too many.
+    // The caller reports that there are too many, so the list must reach that number.
     let images = images.get(..TOO_MANY).unwrap_or(images);
     // The end of the space for an image, and the start of the image after it.
     let (mut limit, mut next) = (len_u64(section), len_u64(section));
@@ -142,7 +145,10 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredI
             limit = next;
         }
         // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
-        let is_first = images.get(index.wrapping_sub(1)).is_none_or(|before| before.offset != image.offset);
+        let is_first = match images.get(index.wrapping_sub(1)) {
+            Some(before) => before.offset != image.offset,
+            None => true,
+        };
         next = image.offset;
         stored.push(if is_first {
             StoredImage::of(section, base, *image, limit)
@@ -154,23 +160,23 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredI
     stored
 }
 
-/// An image in its section.
+/// An image, with the bytes that it takes in its section.
 pub(crate) struct StoredImage {
-    /// The bytes that it takes there.
+    /// The range of these bytes, in the section.
     pub(crate) range: Range<u64>,
     /// The image, or why it cannot be read.
     pub(crate) part: Stored,
 }
 
 impl StoredImage {
-    /// An image that begins where another one does.
+    /// Makes the unreadable image of an entry that names the same offset as the entry before it.
     fn shared(base: u64, image: Image) -> Self {
         let offset = base.saturating_add(image.offset);
         let malformed = Malformed::value("size of a device image", image.size, offset, "one image at each address");
         Self { range: image.offset..image.offset, part: Stored::Unreadable(malformed) }
     }
 
-    /// The image of a table. If it is compressed, it ends before `limit`, at which another one begins.
+    /// Finds the bytes of an image that a table records. Another image, or the end of the section, is at `limit`.
     fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         let space = part(section, offset..limit).unwrap_or_default();
@@ -184,15 +190,20 @@ impl StoredImage {
                     return unreadable(no_frame(bounds.absolute(offset), error, reason));
                 }
             };
-            // Some releases record the size of the frame.
-            let inflated = recorded.filter(|_| size == len).unwrap_or(size);
+            // Some releases record the size of the frame in the table.
+            let inflated = match recorded {
+                Some(recorded) if size == len => recorded,
+                _ => size,
+            };
             return Self::frame(offset, len, inflated);
         }
-        let range = bounds.claim(offset, size, "the device image");
-        range.map_or_else(unreadable, |range| Self { range: range.clone(), part: Stored::Range(range) })
+        match bounds.claim(offset, size, "the device image") {
+            Ok(range) => Self { range: range.clone(), part: Stored::Range(range) },
+            Err(malformed) => unreadable(malformed),
+        }
     }
 
-    /// A zstd frame of `len` bytes.
+    /// Makes the image in a zstd frame of `len` bytes at `offset`.
     fn frame(offset: u64, len: u64, inflated: u64) -> Self {
         let range = span(offset, len);
         let packed = Packed::whole(range.clone(), Codec::Zstd, inflated);
@@ -200,9 +211,9 @@ impl StoredImage {
     }
 }
 
-/// The images in a range of a section that no table has: each begins after zeros, and ends where its content does or,
-/// if that is not known, with the last byte that is not zero.
-fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
+/// Adds the images in a range of a section that no table records. Each begins after zeros. It ends where its content
+/// does or, if that is not known, with the last byte that is not zero.
+fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = part(section, position..range.end) {
         let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
@@ -215,7 +226,11 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored
             magic if magic.is_elf() => (elf::len(rest), None),
             _ => (None, None),
         };
-        let end = position.saturating_add(len.filter(|len| *len > 0).unwrap_or_else(|| without_zeros(rest)));
+        let len = match len {
+            Some(len) if len > 0 => len,
+            _ => without_zeros(rest),
+        };
+        let end = position.saturating_add(len);
         parts.push(part.unwrap_or(Stored::Range(position..end)));
         position = end;
         if parts.len() >= TOO_MANY {
@@ -224,7 +239,8 @@ fn unlisted(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored
     }
 }
 
-/// The length of the zstd frame at the start of some bytes, and the image in it.
+/// Returns the length of the zstd frame at the start of some bytes, and the image in it. `offset` is the place of the
+/// frame in the section.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame(rest) {
@@ -247,21 +263,26 @@ fn no_frame(at: u64, error: io::Error, reason: &str) -> Malformed {
 
 /// The length of some bytes without the zeros at their end.
 fn without_zeros(bytes: &[u8]) -> u64 {
-    let last = bytes.iter().rposition(|&byte| byte != 0);
-    last.map_or(0, |last| to_u64(last).saturating_add(1))
+    match bytes.iter().rposition(|&byte| byte != 0) {
+        Some(last) => to_u64(last).saturating_add(1),
+        None => 0,
+    }
 }
 
-/// The length of the SPIR-V module at the start of some bytes: its instructions end at the header of another module, or
-/// at a word that is not an instruction.
+/// Returns the length of the SPIR-V module at the start of some bytes, or `None` if its header is cut off. The module
+/// ends at the header of another module, or at a word that is not an instruction.
 fn spirv_len(data: &[u8]) -> Option<u64> {
-    let is_own =
-        |first: u32, range: &Range<u64>| first != spirv::MAGIC && !range.is_empty() && range.end <= len_u64(data);
-    let own = spirv::instructions(data).take_while(|(first, range)| is_own(*first, range));
-    let len = own.last().map_or(spirv::HEADER_LEN, |(_, range)| range.end);
-    (len <= len_u64(data)).then_some(len)
+    let mut len = spirv::HEADER_LEN;
+    for (first, range) in spirv::instructions(data) {
+        if first == spirv::MAGIC || range.is_empty() || range.end > len_u64(data) {
+            break;
+        }
+        len = range.end;
+    }
+    if len <= len_u64(data) { Some(len) } else { None }
 }
 
-/// The length of the `ar` archive at the start of some bytes.
+/// Returns the length of the `ar` archive at the start of some bytes, up to the end of its last member.
 fn archive_len(data: &[u8]) -> Option<u64> {
     let mut end = None;
     for member in Archive::read(data).ok()?.members() {
@@ -273,7 +294,7 @@ fn archive_len(data: &[u8]) -> Option<u64> {
     end
 }
 
-/// The triple that DPC++ gives some content.
+/// Returns the triple that DPC++ gives an image with this content, or `None` if the content is of no known form.
 pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
     let triple = match Magic::identify(content) {
         Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",

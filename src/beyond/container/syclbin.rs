@@ -1,8 +1,8 @@
 //! Reads SYCLBIN files: device code of SYCL, compiled apart from any program, that programs load while they run.
 //!
-//! A file consists of abstract modules, whose parts are the same kernels for different devices: IR modules, and native
-//! device code images. A file of version 2 is an offload binary all of whose entries have the image kind 7. Their
-//! strings say what each is:
+//! A file consists of abstract modules. The parts of a module are the same kernels for different devices: IR modules,
+//! and native device code images. A file of version 2 is an offload binary whose entries all have the image kind 7. The
+//! strings of an entry say which part it is:
 //!
 //! | `role` | image | other strings |
 //! |---|---|---|
@@ -14,10 +14,10 @@
 //! Abstract modules have the decimal numbers `am_index` from 0 on. Files of version 1 have tables of their own and are
 //! not read. If one is the image of an offload binary, that image has the same kind but no `role`.
 //!
-//! Integers are little-endian. Property sets are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are a
-//! length in bits (8 bytes) and the value, six bits in each character of base64, the lowest ones first, without padding.
-//! Metadata of IR modules and native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2 AMD's
-//! bitcode) and `arch`, such as `pvc` or `intel_gpu_pvc`.
+//! Integers are little-endian. Property sets are lines: `[name]`, then `key=1|number` and `key=2|bytes`. The bytes are
+//! a length in bits (8 bytes) and the value, six bits in each character of base64, the lowest ones first, without
+//! padding. Metadata of IR modules and native images have the keys `target` (the triple), `type` (0 SPIR-V, 1 PTX, 2
+//! AMD's bitcode) and `arch`, such as `pvc` or `intel_gpu_pvc`.
 //!
 //! Sources: SYCLBINDesign.md and PropertySets.md of DPC++, and its reader and writers, of 2026.
 //!
@@ -41,22 +41,26 @@ const LENGTH: u64 = 8;
 /// The number of the offload kind of SYCL.
 const SYCL: u16 = 8;
 
-/// What the names of GPUs in `-fsycl-targets` begin with.
-const OF_VENDORS: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"];
+/// The first words of the names of GPUs in `-fsycl-targets`.
+const VENDOR_PREFIXES: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"];
 
-/// The number of bytes that tell the format of code.
+/// The number of bytes of code that are enough to identify its format.
 const HEAD_LEN: u64 = 512;
 
-/// Offload binaries: in those that are SYCLBIN files, the entries are IR modules and native images.
+/// The format of offload binaries. If one is a SYCLBIN file, its entries are IR modules and native images.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SyclBin;
 
 impl SyclBin {
-    /// Whether the first entry of an offload binary is a part of a SYCLBIN file. An image without a role is one of
-    /// version 1, which is not read.
+    /// Whether the first entry of an offload binary is a part of a SYCLBIN file. A SYCLBIN image without a role is a
+    /// file of version 1, which is not read.
     pub(crate) fn has_part(first: Option<&Entry>) -> bool {
-        let Some(image) = first.and_then(|entry| entry.image.as_ref()) else { return false };
-        image.image_kind == ImageKind::SyclBin && image.string(b"role").is_some()
+        match first {
+            Some(Entry { image: Some(image), .. }) => {
+                image.image_kind == ImageKind::SyclBin && image.string(b"role").is_some()
+            }
+            _ => false,
+        }
     }
 }
 
@@ -77,7 +81,7 @@ impl Container for SyclBin {
     }
 }
 
-/// What the metadata of an IR module or native image record.
+/// The names that the metadata of an IR module or native image record. A name that is not recorded is empty.
 #[derive(Default)]
 struct RecordedIds {
     triple: Vec<u8>,
@@ -87,33 +91,39 @@ struct RecordedIds {
 /// The abstract modules, by the entries that name them.
 #[derive(Default)]
 struct AbstractModules {
-    /// Whether there are metadata of each.
+    /// Whether the file has metadata of each module, by the number of the module.
     have_metadata: Vec<bool>,
-    /// One more than the largest number, and where it is.
+    /// One more than the largest number of a module.
     count: u64,
+    /// The offset of the entry with the largest number.
     last_at: u64,
 }
 
 impl AbstractModules {
-    /// The number of the module of an entry at an offset; there are fewer than `entries`.
+    /// Reads the number of the module that an entry belongs to. `at` is the offset of the entry. The number must be
+    /// less than `entries`, the number of entries in the file.
     fn index(&mut self, info: &ImageInfo, entries: usize, at: u64) -> Result<usize, Malformed> {
         let recorded = info.string(b"am_index").unwrap_or_default();
-        let index = number(recorded).and_then(|index| usize::try_from(index).ok());
-        let Some(index) = index.filter(|index| *index < entries) else {
-            let what = format!("the am_index '{}' of a SYCLBIN entry", shown(recorded));
-            return Err(Malformed::fault(what, at, ", expected a number less than that of the entries"));
+        let index = match number(recorded) {
+            Some(index) if index < to_u64(entries) => index,
+            _ => {
+                let what = format!("the am_index '{}' of a SYCLBIN entry", shown(recorded));
+                return Err(Malformed::fault(what, at, ", expected a number less than that of the entries"));
+            }
         };
-        if to_u64(index) >= self.count {
-            (self.count, self.last_at) = (to_u64(index).saturating_add(1), at);
+        if index >= self.count {
+            (self.count, self.last_at) = (index.saturating_add(1), at);
         }
-        Ok(index)
+        Ok(usize::try_from(index).unwrap_or(entries))
     }
 }
 
-/// A SYCLBIN file, of which all or the first bytes are known.
+/// The known bytes of a SYCLBIN file.
 struct SyclBinReader<'a> {
     data: &'a [u8],
+    /// Whether `data` is the whole file, otherwise its first bytes.
     is_whole: bool,
+    /// The offset of the file in the input.
     base: u64,
 }
 
@@ -133,8 +143,9 @@ impl<'a> SyclBinReader<'a> {
         Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
 
-    /// Keeps a fault of one part, unless it may only mean that more bytes of the file are needed.
-    fn keep<T>(&self, faults: &mut Vec<Malformed>, part: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
+    /// Adds the fault of one part to `faults`, and returns `None` for the part. The fault is returned as an error if it
+    /// may only mean that more bytes of the file are needed.
+    fn keep_fault<T>(&self, faults: &mut Vec<Malformed>, part: Result<T, Malformed>) -> Result<Option<T>, Malformed> {
         match part {
             Ok(part) => Ok(Some(part)),
             Err(malformed @ Malformed::Truncated { .. }) if !self.is_whole => Err(malformed),
@@ -145,7 +156,7 @@ impl<'a> SyclBinReader<'a> {
         }
     }
 
-    /// The entries of an offload binary, as parts of a SYCLBIN file.
+    /// Converts the entries of an offload binary into those of a SYCLBIN file.
     fn read(&self, contents: Contents) -> Result<Contents, Malformed> {
         let count = contents.entries.len();
         let mut modules = AbstractModules { have_metadata: vec![false; count], ..AbstractModules::default() };
@@ -153,8 +164,8 @@ impl<'a> SyclBinReader<'a> {
         for Entry { parts, image, .. } in contents.entries {
             let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
             add(&mut globals, u64::from(info.string(b"role") == Some(b"global_metadata")));
-            let part = self.part(*info, range, count, &mut modules);
-            entries.extend(self.keep(&mut faults, part)?.flatten());
+            let part = self.read_part(*info, range, count, &mut modules);
+            entries.extend(self.keep_fault(&mut faults, part)?.flatten());
         }
         if globals != 1 {
             faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
@@ -169,7 +180,7 @@ impl<'a> SyclBinReader<'a> {
     }
 
     /// Returns the IR module or native image of an entry, or `None` if that holds metadata.
-    fn part(
+    fn read_part(
         &self,
         info: ImageInfo,
         range: &Range<u64>,
@@ -226,7 +237,7 @@ impl<'a> SyclBinReader<'a> {
         }
     }
 
-    /// The entry for some code. Without a recorded triple, the content tells it.
+    /// Makes the entry for the code in a range. Without a recorded triple, the code is identified by its content.
     fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
         let mut triple = recorded.triple;
         if triple.is_empty() {
@@ -236,7 +247,7 @@ impl<'a> SyclBinReader<'a> {
         if arch.is_empty() {
             arch = info.string(b"arch").unwrap_or_default().to_vec();
         }
-        let arch = OF_VENDORS.iter().find_map(|start| arch.strip_prefix(*start)).unwrap_or(&arch).to_vec();
+        let arch = VENDOR_PREFIXES.iter().find_map(|start| arch.strip_prefix(*start)).unwrap_or(&arch).to_vec();
         if triple.is_empty() {
             let head = self.cursor(&code).take(len_of(&code).min(HEAD_LEN), "the code of a module or image")?;
             triple = sycl::triple(head).unwrap_or_default().as_bytes().to_vec();
@@ -255,7 +266,7 @@ impl<'a> SyclBinReader<'a> {
     }
 }
 
-/// The target and the architecture in property sets, or what is wrong with these.
+/// Returns the target and the architecture that property sets record, or the reason why the sets are malformed.
 fn properties(text: &[u8]) -> Result<RecordedIds, String> {
     let mut recorded = RecordedIds::default();
     let mut is_in_set = false;
@@ -271,10 +282,9 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
         if !is_in_set {
             return wrong("a property outside of any set");
         }
-        let Some((key, [kind @ (b'1' | b'2'), b'|', value @ ..])) =
-            split_once(line, b'=').filter(|it| !it.0.is_empty())
-        else {
-            return wrong("a line that is not a property");
+        let (key, kind, value) = match split_once(line, b'=') {
+            Some((key, [kind @ (b'1' | b'2'), b'|', value @ ..])) if !key.is_empty() => (key, kind, value),
+            _ => return wrong("a line that is not a property"),
         };
         if *kind == b'1' {
             if number(value).is_none() {
@@ -282,7 +292,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
             }
             continue;
         }
-        // The value follows its length.
+        // The decoded bytes are a length, which is not needed, and the value.
         let value = base64(value);
         let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH)) else {
             return wrong("a value that is not an array of bytes");
@@ -300,8 +310,9 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
     Ok(recorded)
 }
 
+/// Reads a decimal number of at least one digit.
 fn number(digits: &[u8]) -> Option<u64> {
-    bytes::digits(digits, 10).filter(|_| !digits.is_empty())
+    if digits.is_empty() { None } else { bytes::digits(digits, 10) }
 }
 
 fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
@@ -309,7 +320,7 @@ fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     Some((line.get(..at)?, line.get(at.checked_add(1)?..)?))
 }
 
-/// Decodes base64 whose characters have the lowest bits first.
+/// Decodes base64 whose characters have the lowest bits first. Returns `None` if the text is not base64.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut count) = (0_u32, 0_u32);
     let mut decoded = Vec::with_capacity(text.len());
@@ -331,7 +342,7 @@ fn base64(text: &[u8]) -> Option<Vec<u8>> {
         }
     }
     // One character alone is less than a byte.
-    (text.len() % 4 != 1).then_some(decoded)
+    if text.len() % 4 == 1 { None } else { Some(decoded) }
 }
 
 #[cfg(test)]
@@ -381,7 +392,7 @@ mod tests {
             let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
             let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
             let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };
-            let part = reader.part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
+            let part = reader.read_part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
             match expected {
                 Some(triple) => {
                     let entry = part.unwrap().unwrap();

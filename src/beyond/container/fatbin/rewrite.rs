@@ -21,13 +21,13 @@ use crate::llvm::container::sequence::Content;
 /// The level of zstd for a code object that is replaced.
 const LEVEL: i32 = 9;
 
-/// The level for one that [`LEVEL`] makes longer than the old one. It is slow.
+/// The slower level of zstd for a replaced code object that is longer than the old one at [`LEVEL`].
 const SLOW_LEVEL: i32 = 19;
 
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing<'n> {
-    /// In the smallest form: as they are, compressed, or plain.
+    /// Each in the smallest of three forms: as it is, compressed, or plain.
     Smallest {
         /// The method, or `None` for the one that the fatbin uses already, LZ4 if it uses none.
         codec: Option<Codec>,
@@ -36,7 +36,7 @@ pub(crate) enum Packing<'n> {
     },
     /// Cubins plain. PTX stays as it is.
     Plain,
-    /// As they are, except for one code object of any kind. It gets another content in the form that it has.
+    /// As they are, except for one code object of any kind, which gets another content in its old form.
     Replacing {
         /// The index of the code object.
         index: usize,
@@ -45,8 +45,8 @@ pub(crate) enum Packing<'n> {
     },
 }
 
-/// Writes a fatbin without faults, and keeps the code objects whose index passes `keeps`. Compressed code may inflate to
-/// `limit` bytes. Returns the length of the fatbin in bytes.
+/// Writes a fatbin again, with the code objects whose index passes `keeps`. The fatbin must have no faults. Compressed
+/// code may inflate to `limit` bytes. Returns the length of the new fatbin in bytes.
 ///
 /// # Errors
 /// - [`ErrorKind::Malformed`] if a code object cannot be inflated
@@ -133,7 +133,7 @@ impl<'a> FatbinWriter<'a> {
             (CudaKind::Ptx, None) => true,
             // Plain PTX stays plain: its compiler was asked for that.
             (CudaKind::Ptx, Some(_)) => codec.is_none(),
-            // It is plain already.
+            // Cubins are written plain.
             (CudaKind::Cubin, None) => codec.is_none(),
             // `fatbinary` leaves such a cubin plain.
             (CudaKind::Cubin, Some(_)) => codec.is_none() && lacks_attributes(record),
@@ -161,8 +161,8 @@ impl<'a> FatbinWriter<'a> {
         entry(header, packed, Some((codec, len_u64(&content))))
     }
 
-    /// Compresses a new content as the old one is, and harder if it would be longer: an entry in a library has no room
-    /// to grow.
+    /// Compresses a new content with the method of the old one, and at a slower level if it is longer then: an entry in
+    /// a library has no room to grow.
     fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
         let (codec, _) = same_compression(Some(codec));
         let old = record.stored().with_path(self.data.path())?;
@@ -185,7 +185,7 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Fails if the end of a code object would not be found again without being recorded.
+    /// Fails if readers would not find the end of a plain code object, which the fatbin does not record.
     fn ensure_end(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
@@ -199,8 +199,8 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Packs an entry with several code objects again, without those that are not `kept`. `new` is the index among them,
-    /// and the content, of a code object that is replaced.
+    /// Packs an entry with several code objects again, without those that are not `kept`. `new` is the code object to
+    /// replace: its index in the entry, and its new content.
     fn repack_concatenated(
         &self,
         record: &Record<'a>,
@@ -230,12 +230,12 @@ impl<'a> FatbinWriter<'a> {
                 }
                 _ => {
                     let bytes = slice(content.as_slice().bytes(), part.offset_in_whole(), part.fields.stored_len);
-                    (NewHeader::of(part), Cow::Borrowed(bytes.ok_or_else(|| self.outside(part))?))
+                    (NewHeader::of(part), Cow::Borrowed(bytes.ok_or_else(|| self.beyond_inflated(part))?))
                 }
             };
             codes.push((header, part.kind(), bytes));
         }
-        // PTX stays compressed, and so does everything else if one of them is replaced.
+        // PTX stays compressed, and so does all code of the entry if a code object is replaced.
         let stays_compressed = is_ptx || (new.is_some() && codec.is_some());
         let mut compression = self.compression;
         if compression.is_none() && stays_compressed {
@@ -277,8 +277,8 @@ impl<'a> FatbinWriter<'a> {
         entry(header, packed, Some((method, len_u64(&whole))))
     }
 
-    /// Packs one code object in its smallest form, or plain if it is not compressed. `old` is the form that it had, if
-    /// it may keep that.
+    /// Packs one code object in its smallest form, or plain without a `compression`. `old` is the old entry, or `None`
+    /// if the code object must not keep its form.
     fn pack(
         &self,
         header: NewHeader<'_>,
@@ -307,7 +307,7 @@ impl<'a> FatbinWriter<'a> {
         match old {
             Some(old) if compression.is_some() && old_len <= plain_len => Ok(old),
             Some(old) if !can_be_plain => Ok(old),
-            // Plain, even if readers may take zeros at its end for padding: it has no other form.
+            // Plain, although readers may drop zeros at its end as padding: no other form is left.
             _ => entry(header, content.to_vec(), None),
         }
     }
@@ -331,7 +331,8 @@ impl<'a> FatbinWriter<'a> {
         Ok(Content::Inflated(whole, range))
     }
 
-    fn outside(&self, part: &Record<'_>) -> Error {
+    /// Makes the error for a code object that ends after the bytes that it is compressed in.
+    fn beyond_inflated(&self, part: &Record<'_>) -> Error {
         let (what, expected) =
             ("length of a code object compressed with others", "no more than their inflated bytes have");
         let malformed = Malformed::value(what, part.fields.stored_len, part.offset(), expected);
@@ -339,13 +340,13 @@ impl<'a> FatbinWriter<'a> {
     }
 }
 
-/// Whether a cubin lacks the attributes that cubins for sm_100 and later have in their header. `fatbinary` leaves such
-/// a cubin plain.
+/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there. `fatbinary` leaves
+/// such a cubin plain.
 fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 
-/// Whether a code object may keep its form where others get `compression`.
+/// Whether a code object may keep its form in a fatbin whose code gets `compression`: the same drivers must read it.
 fn may_keep_form(codec: Option<Codec>, compression: Option<Compression>) -> bool {
     match compression {
         Some((method, _)) => is_readable(codec, method),
@@ -358,7 +359,8 @@ fn is_readable(codec: Option<Codec>, method: Codec) -> bool {
     codec != Some(Codec::Zstd) || method == Codec::Zstd
 }
 
-/// Returns the compression that code keeps when it changes. zlib becomes LZ4, because it is not written.
+/// Returns the compression for the new content of a code object with this compression. LZ4 replaces zlib, which is not
+/// written.
 fn same_compression(codec: Option<Codec>) -> Compression {
     (if codec == Some(Codec::Zstd) { Codec::Zstd } else { Codec::Lz4 }, Method::Zstd.default_level())
 }
@@ -400,8 +402,8 @@ fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-/// Returns the architecture of PTX or a cubin as the compiler was asked for it, with its suffix. The ELF header does not
-/// always have the suffix.
+/// Returns the architecture of PTX or a cubin as the compiler was asked for it, with its suffix. The ELF header does
+/// not always have the suffix.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
     if Magic::identify(content) != Magic::Cubin {

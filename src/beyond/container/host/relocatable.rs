@@ -23,22 +23,22 @@ use crate::llvm::container::host::elf::{
     File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
 };
 
-/// The largest distance of a relocation of an instruction from its target, before it: instructions of x86 count from
-/// their end.
+/// The largest number of bytes by which a relocation in an x86 instruction refers to a place before its target. The
+/// processor counts from the end of the instruction, but the relocation counts from its own place.
 const BIAS_MAX: u64 = 16;
 
 /// The types of relocations of x86-64 for data, which refer to their target itself: `R_X86_64_64`, `_32`, `_32S`.
 const DIRECT: [u64; 3] = [1, 10, 11];
 
-/// A bundle of a section that gets other contents. Offsets count from the start of the section.
+/// A bundle in a section that gets new contents. Offsets count from the start of the section.
 pub(crate) struct MovedBundle {
     pub(crate) before: Range<u64>,
     pub(crate) now: Range<u64>,
-    /// Whether it has the same bytes.
+    /// Whether the bundle keeps its bytes, so that places inside of it can be found again.
     pub(crate) is_same: bool,
 }
 
-/// A section with other contents.
+/// A section that gets new contents.
 pub(crate) struct NewContent<'p> {
     /// The range of the section in the old file.
     pub(crate) old: Range<u64>,
@@ -48,8 +48,8 @@ pub(crate) struct NewContent<'p> {
 }
 
 impl NewContent<'_> {
-    /// Returns the new offset of a start at an old offset, or `None` if that is inside of a changed bundle, or between
-    /// bundles and not directly after one.
+    /// Returns the new offset of data that starts at an old offset, or `None` if that is inside of a changed bundle, or
+    /// between bundles and not directly after one.
     fn start_at(&self, old: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
@@ -66,8 +66,9 @@ impl NewContent<'_> {
         self.offset_after(bundle, old)
     }
 
-    /// Returns the new offset of the target of a relocation, which may refer to data up to `bias` bytes after it.
-    /// Returns `None` if it refers to the middle of a bundle, or if the possible targets move by different distances.
+    /// Returns the new offset of the place that a relocation refers to. The data that is meant may begin up to `bias`
+    /// bytes after that place. Returns `None` if the place is in the middle of a changed bundle, or if the candidates
+    /// move by different distances.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
@@ -93,7 +94,7 @@ impl NewContent<'_> {
         if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// Returns the new offset of an end at an old offset, or `None` if that is inside of a changed bundle.
+    /// Returns the new offset of data that ends at an old offset, or `None` if that is inside of a changed bundle.
     fn end_at(&self, old: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
@@ -173,7 +174,7 @@ impl<'d> Relocatable<'d> {
         Some(Self { file, sections, parts })
     }
 
-    /// Returns the index of the only section with this range, or `None` if [`Self::changes`] cannot change it.
+    /// Returns the index of the section with this range, or `None` if [`Self::changes`] cannot change it.
     fn index_of(&self, range: &Range<u64>) -> Option<usize> {
         let at = self.parts.partition_point(|part| part.key() < (range.start, range.end));
         let part = self.parts.get(at)?;
@@ -196,7 +197,7 @@ impl<'d> Relocatable<'d> {
         true
     }
 
-    /// Whether the relocations without addends of a section are in some sections, or refer to them.
+    /// Whether a table of relocations without addends applies to one of some sections, or refers to one.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
         if contains(sections, section.info) {
             return true;
@@ -217,7 +218,11 @@ impl<'d> Relocatable<'d> {
         Some(self.table(symbols))
     }
 
-    /// Returns the changes that give sections other contents. The error names the reference that cannot follow.
+    /// Returns the changes that give sections other contents.
+    ///
+    /// # Errors
+    /// The reason why a reference cannot follow. It continues a message about the bundles: "cannot rewrite the bundles:
+    /// …".
     pub(crate) fn changes<'p>(&self, contents: &[NewContent<'p>]) -> Result<Vec<ChangedRange<'p>>, String> {
         let mut by_section: Vec<Option<&NewContent<'p>>> = vec![None; self.sections.len()];
         for content in contents {
@@ -244,7 +249,8 @@ impl<'d> Relocatable<'d> {
         Ok(changes)
     }
 
-    /// Returns the changes of contents, of the space between sections, and of the headers.
+    /// Returns the changes of contents, of the space between sections, and of the headers, or `None` if an offset would
+    /// be too large.
     fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
         // The ends of the part before, in the old file and in the new one.
@@ -254,7 +260,7 @@ impl<'d> Relocatable<'d> {
             let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {
                 Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
-                // An empty part inside of the one before.
+                // An empty part inside of the one before moves with it.
                 None => old.saturating_add(new_end).saturating_sub(old_end),
             };
             if let Some(gap) = gap {
@@ -293,7 +299,7 @@ impl<'d> Relocatable<'d> {
         Table::new(self.file.encoding, slice(self.file.data, section.offset, section.size).unwrap_or_default())
     }
 
-    /// Returns the new content of a symbol table, or `None` if it stays.
+    /// Returns the new content of a symbol table, or `None` if it stays. The error is that of [`Self::changes`].
     fn new_symbols(
         &self,
         section: &Section,
@@ -313,7 +319,8 @@ impl<'d> Relocatable<'d> {
         Ok(new)
     }
 
-    /// Returns the new content of a table of relocations, or `None` if it stays.
+    /// Returns the new content of a table of relocations, or `None` if it stays. The error is that of
+    /// [`Self::changes`].
     fn new_relocations(
         &self,
         section: &Section,
@@ -481,7 +488,8 @@ mod tests {
             (4092, BIAS_MAX, Some(4092)),
             (196, BIAS_MAX, Some(86)),
             (150, BIAS_MAX, None),
-            // An address that may be the end of one bundle or the start of the next: the distance between them has changed.
+            // An address that may be the end of one bundle or the start of the next: the distance between them has
+            // changed.
             (100, BIAS_MAX, None),
             (96, BIAS_MAX, None),
             // Inside of a bundle with the same bytes.

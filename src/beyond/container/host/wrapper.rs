@@ -67,7 +67,7 @@ impl Wrapped {
         }
     }
 
-    /// The name of the target of a wrapper of this kind.
+    /// The name of the target of a wrapper of this kind, for messages.
     fn target(self) -> &'static str {
         match self {
             Self::Fatbin => "a fatbin",
@@ -76,7 +76,7 @@ impl Wrapped {
         }
     }
 
-    /// The kinds of wrappers in a section for this kind.
+    /// The kinds of wrappers that may be in one section with this kind.
     fn kinds_in_section(self) -> &'static [Self] {
         match self {
             Self::Fatbin => &[Self::Fatbin],
@@ -85,7 +85,7 @@ impl Wrapped {
     }
 }
 
-/// The offsets of the wrappers in a section, which may be cut off or have any magic.
+/// Returns the offsets of the wrappers in a section. The last one may be cut off, and their magics are not checked.
 fn wrapper_starts(section: &[u8]) -> impl Iterator<Item = u64> {
     let mut next = 0_u64;
     std::iter::from_fn(move || {
@@ -105,7 +105,7 @@ fn wrapper_starts(section: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The offsets of the wrappers of a kind in a section.
+/// Returns the offsets of the wrappers of a kind in a section.
 fn starts_of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
     let magic = kind.magic().to_le_bytes();
     wrapper_starts(section).filter(move |start| slice(section, *start, 4) == Some(&magic))
@@ -127,17 +127,17 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
     indices
 }
 
-/// Returns the first faults of the wrappers in a range of an object file that is for one kind. Offsets in them count
-/// from `base`.
+/// Checks the wrappers in a section for one kind. `wrappers` is the range of the section in the object file `data`.
+/// Returns the first faults, whose offsets count from `base`.
 pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrapped) -> Vec<Malformed> {
-    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     map.starts().filter_map(|start| map.check_wrapper(start, base, kind).err()).take(FAULTS_MAX).collect()
 }
 
-/// Returns the offsets at which the wrappers of a kind in a range of an object file point, without targets outside of
-/// the file.
+/// Returns the offsets in the file at which the wrappers of a kind point, without targets outside of the file.
+/// `wrappers` is the range of their section in the object file `data`.
 pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<u64> {
-    let Some(map) = Map::read(data, wrappers) else { return Vec::new() };
+    let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     let mut targets = Vec::new();
     for start in map.starts() {
         match map.wrapper(start, 0, kind) {
@@ -148,11 +148,11 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<
     targets
 }
 
-/// Returns the source file of each bundle in a linked file, by the offset of the bundle. The symbol table names a source
-/// file before the symbols of that file. A wrapper among these symbols points at the bundle of the source file.
+/// Returns the source file of each bundle in a linked file, by the offset of the bundle. The symbol table names a
+/// source file before the symbols of that file. A wrapper among these symbols points at the bundle of the source file.
 /// `wrappers` is the section of the wrappers.
 pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8>> {
-    let (Some(map), Ok(file)) = (Map::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
+    let (Some(map), Ok(file)) = (PointerMap::read(data, wrappers), File::parse(data)) else { return HashMap::new() };
     let (mut source, mut sources) = (None, HashMap::new());
     for symbol in file.symbols() {
         if symbol.kind() == SymbolKind::File {
@@ -179,14 +179,15 @@ struct Wrapper {
     target: Option<PointerValue>,
 }
 
-/// The addresses in a section of an object file.
-pub(crate) struct Map<'d> {
+/// The pointers in a section of an object file, after relocation.
+pub(crate) struct PointerMap<'d> {
     data: &'d [u8],
     /// Whether addresses are 64 bits wide.
     is_64: bool,
-    /// The section with wrappers, in the file.
+    /// The range of the section with wrappers, in the file.
     wrappers: Range<u64>,
-    /// The addresses that relocations put at offsets in the file.
+    /// The targets that relocations write, by the offset of the pointer in the file. `None` if another object defines
+    /// the target.
     relocated: HashMap<u64, Option<PointerValue>>,
     /// The sections of a linked file by address: size, and offset in the file.
     sections: BTreeMap<u64, (u64, u64)>,
@@ -194,11 +195,11 @@ pub(crate) struct Map<'d> {
     reference: Option<u64>,
 }
 
-/// The value of an address after relocation.
+/// The target of a pointer after relocation.
 #[derive(Clone, Copy)]
 pub(crate) enum PointerValue {
     Address(u64),
-    /// An offset in the file, of an object that is not linked.
+    /// An offset in the file: an object that is not linked has no addresses.
     Offset(u64),
 }
 
@@ -208,7 +209,7 @@ impl PointerValue {
     }
 }
 
-impl<'d> Map<'d> {
+impl<'d> PointerMap<'d> {
     /// Reads the relocations of a section, given by its range in the file.
     pub(crate) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
@@ -220,7 +221,7 @@ impl<'d> Map<'d> {
         let reference = reference.map(|(start, _)| start);
         let (relocated, sections) = (HashMap::new(), BTreeMap::new());
         let mut map = Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference };
-        // A relocation has at least 8 bytes; a broken file may name the same ones often.
+        // A relocation has at least 8 bytes. A broken file may name the same relocations again and again.
         let most = data.len() / 8;
         if file.kind() == ObjectKind::Relocatable {
             map.read_relocations(&file, own.relocations().take(most));
@@ -235,7 +236,7 @@ impl<'d> Map<'d> {
     fn read_relocations(&mut self, file: &File<'_>, relocations: impl Iterator<Item = (u64, Relocation)>) {
         for (offset, relocation) in relocations {
             let Some(at) = self.wrappers.start.checked_add(offset) else { continue };
-            let target = match start_of(file, &relocation) {
+            let target = match symbol_offset(file, &relocation) {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
             };
@@ -243,7 +244,8 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// Reads the first relocations of a linked file, up to a number of them. `own_address` is that of the wrappers.
+    /// Reads the first `most` relocations of a linked file. `own_address` is the address of the section with the
+    /// wrappers.
     fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64, most: usize) {
         for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
             let Some(offset) = address.checked_sub(own_address) else { continue };
@@ -251,7 +253,7 @@ impl<'d> Map<'d> {
             if !self.wrappers.contains(&at) {
                 continue;
             }
-            let target = match dynamic_start_of(file, &relocation) {
+            let target = match symbol_address(file, &relocation) {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
             };
@@ -271,8 +273,8 @@ impl<'d> Map<'d> {
         }
     }
 
-    /// Returns the value that a relocation puts at an offset in the file: the sum of a start, its addend, and the value
-    /// there if that counts.
+    /// Returns the value that a relocation writes at the offset `at` of the file. `start` is the address or offset of
+    /// its symbol. The addend is in the relocation, or in the bytes that it replaces.
     fn relocated_value(&self, relocation: &Relocation, start: u64, at: u64) -> Option<u64> {
         let replaced = if relocation.has_implicit_addend() { number::<8>(self.data, at)? } else { 0 };
         Some(start.wrapping_add_signed(relocation.addend()).wrapping_add(replaced))
@@ -282,7 +284,7 @@ impl<'d> Map<'d> {
         self.is_64
     }
 
-    /// Returns the address at an offset in the file, after relocation, or `None` if another object defines it.
+    /// Returns the target of the pointer at an offset in the file, or `None` if another object defines it.
     pub(crate) fn target_at(&self, at: u64) -> Option<PointerValue> {
         match self.relocated.get(&at) {
             Some(target) => *target,
@@ -296,25 +298,25 @@ impl<'d> Map<'d> {
         wrapper_starts(section).map(|start| self.wrappers.start.saturating_add(start))
     }
 
-    /// Reads the wrapper at an offset in the file, in a section for a kind.
+    /// Reads the wrapper at the offset `start` of the file, in a section for the kind `of_section`. Offsets in errors
+    /// count from `base`.
     fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
         let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // A reference takes the place of a bundle.
-        let own = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
-        let (target, expected) = (own.target(), own.magic());
+        // Sections for bundles may have kpack references in the place of bundles. Messages name only the usual kind.
+        let usual = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
+        let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
-        let kind = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic);
-        let kind = *kind.ok_or_else(|| {
+        let Some(&kind) = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic) else {
             let what = format!("magic of the wrapper of {target}");
-            cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})"))
-        })?;
+            return Err(cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})")));
+        };
         cursor.u32(format_args!("a wrapper of {target}"))?;
         cursor.u64(format_args!("a wrapper of {target}"))?;
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
     }
 
-    /// Checks the wrapper at an offset in the file.
+    /// Checks the wrapper at the offset `start` of the file.
     fn check_wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
@@ -324,7 +326,7 @@ impl<'d> Map<'d> {
         wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
-    /// Returns whether code that a wrapper of this kind may point at begins there.
+    /// Whether code that a wrapper of this kind may point at begins at the target.
     fn points_at_code(&self, kind: Wrapped, target: PointerValue) -> bool {
         let Some(offset) = self.offset_of(target) else { return false };
         if kind == Wrapped::KpackReference {
@@ -359,8 +361,9 @@ fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     }
 }
 
-/// Returns the offset in the file of the symbol or section of a relocation, or `None` if another object defines it.
-fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
+/// Returns the offset in the file of the symbol or section that a relocation refers to, or `None` if another object
+/// defines it.
+fn symbol_offset(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     let (section, offset) = match relocation.target() {
         RelocationTarget::Symbol(index) => {
             let symbol = file.symbol_by_index(index).ok()?;
@@ -373,8 +376,9 @@ fn start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     start.checked_add(offset)
 }
 
-/// Returns the address of the symbol of a relocation in a linked file, or `None` if another file defines it.
-fn dynamic_start_of(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
+/// Returns the address of the symbol that a relocation of a linked file refers to, or `None` if another file defines
+/// it.
+fn symbol_address(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     match relocation.target() {
         RelocationTarget::Absolute => Some(0),
         RelocationTarget::Symbol(index) => {
@@ -393,7 +397,7 @@ mod tests {
     fn an_address_is_in_a_section_up_to_its_end() {
         let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
         let relocated = HashMap::new();
-        let map = Map { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
+        let map = PointerMap { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
         for (address, offset) in
             [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
         {

@@ -129,6 +129,7 @@ impl KpackArchive {
     }
 }
 
+/// Reads the header. Returns the offset of the table of contents.
 fn toc_offset(data: &[u8], base: u64) -> Result<u64, Malformed> {
     let mut cursor = Cursor::new(data, base);
     let magic = cursor.take(len_u64(&MAGIC), "the magic of the kpack archive")?;
@@ -161,11 +162,11 @@ struct CodeRanges {
 }
 
 impl CodeRanges {
-    /// Reads as many ranges as possible, and pushes a fault for the others.
+    /// Reads the ranges that are sound, and adds a fault for the others.
     fn read(archive: Slice<'_>, toc_offset: u64, map: Value<'_>, faults: &mut Vec<Malformed>) -> Self {
         let mut stored = Self { ranges: Vec::new(), codec: None };
         match map.get(b"compression_scheme").and_then(Value::text) {
-            // ROCm's loader assumes this scheme if there is none.
+            // ROCm's loader assumes this scheme if none is recorded.
             None | Some(b"none") => {
                 let mut broken = 0_u64;
                 for blob in array_items(map, "blobs").take(FRAMES_MAX) {
@@ -209,7 +210,7 @@ fn number(map: Value<'_>, key: &str) -> Option<u64> {
     map.get(key.as_bytes())?.number()
 }
 
-/// The values of an array in a map; no values if the map does not have it.
+/// Returns the values of the array with a key in a map, or no values if the map has no such array.
 fn array_items<'d>(map: Value<'d>, key: &str) -> impl Iterator<Item = Value<'d>> {
     map.get(key.as_bytes()).and_then(Value::array).into_iter().flatten()
 }
@@ -361,7 +362,7 @@ fn entry_id(target: &[u8]) -> Vec<u8> {
     [triple, DASHES, target].concat()
 }
 
-/// The target ID of a code object in an archive, as recorded.
+/// Returns the target ID of a code object in an archive, as recorded: the end of its entry ID.
 pub(crate) fn target_of(entry: &SearchEntry) -> &[u8] {
     let at = memchr::memmem::find(entry.id(), DASHES).unwrap_or_default();
     entry.id().get(at.saturating_add(DASHES.len())..).unwrap_or_default()

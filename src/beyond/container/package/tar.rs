@@ -39,10 +39,10 @@ use crate::beyond::once::{self, broken, skip};
 pub(crate) use crate::llvm::container::magic::tar::BLOCK;
 use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
 
-/// The largest map of the holes at the start of a file, in bytes.
+/// The maximum length of a map of holes at the start of a content, in bytes.
 const MAP_MAX: u64 = 1 << 20;
 
-/// A member, before its content.
+/// The header of a member, with the attributes that precede it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) name: Vec<u8>,
@@ -51,15 +51,16 @@ pub(crate) struct Header {
     pub(crate) stored: u64,
 }
 
+/// The kind of a member.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemberKind {
     #[default]
     File,
-    /// A file of this size with holes; the content has only these ranges of it.
+    /// A file of this size with holes. The content has only these ranges of the file.
     Sparse(u64, Vec<SparseRange>),
     /// The content begins with the map of the holes of a file of this size.
     MapInContent(u64),
-    /// A part of a file.
+    /// The rest of a file that begins in another volume.
     Part,
     /// Anything but a file.
     Other,
@@ -89,7 +90,9 @@ struct Attributes {
     sparse_name: Option<Vec<u8>>,
     sparse_size: Option<u64>,
     ranges: Vec<u64>,
+    /// Whether the ranges are recorded in the attributes.
     has_map: bool,
+    /// Whether the ranges are recorded at the start of the content.
     map_in_content: bool,
 }
 
@@ -109,6 +112,7 @@ impl TarArchive {
     }
 }
 
+/// Reads up to the content of the next member. After zeros, the archive may be over, and any data may follow.
 fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
@@ -180,6 +184,7 @@ fn read_header(
     Ok(Header { name: name_of(block, attributes), kind, stored })
 }
 
+/// Returns the name of a member: from its attributes, otherwise from its header.
 fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
     if let Some(name) = attributes.sparse_name.or(attributes.name) {
         return name;
@@ -193,6 +198,7 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
     [prefix, b"/", name].concat()
 }
 
+/// Returns a field of a header up to its first NUL.
 fn text_field(block: &[u8], start: u64, len: u64) -> &[u8] {
     until_nul(slice(block, start, len).unwrap_or_default())
 }
@@ -229,6 +235,7 @@ fn gnu_ranges(fields: &[u8]) -> io::Result<Vec<SparseRange>> {
     Ok(ranges)
 }
 
+/// Makes ranges of the numbers of a map: offset and size of each.
 fn pairs(numbers: &[u64]) -> io::Result<Vec<SparseRange>> {
     let (pairs, rest) = numbers.as_chunks();
     if !rest.is_empty() {
@@ -237,7 +244,7 @@ fn pairs(numbers: &[u64]) -> io::Result<Vec<SparseRange>> {
     Ok(pairs.iter().map(|&[offset, size]| (offset, size)).collect())
 }
 
-/// Checks that ranges are in order and in the file, and have all of the content.
+/// Checks that ranges are in order, are in a file of `size` bytes, and are together as long as the stored content.
 fn check_ranges(size: u64, ranges: &[SparseRange], stored: u64) -> io::Result<()> {
     let mut last_end = 0;
     for &(offset, len) in ranges {
@@ -252,7 +259,7 @@ fn check_ranges(size: u64, ranges: &[SparseRange], stored: u64) -> io::Result<()
     Ok(())
 }
 
-/// Whether the numbers of a map have all ranges that the first number counts.
+/// Whether a map is complete: its first number counts the ranges, and two numbers follow for each.
 fn is_complete(numbers: &[u64]) -> bool {
     let Some(count) = numbers.first() else { return false };
     to_u64(numbers.len()) > count.saturating_mul(2)
@@ -288,10 +295,13 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
 pub(crate) struct Sparse<R> {
     reader: R,
     ranges: std::vec::IntoIter<SparseRange>,
-    /// The zeros before the current range, and its bytes that are left.
+    /// The number of zeros before the current range that were not returned yet.
     zeros: u64,
+    /// The number of bytes of the current range that were not returned yet.
     data: u64,
+    /// The end of the current range.
     position: u64,
+    /// The size of the file with its holes.
     size: u64,
 }
 
@@ -324,7 +334,7 @@ impl<R: Read> Read for Sparse<R> {
 }
 
 impl Attributes {
-    /// Adds the attributes of pax: lines `<length> <key>=<value>`. The last line for a key counts.
+    /// Adds the attributes of a pax member: lines `<length> <key>=<value>`. The last line for a key counts.
     fn add(&mut self, mut data: &[u8]) -> io::Result<()> {
         // Some writers fill the block with zeros.
         while let Some(1..) = data.first() {
@@ -359,7 +369,7 @@ impl Attributes {
     }
 }
 
-/// Returns key and value of the first attribute, and the data after it, or `None` if it is malformed.
+/// Returns the key and the value of the first attribute, and the data after it, or `None` if it is malformed.
 fn split_attribute(data: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = data.iter().position(|&byte| byte == b' ')?;
     let len = usize::try_from(decimal(data.get(..space)?)?).ok()?;
@@ -392,6 +402,7 @@ fn decimal(field: &[u8]) -> Option<u64> {
     if field.is_empty() { None } else { digits(field, 10) }
 }
 
+/// Makes the error for a file with holes whose size is missing or broken.
 fn no_size() -> io::Error {
     broken("the size of a sparse file is not a number")
 }

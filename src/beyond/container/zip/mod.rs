@@ -40,7 +40,7 @@ const END: &[u8] = b"PK\x05\x06";
 const END_LEN: u64 = 22;
 pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
-/// The end of the error for a file without its end, which has the directory of its members.
+/// The end of the message for a zip file that lacks its end, where the directory of its members would be.
 pub(crate) const CUT: &str = "cut short? --deep can still find what is there";
 
 /// The length of a header in the directory, without its name, extra fields and comment.
@@ -52,10 +52,11 @@ pub(crate) struct Directory<'a> {
     pub(crate) members: Vec<ZipMember<'a>>,
     /// The error after these members, if the rest of the directory is broken.
     pub(crate) error: Option<Error>,
+    /// The start of the directory.
     start: u64,
-    /// The end of the headers in the directory.
+    /// The end of the last header in the directory.
     end: u64,
-    /// The offset of the last record.
+    /// The offset of the record that ends the zip file.
     last: u64,
 }
 
@@ -90,9 +91,9 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
     (members, error)
 }
 
-/// Returns the start of a zip file at the end of data that begins with something else, such as a program that unpacks
-/// it, or `None` if there is none. Its offsets may count from the start of the data or from its own. A comment after it
-/// has at most `comment` bytes.
+/// Returns the start of a zip file that other data precedes, such as a program that unpacks it, or `None` if the data
+/// does not end in a zip file. Offsets in the zip file may count from its own start or from that of the data. Its
+/// comment has at most `comment` bytes.
 pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let bytes = data.bytes();
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
@@ -105,7 +106,7 @@ pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
         first = match first {
             Some(before) => Some(start.min(before)),
             None => {
-                // A member without a header at its offset shows that these are the bytes of something else.
+                // If the first member has no header at its offset, this is not a zip file.
                 archive.get_entry(entry.wayfinder()).ok()?;
                 Some(start)
             }
@@ -122,7 +123,7 @@ fn is_end_record(data: &[u8]) -> bool {
     }
 }
 
-/// Returns the offset of other data than zeros after a zip file and its comment, or `None` if there is none.
+/// Returns the offset of the first byte that is not zero after a zip file and its comment, or `None` if there is none.
 pub(crate) fn trailing(data: Slice<'_>) -> Option<u64> {
     let end = ZipArchive::from_slice(data.bytes()).ok()?.end_offset();
     let zeros = tail(data.bytes(), end)?.iter().position(|&byte| byte != 0)?;
@@ -183,8 +184,8 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Returns the content of a member, and takes its stored length from `room`, which begins with the length of the file:
-/// only members that overlap can use that up.
+/// Returns the content of a member, and takes its stored length from `room`, which is the length of the file at first.
+/// Members that do not overlap fit into it.
 fn content_of<'a>(
     data: Slice<'a>,
     entry: &ZipFileHeaderRecord<'_>,
@@ -229,7 +230,7 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
 }
 
 impl<'a> ZipContent<'a> {
-    /// Whether the directory records the same size and checksum for both.
+    /// Whether the directory records the same size and checksum for both members.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         (self.size, self.crc) == (other.size, other.crc)
     }
@@ -239,7 +240,7 @@ impl<'a> ZipContent<'a> {
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let inflated: Box<dyn Read + 'a> = match self.form {
             None => Box::new(self.stored.reader()),
-            // Windows that every decoder accepts, however large the member.
+            // The size 0 allows only windows that every decoder accepts, however large the member is.
             Some(form) => Box::new(form.inflate(self.stored, 0)?),
         };
         let size = Allowance::new(self.size);

@@ -53,7 +53,7 @@ record! {
     MemberHeader(word) {
         signature: 4,
         made_by: word / 2,
-        /// The version that readers need; the upper byte has the system.
+        /// The version that readers need. The upper byte is the number of an operating system.
         version: 2,
         flags: 2,
         method: 2,
@@ -74,7 +74,7 @@ record! {
 const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
 const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 
-/// The directory of a zip file, which can be written again.
+/// A zip file that can be written again: its members and its directory.
 pub(crate) struct Layout<'a> {
     data: Slice<'a>,
     /// The members in directory order.
@@ -93,7 +93,7 @@ pub(crate) struct NewContents {
     pub(crate) crc: u32,
     /// The size in bytes.
     pub(crate) size: u64,
-    /// The size in the zip file, in bytes.
+    /// The size as stored in the zip file, perhaps compressed, in bytes.
     pub(crate) stored: u64,
 }
 
@@ -228,7 +228,7 @@ impl<'a> Layout<'a> {
             header.crc = contents.crc.into();
             (size, stored) = (contents.size, contents.stored);
         }
-        // A local header has both sizes in the zip64 field, or none.
+        // A local header has both sizes in the zip64 field, or neither.
         let are_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
         let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
         let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];

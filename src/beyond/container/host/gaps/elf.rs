@@ -1,6 +1,6 @@
 //! Gaps of ELF libraries: bytes that nothing uses any more, because the device code there became smaller.
 //!
-//! [`close`] takes whole pages of them out of the file and changes no address:
+//! [`close`] takes whole pages of gaps out of the file and changes no address:
 //!
 //! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part
 //!   after it has another program header. The segments after it move by multiples of the alignment that they need,
@@ -15,8 +15,8 @@
 //! - The new section headers come last in the file, and the old ones stay: patchelf 0.19 puts them into a segment. As
 //!   many zeros follow the new ones as precede them to align them.
 //!
-//! [`open`] undoes this, since all old headers are still there. It undoes only the changes that [`close`] would make
-//! again.
+//! [`open`] undoes this, since all old headers are still there. It refuses a file if [`close`] would not make the same
+//! file again, because another tool has changed it then.
 //!
 //! Programs stay as they are. Linux before 5.18 finds their headers in one place, and `strip` and `objcopy` put them in
 //! another.
@@ -61,8 +61,7 @@ const PARTS_MAX: usize = 3 * GAPS_MAX;
 /// The alignment of the section headers, in bytes.
 const TABLE_ALIGNMENT: u64 = 8;
 
-/// The largest file that [`open`] makes, in bytes: longer than any that [`close`] was given, short enough for file
-/// systems.
+/// The largest file that [`open`] makes, in bytes. Real files are shorter, and file systems can hold this length.
 const OPENED_MAX: u64 = 1 << 40;
 
 /// The smallest page of the hosts of GPUs, in bytes.
@@ -78,7 +77,7 @@ const ALIGNED_MAX: usize = 32;
 /// The largest number of symbols in sections that are split.
 const SYMBOLS_MAX: usize = 1 << 16;
 
-/// The offset of `section` in a symbol.
+/// The offset of the section number in a symbol, in bytes.
 const SYMBOL_SECTION: u64 = 6;
 
 /// Ensures that [`close`] can take bytes out of files like this, if the gaps allow it.
@@ -162,7 +161,7 @@ fn overlaps(range: &Range<u64>, start: u64, len: u64) -> bool {
     len > 0 && start < range.end && start.saturating_add(len) > range.start
 }
 
-/// Returns the only item, or `None` if there are more or none.
+/// Returns the item of an iterator that has exactly one, otherwise `None`.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     match items.next() {
@@ -171,12 +170,13 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     }
 }
 
-/// Converts between offsets and addresses: returns the number that is as far after `to` as `at` is after `from`.
+/// Converts an offset into an address, or an address into an offset. `from` and `to` are the same place in both
+/// systems. Returns `None` if `at` is before `from`.
 fn translate(at: u64, from: u64, to: u64) -> Option<u64> {
     at.checked_sub(from)?.checked_add(to)
 }
 
-/// Reads the records of a table.
+/// Reads the `count` records of the table at the offset `at`.
 fn table_at<R: Record>(data: &[u8], at: u64, count: u64) -> Option<Vec<R>> {
     let bytes = slice(data, at, count.checked_mul(ENCODING.len_of::<R>())?)?;
     Some(Table::new(ENCODING, bytes).iter().collect())
@@ -207,7 +207,7 @@ struct RemovedPages {
     /// The index of the section around it.
     section: usize,
     /// Whether the section holds fatbins.
-    is_of_cuda: bool,
+    holds_fatbins: bool,
 }
 
 /// The number of bytes that are taken out.
@@ -219,7 +219,7 @@ fn removed_len(removed: &[RemovedPages]) -> u64 {
 struct FrontHeaders {
     /// The number of bytes that are put before everything else.
     len: u64,
-    /// The start of the first gap in the old file: the new headers have the addresses of this offset.
+    /// The start of the first removed pages in the old file. The new headers are loaded at the address of this offset.
     start: u64,
 }
 
@@ -279,7 +279,7 @@ impl ClosedHeaders {
         front: &FrontHeaders,
     ) -> Result<(), HoleReason> {
         let loaded: Vec<&Segment> = self.segments.iter().filter(|segment| is_loaded(segment)).collect();
-        // The gap that headers are loaded into may be needed for the alignment of the segments after it.
+        // If `keep_alignment` gave back all pages of the first gap, no segment loads the new headers.
         let has_headers = loaded.iter().any(|segment| segment.offset == 0);
         if !has_headers || !loaded.iter().all(|segment| can_be_mapped(segment)) {
             return Err(HoleReason::Alignment);
@@ -328,6 +328,7 @@ struct ElfLibrary<'d> {
 }
 
 impl<'d> ElfLibrary<'d> {
+    /// Reads the headers of a linked file. The error says why its gaps have to stay.
     fn read(data: &'d [u8]) -> Result<Self, HoleReason> {
         let file = File::read(data).map_err(|_| HoleReason::Headers)?;
         let header = file.header;
@@ -340,7 +341,7 @@ impl<'d> ElfLibrary<'d> {
         if !matches!(header.kind(), ET_DYN | ET_EXEC) {
             return Err(HoleReason::Headers);
         }
-        // Larger counts of segments or sections are in another field.
+        // A file with more segments or sections records their number in another field, which is not read.
         if header.segment_count > TABLE_MAX / SEGMENT_LEN || header.section_count == 0 {
             return Err(HoleReason::Limits);
         }
@@ -348,7 +349,8 @@ impl<'d> ElfLibrary<'d> {
         Self::with_headers(data, len_u64(data), header, segments, sections)
     }
 
-    /// Describes a file of `len` bytes with these headers.
+    /// Makes the description of a file with these headers, which need not be those of `data`. `len` is the length of
+    /// that file.
     fn with_headers(
         data: &'d [u8],
         len: u64,
@@ -385,7 +387,7 @@ impl<'d> ElfLibrary<'d> {
             .filter(|(_, segment)| segment.alignment > self.page)
             .map(|(index, _)| index)
             .collect();
-        // The search looks at every section once for each of them.
+        // Each search looks at every section, so many such segments would take long.
         if large.len() > ALIGNED_MAX {
             return alignments;
         }
@@ -418,7 +420,7 @@ impl<'d> ElfLibrary<'d> {
         self.segments.iter().find(|segment| segment.is(kind))
     }
 
-    /// Whether a section was split: one without contents has the name of one with contents.
+    /// Whether [`close`] split a section: then a section without contents has the same name as one with contents.
     fn has_parts(&self) -> bool {
         let mut names = HashSet::new();
         for section in &self.sections {
@@ -486,7 +488,7 @@ impl<'d> ElfLibrary<'d> {
         (removed, left)
     }
 
-    /// Returns the pages of a gap that lies in a single segment and a single section.
+    /// Returns the whole pages of a gap, which must be in a single segment and a single section.
     fn pages_of_gap(&self, gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let (page, outside) = (self.page, HoleReason::Headers);
         let start = gap.start.checked_next_multiple_of(page).ok_or(outside)?;
@@ -518,8 +520,8 @@ impl<'d> ElfLibrary<'d> {
             return Err(HoleReason::Small);
         }
         let content = slice(self.data, section.offset, section.size).unwrap_or_default();
-        let is_of_cuda = content.starts_with(&fatbin::MAGIC);
-        Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, is_of_cuda })
+        let holds_fatbins = content.starts_with(&fatbin::MAGIC);
+        Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
     }
 
     /// Reserves space for the new program headers, which are loaded in the first gap. Gaps that are too small for them
@@ -574,7 +576,7 @@ impl<'d> ElfLibrary<'d> {
         largest
     }
 
-    /// Returns the headers of the file without the gaps.
+    /// Returns the headers of the file without the removed pages, or `None` if a number does not fit into its field.
     fn close_gaps(&self, removed: &[RemovedPages], front: &FrontHeaders) -> Option<ClosedHeaders> {
         if removed.is_empty() {
             return None;
@@ -589,7 +591,7 @@ impl<'d> ElfLibrary<'d> {
             section.offset = moves.moved(start);
             if let Some(pages) = removed.iter().find(|pages| pages.section == index) {
                 let end = moves.moved(start.checked_add(size)?);
-                section.size = if pages.is_of_cuda { end.checked_sub(section.offset)? } else { 0 };
+                section.size = if pages.holds_fatbins { end.checked_sub(section.offset)? } else { 0 };
                 section.kind = SHT_NOBITS.0.into();
                 section.flags = SHF_ALLOC.0;
                 section.address = free;
@@ -625,7 +627,8 @@ impl<'d> ElfLibrary<'d> {
             let is_first = !parts.iter().any(|part: &SectionPart| part.section == pages.section);
             let first = if is_first { start..pages.gap.start } else { start..start };
             let mut zeros = *old;
-            // Symbols may be there, so it needs a name, but not one of device code: the same without its first letter.
+            // Symbols may refer to the zeros that stay, so these get a section. Its name lacks the first letter,
+            // because it is not a section of device code.
             zeros.name = old.name.checked_add(1)?;
             let (removed_end, gap_end) = (pages.range.end, pages.gap.end);
             for (mut part, range) in [(*old, first), (zeros, removed_end..gap_end), (*old, gap_end..end)] {
@@ -692,7 +695,7 @@ impl<'d> ElfLibrary<'d> {
         if is_loaded(segment) {
             part.alignment = if into == 0 { *alignment } else { self.page };
         }
-        // eu-elflint, for one, expects executable sections in an executable segment.
+        // A part without code of the host is not executable: eu-elflint reports executable segments without such code.
         if into > 0 && !self.has_host_code(&range) {
             part.flags &= !u64::from(PF_X.0);
         }
@@ -728,8 +731,8 @@ impl<'d> ElfLibrary<'d> {
         Some(())
     }
 
-    /// Returns the changes of all symbols that get another section: `section` returns its number for the number and
-    /// address of a symbol.
+    /// Returns the changes of all symbols that get another section. `section` returns the new section number for the
+    /// old number and the address of a symbol, or `None` if the symbol stays.
     fn renumber_symbols(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
         let mut changes = Vec::new();
         let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
@@ -772,9 +775,10 @@ impl<'d> ElfLibrary<'d> {
             return None;
         }
         for pages in &mut removed {
-            self.fill_in_gap(pages, &sections, added)?;
+            self.set_section_and_gap(pages, &sections, added)?;
         }
 
+        // The length of the old file: without the new headers at the front and at the end, and with the removed pages.
         let after = len_u64(self.data).checked_sub(front_len)?.checked_add(removed_len(&removed))?;
         let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
         let table_start = self.header.sections_at;
@@ -784,6 +788,7 @@ impl<'d> ElfLibrary<'d> {
             return None;
         }
 
+        // Another tool has changed the file if closing the same gaps again makes other headers.
         let opened = Self::with_headers(self.data, len, header, segments, sections).ok()?;
         let again = opened.close_gaps(&removed, &front)?;
         let is_same = again.header == self.header
@@ -823,8 +828,8 @@ impl<'d> ElfLibrary<'d> {
         true
     }
 
-    /// Returns the pages that were taken out of the segments of a file, in their order. Gap and section of each are not
-    /// known yet.
+    /// Returns the pages that were taken out of some segments, in the order of the file. `segments` are the old program
+    /// headers. `set_section_and_gap` then sets section and gap, which are placeholders here.
     fn find_removed_pages(&self, segments: &[Segment]) -> Option<Vec<RemovedPages>> {
         let mut removed = Vec::new();
         for (index, old) in segments.iter().enumerate() {
@@ -849,15 +854,15 @@ impl<'d> ElfLibrary<'d> {
                 let start = translate(start, old.address, old.offset)?;
                 let range = start..translate(end, old.address, old.offset)?;
                 let gap = range.clone();
-                removed.push(RemovedPages { range, gap, segment: index, section: 0, is_of_cuda: false });
+                removed.push(RemovedPages { range, gap, segment: index, section: 0, holds_fatbins: false });
             }
         }
         Some(removed)
     }
 
-    /// Sets the section and the gap of removed pages. The gap is between two of the `added` sections, which are the parts
-    /// that the section was split into.
-    fn fill_in_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
+    /// Sets the section and the gap of removed pages. The gap is between two of the `added` sections, which are the
+    /// parts of the split section.
+    fn set_section_and_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
         let Range { start, end } = pages.range;
         let index = sections.iter().position(|section| {
             let range = span(section.offset, section.size);
@@ -881,8 +886,8 @@ impl<'d> ElfLibrary<'d> {
         let gap_start = translate(gap_start, section.address, section.offset)?;
         pages.gap = gap_start..translate(gap_end, section.address, section.offset)?;
         pages.section = index;
-        // Only a section with fatbins keeps its size.
-        pages.is_of_cuda = self.sections.get(index)?.size > 0;
+        // `close_gaps` lets only a section with fatbins keep its size.
+        pages.holds_fatbins = self.sections.get(index)?.size > 0;
         Some(())
     }
 }

@@ -1,5 +1,5 @@
-//! Gaps of libraries: bytes that nothing uses any more, because the device code there became smaller. [`elf`] and [`pe`]
-//! return the changes of a file that remove its gaps, and the changes that undo this.
+//! Gaps of libraries: bytes that nothing uses any more, because the device code there became smaller. [`elf`] and
+//! [`pe`] return the changes of a file that remove its gaps, and the changes that undo this.
 
 pub(crate) mod elf;
 pub(crate) mod pe;
@@ -60,6 +60,7 @@ impl fmt::Display for HoleReason {
 
 /// The changes that take gaps out of a file.
 pub(crate) struct GapRemoval {
+    /// The changes, in the order of the file.
     pub(crate) changes: Vec<ChangedRange<'static>>,
     /// Why the largest remaining gap, or part of a gap, stays. `None` if none is larger than a page.
     pub(crate) left: Option<HoleReason>,
@@ -76,7 +77,7 @@ fn sort_changes(mut changes: Vec<ChangedRange<'static>>) -> Option<Vec<ChangedRa
     if is_disjoint { Some(changes) } else { None }
 }
 
-/// Replaces bytes by the same number of new bytes.
+/// Returns the change that writes `new` over as many bytes from `start` on, or `None` if no file is that long.
 fn replace_bytes(start: u64, new: Vec<u8>) -> Option<ChangedRange<'static>> {
     Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
 }

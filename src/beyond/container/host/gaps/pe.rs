@@ -52,7 +52,7 @@ const SECTION_LEN: u64 = 40;
 const SYMBOL_LEN: u64 = 18;
 const DEBUG_LEN: u64 = 28;
 
-/// The offset of the checksum in the headers.
+/// The offset of the checksum from the start of the COFF header, in bytes.
 const CHECKSUM: u64 = 84;
 
 /// Indices of directories.
@@ -113,8 +113,8 @@ pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
     }
 }
 
-/// Returns the changes that take whole pages of some gaps, which hold zeros, out of a file. The headers come first, and
-/// have the old checksum.
+/// Returns the changes that take whole pages of some gaps, which hold zeros, out of a file. The first change replaces
+/// the headers, which keep the old checksum: [`with_checksum`] corrects it.
 pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
     ensure_can_close(data)?;
     let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
@@ -171,8 +171,8 @@ pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
     }
 }
 
-/// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none. Gaps
-/// were only at some of `ends`, where a section ends now with zeros after bundles.
+/// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none. `ends`
+/// are the offsets at which a section ends now, with zeros after its bundles. Gaps were only at some of them.
 pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<'static>>>, Rewritten> {
     let Some(closed) = PeImage::read(data) else { return Ok(None) };
     if closed.ensure_movable(data).is_err() {
@@ -252,17 +252,18 @@ record! {
 }
 
 impl CoffSection {
-    /// The range of its bytes in the file.
+    /// The range of the bytes of the section in the file.
     fn range(&self) -> Range<u64> {
         span(self.offset, self.size)
     }
 
-    /// The range of its bytes in the file that are loaded.
+    /// The range of the bytes of the section in the file that are loaded.
     fn loaded_range(&self) -> Range<u64> {
         span(self.offset, self.size.min(self.memory))
     }
 
-    /// Whether it could end before a gap that was closed: its bytes are whole pages, and fewer than its memory.
+    /// Whether [`close`] may have taken out a gap after the section: its bytes in the file are whole pages, and fewer
+    /// than in memory.
     fn has_only_whole_pages(&self) -> bool {
         self.size > 0 && self.size.is_multiple_of(PAGE) && self.size < self.memory
     }
@@ -270,10 +271,10 @@ impl CoffSection {
 
 /// Pages of a gap that are taken out of the file.
 struct RemovedPages {
-    /// The index of their section.
+    /// The index of the section.
     section: usize,
     range: Range<u64>,
-    /// Whether the section goes on after them, in a part with another header.
+    /// Whether the section continues after the pages, in a part with another header.
     is_split: bool,
 }
 
@@ -283,7 +284,7 @@ fn removed_len(removed: &[RemovedPages]) -> u64 {
 }
 
 impl RemovedPages {
-    /// Whether none of some other ranges overlaps it or begins where it does.
+    /// Whether no other range overlaps the pages or begins where they do.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
         others.iter().all(|other| other.start >= end || other.end <= start && other.start < start)
@@ -295,15 +296,16 @@ impl RemovedPages {
 struct RejoinedSections {
     /// The sections at their old offsets.
     sections: Vec<CoffSection>,
-    /// The bytes that come back, as offsets in the section.
+    /// The pages that come back. Their ranges count from the start of the section.
     removed: Vec<RemovedPages>,
-    /// The empty ranges where bytes come back, and the number of bytes.
+    /// The places in the file where bytes come back, as empty ranges, each with the number of bytes.
     inserted: Vec<(Range<u64>, u64)>,
 }
 
 impl RejoinedSections {
-    /// Inserts bytes after a part of the last section. The section then has its bytes up to `end`.
-    fn insert(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
+    /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
+    /// section then has `end` bytes. `is_split` tells that another part follows.
+    fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
         let at = part.range().end;
@@ -321,8 +323,10 @@ struct PeImage {
     /// The offset of the COFF header.
     at: u64,
     header: PeHeader,
+    /// The offset of the directories.
     directories: u64,
     directory_count: u64,
+    /// The offset of the section headers.
     table: u64,
     sections: Vec<CoffSection>,
 }
@@ -365,17 +369,18 @@ impl PeImage {
         offset.checked_next_multiple_of(self.header.file_alignment)
     }
 
-    /// Whether the headers are just as long as these sections need.
-    fn is_fitting(&self) -> bool {
-        self.fitting_len(self.sections.len()) == Some(self.header.headers_len)
+    /// Whether the headers have the minimum length for the sections of the file.
+    fn has_minimum_headers(&self) -> bool {
+        self.minimum_headers_len(self.sections.len()) == Some(self.header.headers_len)
     }
 
     /// The minimum length of the headers of a number of sections.
-    fn fitting_len(&self, section_count: usize) -> Option<u64> {
+    fn minimum_headers_len(&self, section_count: usize) -> Option<u64> {
         self.aligned(self.table_end(section_count)?)
     }
 
-    /// Returns a directory, or `None` if the file does not have it: an address (of the signature an offset) and a size.
+    /// Returns the address and the size of a directory, or `None` if the file does not have it. The directory of the
+    /// signature has an offset in place of the address.
     fn directory(&self, index: u64) -> Option<(u64, u64)> {
         if index >= self.directory_count {
             return None;
@@ -427,7 +432,7 @@ impl PeImage {
         if ranges.is_sorted_by(|one, next| one.end <= next.start) { Ok(()) } else { Err(HoleReason::Shared) }
     }
 
-    /// The range of the symbol table with its names, which is empty if there is none.
+    /// Returns the range of the symbol table with its names, which is empty if the file has no symbols.
     fn symbols(&self, data: &[u8]) -> Option<Range<u64>> {
         let PeHeader { symbols: start, symbol_count, .. } = self.header;
         if start == 0 {
@@ -437,8 +442,8 @@ impl PeImage {
         Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
 
-    /// Returns the offset of the list of debug data, and the list: an empty one at 0 if the file has no such list. Returns
-    /// `None` if the list is outside the sections, or too long.
+    /// Returns the list of debug data with its offset, or `None` if it is outside the sections, or too long. A file
+    /// without such a list has an empty one at the offset 0.
     fn debug_list<'d>(&self, data: &'d [u8]) -> Option<(u64, Table<'d, DebugEntry>)> {
         let Some((address, size)) = self.directory(DEBUG) else { return Some((0, Table::new(ENCODING, &[]))) };
         if size > DEBUG_LIST_MAX {
@@ -532,7 +537,7 @@ impl PeImage {
         Some((removed, left))
     }
 
-    /// Returns the pages of a gap that lies in a single section.
+    /// Returns the whole pages of a gap, which must be in a single section.
     fn pages_of_gap(&self, data: &[u8], gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let mut sections = self.sections.iter().enumerate();
         let holding = sections.find(|(_, section)| {
@@ -545,22 +550,24 @@ impl PeImage {
         if section.size > aligned {
             return Err(HoleReason::Headers);
         }
-        let into = gap.start.saturating_sub(section.offset).checked_next_multiple_of(PAGE);
-        let start = section.offset.saturating_add(into.ok_or(HoleReason::Headers)?);
-        let rest = gap.end..section.range().end;
-        let is_last = gap.end == loaded_end && aligned == section.size;
-        if is_last && part(data, rest.clone()).is_some_and(is_zero) {
-            if start >= rest.end {
+        // Pages count from the start of the section.
+        let start_in_section = gap.start.saturating_sub(section.offset).checked_next_multiple_of(PAGE);
+        let start = section.offset.saturating_add(start_in_section.ok_or(HoleReason::Headers)?);
+        // A gap at the end of the section is taken out with the padding after it, and needs no other section header.
+        let padding = gap.end..section.range().end;
+        let is_at_end = gap.end == loaded_end && aligned == section.size;
+        if is_at_end && part(data, padding.clone()).is_some_and(is_zero) {
+            if start >= padding.end {
                 return Err(HoleReason::Small);
             }
-            return Ok(RemovedPages { section: index, range: start..rest.end, is_split: false });
+            return Ok(RemovedPages { section: index, range: start..padding.end, is_split: false });
         }
-        let into = gap.end.saturating_sub(section.offset);
-        let end = gap.end.saturating_sub(into.checked_rem(PAGE).unwrap_or(0));
+        let end_in_section = gap.end.saturating_sub(section.offset);
+        let end = gap.end.saturating_sub(end_in_section.checked_rem(PAGE).unwrap_or(0));
         if start >= end || end >= loaded_end {
             return Err(HoleReason::Small);
         }
-        // The rest would be a section of device code that holds only zeros, which is a fault.
+        // After a split, the rest would be a section of device code with only zeros, which `verify` reports as a fault.
         if gap.end == loaded_end {
             return Err(HoleReason::Alignment);
         }
@@ -576,10 +583,10 @@ impl PeImage {
             None => self.header.headers_len,
         };
         let used = end.checked_add(to_u64(zeros))?;
-        if used < self.header.headers_len || !self.is_fitting() {
+        if used < self.header.headers_len || !self.has_minimum_headers() {
             limit = limit.min(used);
         }
-        // Some directories are in the headers.
+        // The data of some directories is in the headers, after the section headers.
         for index in 0..self.directory_count {
             if index == SIGNATURE {
                 continue;
@@ -599,10 +606,10 @@ impl PeImage {
 
     /// Whether [`open`] can tell from the headers whether they grew, after this number of section headers was added.
     fn can_add_headers(&self, count: usize) -> bool {
-        if self.is_fitting() {
+        if self.has_minimum_headers() {
             return true;
         }
-        match self.fitting_len(self.sections.len().saturating_add(count)) {
+        match self.minimum_headers_len(self.sections.len().saturating_add(count)) {
             Some(len) => len != self.header.headers_len,
             None => false,
         }
@@ -629,7 +636,7 @@ impl PeImage {
             sections.push(last);
         }
         let old_len = self.header.headers_len;
-        let len = if self.is_fitting() { self.fitting_len(sections.len())? } else { old_len };
+        let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { old_len };
         let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
         replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
         let moves = Moves::new(replaced);
@@ -642,7 +649,8 @@ impl PeImage {
         Some((self.headers_with(&sections, len, &moves, data_len)?, moves))
     }
 
-    /// Returns the headers with other sections, with another length.
+    /// Returns the headers for other sections, with the length `len`. `data_len` is the new size of the initialized
+    /// data.
     fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
@@ -662,11 +670,12 @@ impl PeImage {
         Some(headers)
     }
 
-    /// Returns the sections without parts, as they were before [`close`] took pages out at some of the `ends`.
+    /// Joins the parts of the sections that [`close`] split, and gives back the pages that it took out at some of the
+    /// `ends`.
     fn rejoin_sections(&self, ends: &[u64]) -> Option<RejoinedSections> {
         let mut joined = RejoinedSections::default();
         let mut sections = self.sections.iter().peekable();
-        // Whether the section was joined to the ones before.
+        // Whether the section is a part that was joined to the one before.
         let mut is_joined = false;
         while let Some(section) = sections.next() {
             if !is_joined {
@@ -678,21 +687,21 @@ impl PeImage {
             }
             let whole = *joined.sections.last()?;
             match sections.peek() {
-                Some(next) if self.is_continued(section, next) => {
-                    joined.insert(section, next.address.checked_sub(whole.address)?, true)?;
+                Some(next) if self.can_continue(section, next) => {
+                    joined.give_back(section, next.address.checked_sub(whole.address)?, true)?;
                     let whole = joined.sections.last_mut()?;
                     whole.size = whole.size.checked_add(next.size)?;
                     whole.memory = whole.memory.checked_add(next.memory)?;
                     is_joined = true;
                 }
-                _ => joined.insert(section, self.aligned(whole.memory)?, false)?,
+                _ => joined.give_back(section, self.aligned(whole.memory)?, false)?,
             }
         }
         Some(joined)
     }
 
     /// Whether the section `next` can be a part of the same section as `part`, after a gap.
-    fn is_continued(&self, part: &CoffSection, next: &CoffSection) -> bool {
+    fn can_continue(&self, part: &CoffSection, next: &CoffSection) -> bool {
         if (next.name, next.flags, next.offset) != (part.name, part.flags, part.range().end) {
             return false;
         }
@@ -707,7 +716,7 @@ impl PeImage {
     fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<ChangedRange<'static>>> {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
         let closed_len = self.header.headers_len;
-        let len = if self.is_fitting() { self.fitting_len(sections.len())? } else { closed_len };
+        let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { closed_len };
         let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
         for section in &mut sections {
             if section.size > 0 {
@@ -721,6 +730,7 @@ impl PeImage {
         let data_len = self.header.data_len.checked_add(removed_len(&removed))?;
         let headers = self.headers_with(&sections, len, &moves, data_len)?;
 
+        // Another tool has changed the file if closing the same gaps again makes other headers.
         let opened = PeImage::read(&headers)?;
         let (again, _) = opened.close_gaps(&removed)?;
         let mut others = self.other_ranges(data)?;
@@ -889,8 +899,8 @@ mod tests {
                 assert!(small.len() < data.len() && memory(&small) == memory(&data), "{what}");
                 assert!(image.sections.len() <= SECTIONS_MAX && image.header.headers_len <= PAGE, "{what}");
                 // The first section limits headers that grow, and their old end the others.
-                let is_fitting = headers == 512;
-                let end = if is_fitting { PAGE } else { headers - 512 };
+                let has_minimum_headers = headers == 512;
+                let end = if has_minimum_headers { PAGE } else { headers - 512 };
                 let room = (end - TABLE) / SECTION_LEN;
                 assert_eq!(to_u64(image.sections.len()), room.min(96).min(2 + count).max(2), "{what}");
                 let back = open(&small, &ends(&image)).unwrap();
