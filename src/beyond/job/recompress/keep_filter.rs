@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{MissedCode, Recompress, Recompressed, RemovedCode};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
@@ -11,7 +12,7 @@ use crate::beyond::job::share::check_size;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
-use crate::beyond::scan::{CodeObjectRef, Finding, Found, ParsedId, Pattern, Place, Scan, Selector};
+use crate::beyond::scan::{CodeObjectRef, Finding, Format, Found, ParsedId, Pattern, Place, Scan, Selector, Step};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
@@ -300,27 +301,76 @@ impl<'j> KeepFilter<'j> {
 /// Code outside of the rewritten bundles that stays, although the job removes such code from bundles.
 pub(super) struct RemainingCode<'j> {
     filter: KeepFilter<'j>,
-    by_place: BTreeMap<String, RemovedCode>,
+    by_holder: BTreeMap<String, RemovedCode>,
 }
 
 impl<'j> RemainingCode<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
-        Self { filter: KeepFilter::new(job), by_place: BTreeMap::new() }
+        Self { filter: KeepFilter::new(job), by_holder: BTreeMap::new() }
     }
 
     /// Adds the code in a written file, or in a member of one at `place`.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
-        let Self { filter, by_place } = self;
+        let Self { filter, by_holder } = self;
         each_code_object(filter.job.limits, place, written, &mut |code_object, unfound| {
             if filter.removes(code_object, unfound) {
-                by_place.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
+                by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
             }
         })
     }
 
-    /// Returns the code that stays, by place.
-    pub(super) fn into_places(self) -> BTreeMap<String, RemovedCode> {
-        self.by_place
+    /// Returns the code that stays, by the vendor and the kind of its container.
+    pub(super) fn into_holders(self) -> BTreeMap<String, RemovedCode> {
+        self.by_holder
+    }
+}
+
+/// The beginnings of the names of sections with device images, in ELF and PE files.
+const DEVICE_IMAGES: [&[u8]; 2] = [b"__CLANG_", b"OFFLOAD_"];
+
+/// Names the vendor of a code object and the kind of its container, such as "Intel's SYCL images".
+fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
+    let kind = if is_in_device_images(code_object.found.place) {
+        plural_of(Format::DeviceImages)
+    } else {
+        plural_of(code_object.found.format)
+    };
+    let id = code_object.known_id().parsed;
+    match id.as_ref().and_then(vendor_name) {
+        Some(vendor) => format!("{vendor}'s {kind}"),
+        None => kind.to_owned(),
+    }
+}
+
+/// Returns whether a place is in a section of device images. An image may be an archive with code for several GPUs.
+fn is_in_device_images(place: &Place) -> bool {
+    place
+        .steps()
+        .iter()
+        .any(|step| matches!(step, Step::Section(name) if DEVICE_IMAGES.iter().any(|start| name.starts_with(start))))
+}
+
+fn plural_of(format: Format) -> &'static str {
+    match format {
+        Format::Bundle => "bundles",
+        Format::TextBundle => "text bundles",
+        Format::FatObject => "fat objects",
+        Format::OffloadBinary => "offload binaries",
+        Format::Fatbin => "fatbins",
+        Format::Kpack => "kpack archives",
+        Format::DeviceImages => "SYCL images",
+        Format::SyclBin => "SYCLBIN files",
+        Format::CodeObject => "code objects outside bundles",
+    }
+}
+
+fn vendor_name(id: &EntryId) -> Option<&'static str> {
+    let triple = id.triple();
+    match (triple.arch(), triple.vendor()) {
+        ("amdgpu", _) | (_, "amd") => Some("AMD"),
+        ("nvptx" | "nvptx64", _) => Some("NVIDIA"),
+        _ if triple.arch_name().starts_with("spir") => Some("Intel"),
+        _ => None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Runs a recompression, and keeps its state.
 
+use std::path::PathBuf;
+
 use super::keep_filter::{KeepFilter, RemainingCode};
+use super::local_version::WheelVersion;
 use super::progress::ProgressRange;
 use super::refusals::Refusals;
 use super::{Recompress, Recompressed, Replacing};
@@ -74,12 +77,18 @@ impl Recompress {
     /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset;
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if the
     ///   file is signed, or if the end of a bundle would be lost. Likewise if a bundle loses code objects, and has an ID
-    ///   that cannot be written or is a text bundle with other data in it.
+    ///   that cannot be written or is a text bundle with other data in it, and if a file that gets a local version is not
+    ///   a wheel, or its names do not agree;
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if the output has another name than the new wheel, or if the wheel has
+    ///   the local version already.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
+        let wheel = self.new_wheel(&input)?;
+        let output = Output::stage(wheel.as_ref().unwrap_or(&self.output))?;
+        let mut run = Recompression::new(self, input.len());
         input.vouch_for(run.filter.settle_names(&input))?;
-        let (mut output, result) = input.vouch_for(self.write(&input, run, output, observer))?;
+        let (mut output, mut result) = input.vouch_for(self.write(&input, run, output, observer))?;
+        result.wheel = wheel;
         // Linkers make programs and libraries executable.
         if is_program(Magic::identify(input.bytes()))
             && let Some(mode) = input.mode()
@@ -89,6 +98,16 @@ impl Recompress {
         }
         output::commit(vec![output])?;
         Ok(result)
+    }
+
+    /// Returns the path of the wheel that gets a local version, or `None` if no version changes.
+    fn new_wheel(&self, input: &Input) -> Result<Option<PathBuf>> {
+        let Some(label) = &self.local_version else { return Ok(None) };
+        let version = WheelVersion::of_file(input.path(), label)?;
+        if Magic::identify(input.bytes()) != Magic::Zip {
+            return Err(version.refused("it is not a wheel: it is not a zip file"));
+        }
+        Ok(Some(version.output_path(&self.output)?))
     }
 
     fn write(
@@ -107,7 +126,7 @@ impl Recompress {
                 let written = output.read_again(&self.input)?;
                 remaining.add(&Place::of_file(&self.input), written.as_slice())?;
             }
-            result.left = remaining.into_places();
+            result.left = remaining.into_holders();
         }
         Ok((output, result))
     }
