@@ -45,7 +45,7 @@ try:
 except TypeError:
     pass
 
-# What cannot be read raises an error, which has the rest.
+# A file that cannot be read raises an error, which has the report on the other files.
 error = raised(offload_bundle.inspect, "missing", FATBIN)
 assert (error.kind, error.path, error.offset) == ("io", "missing", None), error
 assert isinstance(error.report, reports.InspectReport) and len(error.report.files) == 1 and not error.report.ok
@@ -67,7 +67,7 @@ with tempfile.TemporaryDirectory() as directory:
     shutil.copy(CUT, odd)
     error = raised(offload_bundle.inspect, odd)
     assert (error.kind, error.path) == ("malformed", odd), error
-    # What is sound in a directory is extracted.
+    # The sound files of a directory are extracted.
     shutil.copy(BUNDLE, directory)
     error = raised(offload_bundle.extract, directory)
     assert error.kind == "malformed" and [code.size for code in error.report.code_objects] == [22, 75]
@@ -94,7 +94,7 @@ assert not report.ok and [fault.gpu for file in report.files for fault in file.f
 assert offload_bundle.verify(BUNDLE, expect="gfx906").ok
 assert not offload_bundle.verify(BUNDLE, compressed=8).ok and offload_bundle.verify(BUNDLE, compressed=True).ok
 
-# The directory of what was extracted is removed with the last code object.
+# The directory of extracted code objects is removed with the last of them.
 codes = list(offload_bundle.extract(BUNDLE, target=["gfx906", "gfx90a*"]))
 assert [code.target_id for code in codes] == ["gfx906", "gfx90a:sramecc+:xnack-"]
 assert codes[0].read() == b"code object for gfx906" and codes[0].size == len(codes[0].read())

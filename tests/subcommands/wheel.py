@@ -1,4 +1,4 @@
-"""Writes wheels in all forms that Python can write, and compares a recompressed wheel with the old one.
+"""Writes wheels in all forms that Python can write, and compares recompressed wheels with the old ones.
 
     wheel.py write DIRECTORY LIBRARY    writes DIRECTORY/<form>.whl with LIBRARY in it, and prints the forms
     wheel.py compare OLD NEW...         fails unless all that may differ is the library and RECORD; prints what differs of
@@ -34,7 +34,7 @@ def record(files, end="\n"):
 
 
 class Stream(io.RawIOBase):
-    """What cannot seek, so that sizes follow the data."""
+    """A file that cannot seek, so that sizes follow the data."""
 
     def __init__(self, file):
         self.file = file

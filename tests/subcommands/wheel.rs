@@ -43,7 +43,7 @@ fn recompress(from: &Path, to: &Path, args: &[&str]) -> (i32, String) {
 }
 
 /// Writes a file into a new directory.
-fn room(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
+fn in_new_directory(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = memory_directory();
     let path = dir.path().join("in");
     fs::write(&path, data).unwrap();
@@ -72,7 +72,7 @@ pub fn contents(data: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 /// Recompresses a zip file, which must succeed. Returns the written file and the messages.
 fn small(data: &[u8], args: &[&str]) -> (Vec<u8>, String) {
-    let (dir, path) = room(data);
+    let (dir, path) = in_new_directory(data);
     let out = dir.path().join("out");
     let (status, said) = recompress(&path, &out, args);
     assert_eq!(status, 0, "{args:?}: {said}");
@@ -81,7 +81,7 @@ fn small(data: &[u8], args: &[&str]) -> (Vec<u8>, String) {
 
 /// Recompresses a zip file, which must fail and write nothing. Returns the messages.
 fn refused(data: &[u8], args: &[&str]) -> String {
-    let (dir, path) = room(data);
+    let (dir, path) = in_new_directory(data);
     let (status, said) = recompress(&path, &dir.path().join("out"), args);
     assert_eq!((status, fs::read_dir(dir.path()).unwrap().count()), (1, 1), "{args:?}: {said}");
     said.replace(&*path.to_string_lossy(), "in")
@@ -90,7 +90,7 @@ fn refused(data: &[u8], args: &[&str]) -> String {
 #[test]
 fn wheels_of_all_forms_are_recompressed_and_come_back() {
     const TEST: &str = "wheels of all forms";
-    let (dir, from) = room(&library(&bundle(1)));
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
     let at = |name: &str| dir.path().join(name);
     let Some(forms) = python(TEST, &[Path::new("write"), dir.path(), &from]) else { return };
     assert!(forms.len() >= 20, "{forms:?}");
@@ -131,7 +131,7 @@ fn wheels_of_all_forms_are_recompressed_and_come_back() {
 #[test]
 fn wheels_of_all_forms_get_a_local_version() {
     const TEST: &str = "local versions of wheels of all forms";
-    let (dir, from) = room(&library(&bundle(1)));
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
     let at = |name: &str| dir.path().join(name);
     let Some(forms) = python(TEST, &[Path::new("write"), dir.path(), &from]) else { return };
     let mut paths = vec![PathBuf::from("version"), PathBuf::from("gfx906")];
@@ -223,7 +223,7 @@ fn local_versions_are_refused_for_other_files_than_wheels_whose_names_agree() {
 #[test]
 fn pip_and_unzip_take_recompressed_wheels() {
     const TEST: &str = "recompressed wheels and pip";
-    let (dir, from) = room(&library(&bundle(1)));
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
     if python(TEST, &[Path::new("write"), dir.path(), &from]).is_none() {
         return;
     }
@@ -389,7 +389,7 @@ fn holes_that_stay_in_members_are_reported_as_for_a_file() {
 #[test]
 fn a_wheel_may_replace_itself() {
     let data = zip(&[Zipped::new("lib.so", DEFLATED, &library(&bundle(1)))]);
-    let (_dir, path) = room(&data);
+    let (_dir, path) = in_new_directory(&data);
     assert_eq!(recompress(&path, &path, &[]).0, 0);
     assert!(fs::read(&path).unwrap() == small(&data, &[]).0);
 }

@@ -230,7 +230,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// The code objects that were left out, a line for each GPU.
+/// Returns a line for each GPU whose code objects were left out.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -259,7 +259,7 @@ fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
 /// The largest number of places that a note names.
 const PLACES_MAX: usize = 3;
 
-/// The first of some places, and the number of the others.
+/// Returns the first of some places, and the number of the others, as the end of a sentence.
 fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     let mut places = places.into_iter();
     let mut first: Vec<String> = places.by_ref().take(PLACES_MAX).map(str::to_owned).collect();
@@ -270,8 +270,8 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     first.join(", ")
 }
 
-/// Returns the notes about holes: a line for each reason why holes stay, a line for each reason why a file was not
-/// rewritten, and a line for the files that could not be restored.
+/// Returns the notes about holes: a line for each reason why holes stay or why a file was not rewritten, and a line for
+/// the files that could not be restored.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
@@ -297,7 +297,7 @@ fn hole_notes(result: &Recompressed) -> Vec<String> {
     lines
 }
 
-/// The note about code that a GPU would have used.
+/// Returns the note about code that was left out although a GPU would have used it.
 fn missed_note(MissedCode { device, bundles, targets, .. }: &MissedCode) -> String {
     let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let bundles = count(*bundles, "bundle", "bundles");
@@ -306,7 +306,7 @@ fn missed_note(MissedCode { device, bundles, targets, .. }: &MissedCode) -> Stri
     )
 }
 
-/// The result in one line.
+/// Returns the result in one line.
 fn summary(result: &Recompressed) -> String {
     let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, lengthened, emptied, zip, .. } =
         *result;

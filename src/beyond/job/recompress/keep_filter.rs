@@ -41,7 +41,7 @@ pub(super) struct KeepFilter<'j> {
     /// Whether `drop` matched anything.
     drops: bool,
     /// The number of code objects for devices that are kept.
-    left: usize,
+    kept_devices: usize,
     /// The GPUs that `keep` names.
     named: Vec<Device>,
     /// The code that GPUs would have used, by the index in `named`.
@@ -76,7 +76,7 @@ impl<'j> KeepFilter<'j> {
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
-            left: 0,
+            kept_devices: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
             launched: HashSet::new(),
@@ -85,7 +85,7 @@ impl<'j> KeepFilter<'j> {
         }
     }
 
-    /// Makes the wildcards in names of kernels literal where kernels of the file have these names.
+    /// Makes the wildcards in the names of `keep_kernels` literal where a kernel of the file has the whole name.
     pub(super) fn settle_names(&mut self, input: &Input) -> Result<()> {
         if let Some(names) = &mut self.keep_kernels
             && names.has_patterns()
@@ -133,7 +133,7 @@ impl<'j> KeepFilter<'j> {
                 codes.push((index, code));
             }
         }
-        self.left += kept.devices;
+        self.kept_devices += kept.devices;
         self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
         self.note_missed(&codes, &kept.indices);
         Ok(kept)
@@ -146,7 +146,8 @@ impl<'j> KeepFilter<'j> {
         is_dropped
     }
 
-    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it.
+    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it. Notes the
+    /// parts of the job that match the code object.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
@@ -159,7 +160,8 @@ impl<'j> KeepFilter<'j> {
         id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU could take some code. Code without a known target may be for all of them.
+    /// Returns whether the runtime of any GPU could take some code, and notes the GPUs. Code without a known target may be
+    /// for all of them.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -230,12 +232,12 @@ impl<'j> KeepFilter<'j> {
         let path = input.path();
         let unmatched = self.unmatched();
         if !unmatched.is_empty() {
-            return Err(self.mismatch(&unmatched, input));
+            return Err(self.into_mismatch_error(&unmatched, input));
         }
         if let Some(names) = &self.job.keep_kernels {
             names.ensure_used(&self.launched, &[path])?;
         }
-        if !self.removed.is_empty() && self.left == 0 {
+        if !self.removed.is_empty() && self.kept_devices == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
         }
         result.missed = self.missed.into_values().collect();
@@ -269,13 +271,13 @@ impl<'j> KeepFilter<'j> {
         unmatched
     }
 
-    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. They match nothing in the
-    /// file, or code that stays as it is: its places are listed.
-    fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
+    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. If they match code that
+    /// recompress does not change, the error lists its places.
+    fn into_mismatch_error(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
         let place = Place::of_file(input.path());
-        let searched = each_code_object(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
+        let searched = visit_code_objects(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
             let before = self.matched();
             self.removes(code_object, unfound);
             if self.matched() > before {
@@ -312,7 +314,7 @@ impl<'j> RemainingCode<'j> {
     /// Adds the code in a written file, or in a member of one at `place`.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
         let Self { filter, by_holder } = self;
-        each_code_object(filter.job.limits, place, written, &mut |code_object, unfound| {
+        visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
             if filter.removes(code_object, unfound) {
                 by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
             }
@@ -374,17 +376,18 @@ fn vendor_name(id: &EntryId) -> Option<&'static str> {
     }
 }
 
-fn each_code_object(
+/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not find.
+fn visit_code_objects(
     limits: Limits,
     place: &Place,
     data: Slice<'_>,
-    each: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
+    visit: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
 ) -> Result<()> {
     Scan { limits, ..Scan::default() }.run_at(place, data, &mut |finding| {
         if let Finding::Bundle(found) = finding {
             let unfound = loadable::unfound_in(&found);
             for code_object in found.code_objects() {
-                each(&code_object, &unfound);
+                visit(&code_object, &unfound);
             }
         }
         Ok(())

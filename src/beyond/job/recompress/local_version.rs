@@ -98,32 +98,33 @@ impl<'j> WheelVersion<'j> {
         if output.is_dir() {
             return Ok(output.join(file_name));
         }
-        if output.file_name().is_some_and(|name| name == file_name.as_str()) {
+        if output.file_name() == Some(file_name.as_ref()) {
             return Ok(output.to_owned());
         }
         let reason =
-            format!("the new wheel must have the name '{file_name}': write it there, or into a directory that exists");
+            format!("the new wheel must have the name '{file_name}': give this name, or a directory that exists");
         Err(Error::refused(ErrorKind::Conflict, output, None, reason))
     }
 
-    /// Checks that the members, with these names, are those of a wheel of this name and version. Returns the directory with
-    /// the information about the wheel, with a slash at its end.
+    /// Checks that a zip file with members of these names is a wheel of this name and version. Returns the path of its
+    /// `.dist-info` directory, with a slash at its end.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if there is not one such directory with the files of a wheel, and if its name is another.
     pub(super) fn find_info(&self, names: &[&[u8]]) -> Result<String> {
-        let mut directories: Vec<&[u8]> = Vec::new();
+        let mut found: Option<&[u8]> = None;
         for name in names {
-            if let Some((directory, _)) = split_top(name)
-                && directory.ends_with(INFO.as_bytes())
-                && !directories.contains(&directory)
-            {
-                directories.push(directory);
+            let Some((directory, _)) = split_top(name) else { continue };
+            if !directory.ends_with(INFO.as_bytes()) || found == Some(directory) {
+                continue;
             }
+            if found.is_some() {
+                return Err(self.refused("it is not a wheel: it has more than one directory NAME-VERSION.dist-info"));
+            }
+            found = Some(directory);
         }
-        let [directory] = directories.as_slice() else {
-            let count = if directories.is_empty() { "no" } else { "more than one" };
-            return Err(self.refused(format!("it is not a wheel: it has {count} directory NAME-VERSION.dist-info")));
+        let Some(directory) = found else {
+            return Err(self.refused("it is not a wheel: it has no directory NAME-VERSION.dist-info"));
         };
         let Some(directory) = text(directory) else {
             return Err(self.refused("it is not a wheel: the name of its .dist-info directory is not UTF-8"));
@@ -135,6 +136,7 @@ impl<'j> WheelVersion<'j> {
             )));
         }
         let directory = format!("{directory}/");
+        // Installers need these files.
         for file in ["METADATA", "RECORD", "WHEEL"] {
             let path = format!("{directory}{file}");
             if !names.contains(&path.as_bytes()) {
@@ -214,7 +216,7 @@ fn split_top(member: &[u8]) -> Option<(&[u8], &[u8])> {
     member.split_at_checked(slash)
 }
 
-/// Returns the name of a project in the form in which equal names are equal.
+/// Returns the name of a project in PyPA's normal form, for comparisons.
 fn comparable_name(name: &str) -> String {
     let mut parts: Vec<&str> = name.split(['-', '_', '.']).collect();
     parts.retain(|part| !part.is_empty());

@@ -57,8 +57,8 @@ pub(super) use run::rewrite_with;
 /// 3. plain, unless the offset of its end would be lost. This is so for a text bundle that was compressed, and for any
 ///    bundle that was compressed together with data after it.
 ///
-/// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
-/// unless nothing follows.
+/// If [`compression`](Self::compression) is `None`, every bundle is plain. It is an error then if the offset of an end
+/// would be lost and data follows.
 ///
 /// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
 /// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
@@ -82,11 +82,11 @@ pub(super) use run::rewrite_with;
 /// its old offset: the largest power of two that divides it, up to 4096. Everything after the last bundle is kept,
 /// including zeros.
 ///
-/// So recompressing a file of plain bundles, and then recompressing the result without compression, restores it byte by
-/// byte, if nothing was removed and the bundles have no more padding than their alignment needs. In other files, two
-/// things are lost: padding between bundles that no alignment requires, and the compression of bundles that were
-/// compressed before. An ELF file of plain bundles is always restored: pages that were taken out come back. So is a PE
-/// file, unless it was signed or had a wrong checksum.
+/// A file of plain bundles is restored byte by byte if it is recompressed, and the result is recompressed without
+/// compression. Nothing may have been removed, and the bundles may have no more padding than their alignment needs. In
+/// other files, two things are lost: padding between bundles that no alignment requires, and the compression of bundles
+/// that were compressed before. An ELF file of plain bundles is always restored: pages that were taken out come back. A
+/// PE file is restored too, unless it was signed or had a wrong checksum.
 ///
 /// # Fat objects
 ///

@@ -59,7 +59,7 @@ impl<'j> Recompression<'j> {
         dropped > 0 || is_converted || self.replacing.is_some()
     }
 
-    /// Charges a bundle of a file.
+    /// Charges a bundle to the budget of the search.
     pub(super) fn take_bundle(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<()> {
         self.budget
             .take_bundle(bundle)
@@ -72,13 +72,15 @@ impl Recompress {
     ///
     /// # Errors
     /// Any [`Error`](crate::Error); the output is then unchanged. The kind is:
+    ///
     /// - [`NotFound`](crate::ErrorKind::NotFound) if a pattern of `keep` or all of `drop` match nothing, or if no code
-    ///   object for a device is left;
-    /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset;
+    ///   object for a device is left.
+    /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if the
-    ///   file is signed, or if the end of a bundle would be lost. Likewise if a bundle loses code objects, and has an ID
-    ///   that cannot be written or is a text bundle with other data in it, and if a file that gets a local version is not
-    ///   a wheel, or its names do not agree;
+    ///   file is signed, or if the end of a bundle would be lost.
+    /// - `Unsupported` if code objects are removed from a bundle whose IDs cannot be written again, or from a text bundle
+    ///   with other data in it.
+    /// - `Unsupported` if a file that gets a local version is not a wheel, or if the names in it do not agree.
     /// - [`Conflict`](crate::ErrorKind::Conflict) if the output has another name than the new wheel, or if the wheel has
     ///   the local version already.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {

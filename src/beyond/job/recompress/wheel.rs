@@ -43,20 +43,7 @@ pub(super) fn rewrite(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<Output> {
-    let mut directory = Directory::read(data);
-    if let Some(error) = directory.error.take() {
-        return Err(error);
-    }
-    let (mut numbers, mut all, mut members) = (HashMap::new(), Vec::new(), Vec::new());
-    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
-        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
-        let content = content.map_err(|error| error.at(&place))?;
-        all.push(content);
-        let number: &mut u64 = numbers.entry(name.clone()).or_default();
-        *number += 1;
-        members.push(WheelMember { name, is_directory, number: *number, place, content });
-    }
-    let layout = Layout::of(data, &directory, all)?;
+    let (layout, mut members) = read_members(data)?;
     let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
     let signature = signature.map(|signature| signature.name.clone());
     let job = run.job;
@@ -65,9 +52,12 @@ pub(super) fn rewrite(
         None => None,
     };
     let record = take_record(&mut members)?;
-    if let (Some(_), Some(record)) = (&version, &record) {
+    if let Some(record) = &record
+        && version.is_some()
+    {
         record.ensure_unsigned()?;
     }
+    // The members are written in the order of the file, which the directory need not have.
     members.sort_by_key(|member| member.content.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let to = Rewriter::new(data, output);
@@ -80,17 +70,14 @@ pub(super) fn rewrite(
         let stored = member.content.stored;
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
         work.run.progress.report(0, 1, observer);
-        if member.is_directory {
-            work.rename_member(&member)?;
-            continue;
-        }
-        let sum = if work.is_metadata(&member) {
+        let sum = if member.is_directory {
+            None
+        } else if work.is_metadata(&member) {
             Some(work.rewrite_metadata(&member)?)
         } else {
-            let sum = work.rewrite_member(&member, record.is_some(), observer)?;
-            work.rename_member(&member)?;
-            sum
+            work.rewrite_member(&member, record.is_some(), observer)?
         };
+        work.rename_kept_member(&member)?;
         if let Some(sum) = sum {
             sums.push((member, sum));
         }
@@ -101,7 +88,25 @@ pub(super) fn rewrite(
     work.finish(record, sums)
 }
 
-/// A member.
+/// Reads the directory of a zip file. Returns also its members, in the order of the directory.
+fn read_members(data: Slice<'_>) -> Result<(Layout<'_>, Vec<WheelMember<'_>>)> {
+    let mut directory = Directory::read(data);
+    if let Some(error) = directory.error.take() {
+        return Err(error);
+    }
+    let (mut numbers, mut contents, mut members) = (HashMap::new(), Vec::new(), Vec::new());
+    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
+        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
+        let content = content.map_err(|error| error.at(&place))?;
+        contents.push(content);
+        let number: &mut u64 = numbers.entry(name.clone()).or_default();
+        *number += 1;
+        members.push(WheelMember { name, is_directory, number: *number, place, content });
+    }
+    Ok((Layout::of(data, &directory, contents)?, members))
+}
+
+/// A member: a file or a directory.
 struct WheelMember<'d> {
     name: Vec<u8>,
     is_directory: bool,
@@ -154,7 +159,7 @@ struct VersionChange<'j> {
 }
 
 impl<'j> VersionChange<'j> {
-    /// Prepares the change of a wheel with these members. Fails if they are not those of a wheel.
+    /// Prepares the change of a wheel with these members. Fails if a zip file with them is not a wheel.
     fn new(version: WheelVersion<'j>, members: &[WheelMember<'_>]) -> Result<Self> {
         let old_names: Vec<&[u8]> = members.iter().map(|member| member.name.as_slice()).collect();
         let metadata = format!("{}METADATA", version.find_info(&old_names)?).into_bytes();
@@ -193,14 +198,15 @@ impl ZipRewrite<'_, '_, '_> {
         version.names.get(&member.start).map(Vec::as_slice)
     }
 
-    /// Writes a member with its new name, unless it keeps its name or was written with new contents.
-    fn rename_member(&mut self, member: &WheelMember<'_>) -> Result<()> {
+    /// Writes a member whose contents are kept with its new name, if it has one. A member with new contents was written with
+    /// its new name.
+    fn rename_kept_member(&mut self, member: &WheelMember<'_>) -> Result<()> {
         let content = &member.content;
         if self.changes.contains_key(&content.start) {
             return Ok(());
         }
         let Some(name) = self.new_name(content) else { return Ok(()) };
-        // Header and directory must agree before the header is written again.
+        // Fails if the header contradicts the directory.
         let range = self.layout.range_of(content)?;
         let header = self.layout.rename_local(content, &self.layout.old_local_header(content)?, name)?;
         self.to.copy_until(range.start)?;
@@ -445,7 +451,7 @@ impl ZipRewrite<'_, '_, '_> {
         Ok((old, new))
     }
 
-    /// Returns the name with which a member is written. A new name is noted in `renamed`, by the old one.
+    /// Returns the name of a member in the new wheel. Notes a new name in `renamed`, by the old one.
     fn written_name(&self, member: &WheelMember<'_>, renamed: &mut HashMap<String, String>) -> Result<String> {
         let old = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
         let Some(new) = self.new_name(&member.content) else { return Ok(old) };
