@@ -46,7 +46,7 @@ pub(super) struct RecompressOptions {
     /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942, in its file name too.
     #[arg(
         long, value_name = "LABEL", value_parser = parse_local_version,
-        long_help = "Add a local version to a wheel, which an index and pip tell from the old one: gfx942 makes 1.0 into 1.0+gfx942, and \
+        long_help = "Add a local version to a wheel, so that an index and pip can tell it from the old one: gfx942 makes 1.0 into 1.0+gfx942, and \
             1.0+rocm6.4 into 1.0+rocm6.4.gfx942. The file name, METADATA, RECORD and the directories NAME-VERSION.dist-info and \
             NAME-VERSION.data change. OUT is a directory, or has the new file name. A label has letters and digits, in parts with dots \
             between them. PyPI takes no local versions; other indexes do."

@@ -28,7 +28,7 @@ pub(super) struct Recompression<'j> {
     pub(super) place: Place,
     /// The code that stays, if the job removes code by its target.
     pub(super) remaining: Option<RemainingCode<'j>>,
-    /// The only change, if one code object is replaced.
+    /// The code object that is replaced, which is then the only change, or `None` for a recompression.
     pub(super) replacing: Option<Replacing<'j>>,
     pub(super) refusals: Refusals,
     pub(super) progress: ProgressRange,

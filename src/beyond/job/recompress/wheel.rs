@@ -247,7 +247,7 @@ impl ZipRewrite<'_, '_, '_> {
         let content = &member.content;
         let head = member.with_place(read_head(content))?;
         let magic = Magic::identify(&head);
-        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.stays(member);
+        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.is_beside_replaced(member);
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
         let is_inflated = if is_rewritten {
             self.charge(content).map_err(|error| error.at(&member.place))?;
@@ -307,9 +307,9 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Returns whether a member stays as it is because a code object elsewhere is replaced. Otherwise makes the offset of
-    /// the bundle in a stored member count from the start of the member.
-    fn stays(&mut self, member: &WheelMember<'_>) -> bool {
+    /// Returns whether a member stays as it is because the code object to replace is elsewhere. If it is in this member, and
+    /// the member is stored, the offset of its bundle is made to count from the start of the member.
+    fn is_beside_replaced(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.members.as_slice() {

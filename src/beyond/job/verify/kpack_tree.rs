@@ -124,14 +124,14 @@ impl KpackTree {
         }
     }
 
-    /// Adds the libraries and archives of a file. An archive that was `found` in a directory must belong to a library that
-    /// is added too.
-    pub fn add(&mut self, verified: &mut Verified, found: bool) {
+    /// Adds the libraries and archives of a file. If the file was found in a directory, not named, an archive must belong to
+    /// a library that is added too.
+    pub fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
         let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
         self.referred.extend(referred);
         self.libraries.extend(libraries);
-        self.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
+        self.archives.extend(archives.into_iter().filter(|archive| is_from_directory || archive.table.is_some()));
     }
 
     /// Returns the faults that no file shows alone. The faults of libraries come first.
