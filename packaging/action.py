@@ -1,4 +1,4 @@
-"""The work of action.yml: `verify` or `diff`, with annotations for faults and tables in the summary of the job."""
+"""The program of action.yml: runs `verify` or `diff`, with annotations for faults and tables in the summary of the job."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SUMMARY_MAX = 1_000_000
 BLANK = " \t\r\n"
 
 RESERVED = {"", "expect", "fail-on", "h", "help", "json", "markdown", "message-format", "V", "version"}
-"""Options that the action sets, or that print something else than it reads; and `--`, after which files follow."""
+"""Options that the action sets, options whose output it cannot read, and `--`, which ends the options."""
 
 
 def annotate(level: str, message: str, file: Optional[str] = None, title: str = "") -> None:
-    """Prints an annotation. Nothing is printed in another way: a line from a file could be a command for GitHub."""
+    """Prints an annotation. Nothing else prints, because GitHub would obey a line from a file that looks like a command."""
     properties = {"file": file, "title": title}
     escaped = [f"{key}={escape(value, ',:')}" for key, value in properties.items() if value]
     print(f"::{level} {','.join(escaped)}".rstrip() + f"::{escape(message)}")
@@ -73,27 +73,27 @@ def summarize(markdown: str) -> None:
         summary.write(data)
 
 
-def matching(pattern: str) -> list[Path]:
+def matching_paths(pattern: str) -> list[Path]:
     matches = [pattern] if os.path.lexists(pattern) else sorted(glob.glob(pattern, recursive=True))
     if not matches:
         fail(f"no file matches '{pattern}'")
     return list(dict.fromkeys(map(Path, matches)))
 
 
-def only(name: str, pattern: str) -> str:
-    matches = matching(pattern)
+def only_match(name: str, pattern: str) -> str:
+    matches = matching_paths(pattern)
     if len(matches) > 1:
         fail(f"'{name}' has to be one file or directory; {len(matches)} match '{pattern}', among them '{matches[0]}'")
     return str(matches[0])
 
 
-def paths(patterns: str) -> list[str]:
-    """The files and directories to search, each once."""
+def paths_to_search(patterns: str) -> list[str]:
+    """Returns the files and directories to search, each once: without files in a directory of the list."""
     lines = filter(None, (line.strip(BLANK) for line in patterns.split("\n")))
-    found = dict.fromkeys(path for line in lines for path in matching(line))
+    found = dict.fromkeys(path for line in lines for path in matching_paths(line))
 
     def is_searched(path: Path) -> bool:
-        """Whether it is in a directory of the list. A search does not follow symbolic links."""
+        """Returns whether a path is in a directory of the list. A search does not follow symbolic links."""
         while ".." not in path.parts and not path.is_symlink() and path != path.parent:
             path = path.parent
             if path in found:
@@ -103,8 +103,8 @@ def paths(patterns: str) -> list[str]:
     return [str(path) for path in found if not is_searched(path)]
 
 
-def further(words: str) -> list[str]:
-    """The further arguments, with `-r`."""
+def further_arguments(words: str) -> list[str]:
+    """Returns the words of the input `arguments`, with `-r`."""
     try:
         arguments = shlex.split(words)
     except ValueError as error:
@@ -117,8 +117,8 @@ def further(words: str) -> list[str]:
     return arguments if {"-r", "--recursive", "-recursive"}.intersection(arguments) else ["-r", *arguments]
 
 
-def of_search(arguments: list[str]) -> Iterator[str]:
-    """The arguments that say what is searched."""
+def search_arguments(arguments: list[str]) -> Iterator[str]:
+    """Returns the arguments that change the search, which `inspect` takes too."""
     for word, value in zip(arguments, [*arguments[1:], ""]):
         name, equals, _ = word.lstrip("-").partition("=")
         if word.startswith("-") and (name in ("r", "recursive", "deep") or (name == "max-size" and equals)):
@@ -127,7 +127,7 @@ def of_search(arguments: list[str]) -> Iterator[str]:
             yield f"--max-size={value}"
 
 
-def described(fault: dict[str, Any]) -> str:
+def describe(fault: dict[str, Any]) -> str:
     place = " > ".join(filter(None, [fault["member"], fault["section"]]))
     bundle = "" if fault["bundle"] is None else f"bundle {fault['bundle']}"
     offset = "" if fault["offset"] is None else f"at offset {fault['offset']}"
@@ -137,17 +137,17 @@ def described(fault: dict[str, Any]) -> str:
 
 def verify(files: list[str], expect: str, arguments: list[str]) -> int:
     # `verify` reports what cannot be read; once is enough.
-    command = [find(), "inspect", "--summary", "--markdown", *of_search(arguments), "--", *files]
+    command = [find(), "inspect", "--summary", "--markdown", *search_arguments(arguments), "--", *files]
     summarize(subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode())
     status, printed = run("verify", "--json", *([f"--expect={expect}"] if expect else []), *arguments, "--", *files)
     report: Any = json.loads(printed) if printed else {"files": [], "faults": []}
     for file in report["files"]:
         for fault in file["faults"]:
-            annotate("error", described(fault), file["path"], fault["rule"])
+            annotate("error", describe(fault), file["path"], fault["rule"])
         if file["more_faults"]:
             annotate("error", f"faults not listed: {file['more_faults']}", file["path"])
     for fault in report["faults"]:
-        annotate("error", described(fault), fault["path"], fault["rule"])
+        annotate("error", describe(fault), fault["path"], fault["rule"])
     return status
 
 
@@ -163,11 +163,11 @@ def main() -> int:
     files, old, new, expect, conditions = (
         os.environ.get(name, "").strip(BLANK) for name in ("FILES", "OLD", "NEW", "EXPECT", "FAIL_ON")
     )
-    arguments = further(os.environ.get("ARGUMENTS", ""))
+    arguments = further_arguments(os.environ.get("ARGUMENTS", ""))
     if old and new and not files and not expect:
-        return diff(only("old", old), only("new", new), conditions, arguments)
+        return diff(only_match("old", old), only_match("new", new), conditions, arguments)
     if files and not old and not new and not conditions:
-        return verify(paths(files), expect, arguments)
+        return verify(paths_to_search(files), expect, arguments)
     fail("expected either 'files', with or without 'expect', or 'old' and 'new', with or without 'fail-on'")
 
 

@@ -11,7 +11,8 @@ use crate::machine::memory_directory;
 use serde_json::Value;
 
 use crate::properties::images::{self, Image, PVC, Program, spirv, zebin};
-use crate::properties::make;
+use crate::properties::make::{self, Zipped};
+use crate::reference::formats;
 use crate::reference::harness::Outcome;
 use crate::subcommands::{json_of, schema, tool};
 
@@ -173,6 +174,22 @@ fn recompress_refuses_device_images() {
     assert_eq!(outcome.status, 1);
     assert!(outcome.stderr_text().contains("device images"), "{}", outcome.stderr_text());
     assert!(!outcome.files.contains_key("out"));
+}
+
+#[test]
+fn recompress_says_that_device_images_stay_whose_gpus_were_left_out() {
+    let id = |gpu: &str| format!("hip-amdgcn-amd-amdhsa--{gpu}");
+    let bundle = formats::binary(&[(&id("gfx906"), &[6; 9000]), (&id("gfx90a"), &[9; 9000])], 4096);
+    let images = program().write();
+    let wheel =
+        make::zip(&[Zipped::new("hip.co", make::STORED, &bundle), Zipped::new("sycl.so", make::STORED, &images)]);
+    let outcome = tool(&["recompress", "in", "-o", "out", "--keep-for", "gfx90a"], &[("in", &wheel)]);
+    let said = outcome.stderr_text();
+    assert!(
+        outcome.status == 0
+            && said.contains("for targets that were left out: recompress does not change Intel's SYCL images\n"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import tempfile
+import zipfile
 from dataclasses import replace
 
 import offload_bundle
@@ -44,7 +45,7 @@ try:
 except TypeError:
     pass
 
-# What cannot be read raises an error, which has the rest.
+# A file that cannot be read raises an error, which has the report on the other files.
 error = raised(offload_bundle.inspect, "missing", FATBIN)
 assert (error.kind, error.path, error.offset) == ("io", "missing", None), error
 assert isinstance(error.report, reports.InspectReport) and len(error.report.files) == 1 and not error.report.ok
@@ -58,12 +59,15 @@ assert raised(offload_bundle.inspect, "--each").path == "--each"
 # Errors reach another process, as of a pool. Names end no lines of messages.
 copy = pickle.loads(pickle.dumps(error))
 assert (str(copy), copy.kind, copy.path) == (str(error), error.kind, error.path)
+error = raised(offload_bundle.inspect, "missing", FATBIN)
+copy = pickle.loads(pickle.dumps(error)).report
+assert copy == error.report and copy.files and not copy.ok
 with tempfile.TemporaryDirectory() as directory:
     odd = os.path.join(directory, "a\u2028b\x85c")
     shutil.copy(CUT, odd)
     error = raised(offload_bundle.inspect, odd)
     assert (error.kind, error.path) == ("malformed", odd), error
-    # What is sound in a directory is extracted.
+    # The sound files of a directory are extracted.
     shutil.copy(BUNDLE, directory)
     error = raised(offload_bundle.extract, directory)
     assert error.kind == "malformed" and [code.size for code in error.report.code_objects] == [22, 75]
@@ -90,7 +94,7 @@ assert not report.ok and [fault.gpu for file in report.files for fault in file.f
 assert offload_bundle.verify(BUNDLE, expect="gfx906").ok
 assert not offload_bundle.verify(BUNDLE, compressed=8).ok and offload_bundle.verify(BUNDLE, compressed=True).ok
 
-# The directory of what was extracted is removed with the last code object.
+# The directory of extracted code objects is removed with the last of them.
 codes = list(offload_bundle.extract(BUNDLE, target=["gfx906", "gfx90a*"]))
 assert [code.target_id for code in codes] == ["gfx906", "gfx90a:sramecc+:xnack-"]
 assert codes[0].read() == b"code object for gfx906" and codes[0].size == len(codes[0].read())
@@ -110,6 +114,39 @@ with tempfile.TemporaryDirectory() as directory:
     assert not report.ok and [failure.condition for failure in report.failures] == ["lost-gpu"]
     error = raised(offload_bundle.recompress, "missing", smaller)
     assert (error.kind, error.path) == ("io", "missing") and targets(offload_bundle.inspect(smaller))
+
+# A code object is taken out, changed and put back, also from bytes.
+with tempfile.TemporaryDirectory() as directory:
+    changed = shutil.copy(BUNDLE, directory)
+    [code] = offload_bundle.extract(changed, target="gfx906")
+    content = code.read().replace(b"gfx906", b"GFX906")
+    assert "in place" in offload_bundle.replace(code.uri, content, force=True)
+    assert next(offload_bundle.extract(changed, target="gfx906")).read() == content
+    other = os.path.join(directory, "other")
+    offload_bundle.replace(code.uri, code.file, output=other, force=True)
+    with open(other, "rb") as file:
+        assert file.read() == data
+    assert raised(offload_bundle.replace, code.uri, os.path.join(directory, "missing")).kind == "io"
+    # A wheel that no index has yet.
+    wheel = os.path.join(directory, "sample-1.0-py3-none-any.whl")
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(BUNDLE, "sample/bundle")
+        for name, content in [("METADATA", "Name: sample\nVersion: 1.0\n"), ("WHEEL", ""), ("RECORD", "")]:
+            archive.writestr(f"sample-1.0.dist-info/{name}", content)
+    assert "gfx906" in offload_bundle.recompress(wheel, directory, keep="gfx906", local_version="gfx906")
+    new = os.path.join(directory, "sample-1.0+gfx906-py3-none-any.whl")
+    assert targets(offload_bundle.inspect(new)) == [None, "gfx906"]
+    # A page for a browser.
+    page = os.path.join(directory, "page.html")
+    assert offload_bundle.report(wheel, new, output=page, diff=True) is None
+    with open(page) as file:
+        assert "gfx90a" in file.read()
+    assert raised(offload_bundle.report, "missing", output=page).kind == "io"
+    # The coverage of each library in a wheel.
+    if "libraries" in reports.InspectReport.__dataclass_fields__:
+        [library] = offload_bundle.inspect(wheel, matrix=True).libraries
+        assert (library.path, library.member, library.bundles) == (wheel, "sample/bundle", 1), library
+        assert [(gpu.gpu, gpu.serving) for gpu in library.coverage] == [("gfx906", 1)], library
 
 # Each kernel leads to its code object.
 kernels = offload_bundle.kernels("fixtures/kernels", arguments=True).kernels

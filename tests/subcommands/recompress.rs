@@ -1048,15 +1048,15 @@ fn a_failure_leaves_the_output_as_it_was() {
 }
 
 #[test]
-fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
+fn code_of_dropped_gpus_that_is_left_is_counted_with_its_vendor() {
     let gfx906 = Elf::amdgpu(0x2f).write(&[Section::new(".text", b"instructions")]);
     let gfx90a = Elf::amdgpu(0x3f).write(&[Section::new(".text", b"instructions")]);
     let both = [&b"text\0\0\0\0"[..], &gfx906, &gfx90a].concat();
     let library = Elf::LIBRARY.write(&[Section::new(".rodata", &both), Section::new(".hip_fatbin", &large())]);
     let size = gfx906.len();
     let one = format!(
-        "note: the file still has 1 code object of {size} B for targets that were left out, in parts that recompress does not \
-         change"
+        "note: the file still has 1 code object of {size} B for targets that were left out: recompress does not change AMD's \
+         code objects outside bundles\n"
     );
     let wheel = zip(&[
         Zipped::new("a.so", DEFLATED, &library),
@@ -1065,16 +1065,16 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_place() {
     ]);
     let in_wheel = format!("note: the file still has 2 code objects of {} B for targets that were", 2 * size);
     for (data, args, note) in [
-        (&library, &["--drop", "gfx906"][..], Some((&one, ": in(.rodata)\n"))),
-        (&library, &["--keep", "gfx90a"], Some((&one, ": in(.rodata)\n"))),
-        (&library, &["--keep-for", "gfx90a"], Some((&one, ": in(.rodata)\n"))),
+        (&library, &["--drop", "gfx906"][..], Some(&one)),
+        (&library, &["--keep", "gfx90a"], Some(&one)),
+        (&library, &["--keep-for", "gfx90a"], Some(&one)),
         (&library, &["--keep", "gfx906,gfx90a"], None),
         (&library, &[], None),
-        (&wheel, &["--drop", "gfx906"], Some((&in_wheel, ": in(a.so)(.rodata), in(b.co)\n"))),
+        (&wheel, &["--drop", "gfx906"], Some(&in_wheel)),
     ] {
         let (_, said) = recompress(args, data);
         match note {
-            Some((start, end)) => assert!(said.contains(start) && said.contains(end), "{args:?}: {said}"),
+            Some(note) => assert!(said.contains(note), "{args:?}: {said}"),
             None => assert!(!said.contains("still has"), "{args:?}: {said}"),
         }
     }

@@ -627,6 +627,37 @@ fn relocatable_code_serves_a_program_only_where_the_driver_can_link_it() {
 }
 
 #[test]
+fn a_fault_of_a_fatbin_without_code_says_whether_its_library_serves_the_gpu() {
+    for (objects, end) in [
+        (
+            &[&["sm_80", "compute_80"][..]][..],
+            "it has no code for any GPU, but other code of its library serves sm_90 [expected]",
+        ),
+        (&[&["sm_80"]], "it has no code for any GPU [expected]"),
+    ] {
+        // The library after `recompress --keep-for sm_90`.
+        let data = relocatable(Elf::LIBRARY, Some(&[]), objects);
+        let (status, lines, _) = expecting(&["--expect", "sm_90"], &data);
+        assert!(status == 1 && lines.len() == 1 && lines[0].ends_with(end), "{objects:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn verify_counts_a_gpu_that_no_file_serves_as_a_fault() {
+    let data = library(&[&["gfx906"]]);
+    for (gpus, faults) in [("sm_80", ", 1 fault\n"), ("gfx906,sm_80", ", 1 fault\n"), ("sm_80,sm_90", ", 2 faults\n")] {
+        for option in ["--expect", "--expect-any"] {
+            for files in [&["in"][..], &["in", "in"]] {
+                let outcome = tool(&[&["verify", option, gpus], files].concat(), &[("in", &data)]);
+                let printed = String::from_utf8(outcome.stdout.clone()).unwrap();
+                let is_counted = printed.ends_with(faults) && !printed.contains("nothing wrong");
+                assert!(outcome.status == 1 && is_counted, "{option} {gpus} {files:?}: {printed}");
+            }
+        }
+    }
+}
+
+#[test]
 fn relocatable_code_of_a_library_is_not_counted_among_its_bundles() {
     let data = relocatable(Elf::LIBRARY, Some(&["sm_80"]), &[&["sm_80", "sm_90", "compute_80"][..]; 3]);
     let file = &json_of(&tool(&["inspect", "--json", "in"], &[("in", &data)]))["files"][0];

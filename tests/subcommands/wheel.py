@@ -1,8 +1,9 @@
-"""Writes wheels in all forms that Python can write, and compares a recompressed wheel with the old one.
+"""Writes wheels in all forms that Python can write, and compares recompressed wheels with the old ones.
 
     wheel.py write DIRECTORY LIBRARY    writes DIRECTORY/<form>.whl with LIBRARY in it, and prints the forms
     wheel.py compare OLD NEW...         fails unless all that may differ is the library and RECORD; prints what differs of
                                         each pair, a pair a line
+    wheel.py version LABEL OLD NEW...   the same for NEW with a local version, whose names, METADATA and RECORD have it
 """
 
 import base64
@@ -33,7 +34,7 @@ def record(files, end="\n"):
 
 
 class Stream(io.RawIOBase):
-    """What cannot seek, so that sizes follow the data."""
+    """A file that cannot seek, so that sizes follow the data."""
 
     def __init__(self, file):
         self.file = file
@@ -63,6 +64,9 @@ def write(directory, library):
         "sample/__init__.py": b"x = 1\n" * 100,
         LIBRARY: library,
         'sample/a,"b" c.txt': b"hello",
+        "sample-1.0.data/": b"",
+        "sample-1.0.data/data/share/sample.txt": b"data",
+        "sample/sample-1.0.dist-info/note.txt": b"not of this wheel",
         "sample/größe.txt": b"",
         "sample/_vendor/other-2.dist-info/RECORD": b"nothing,of,this\n",
         INFO + "/METADATA": b"Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n",
@@ -126,7 +130,17 @@ def extra(info):
     return kept + fields
 
 
-def compare(old_path, new_path):
+def versioned(text, label):
+    """A name or METADATA of the sample with a local version, or as it is without a label."""
+    if not label:
+        return text
+    for before, after in [("sample-1.0.dist-info/", "sample-1.0+%s.dist-info/"), ("sample-1.0.data/", "sample-1.0+%s.data/")]:
+        if text.startswith(before):
+            return text.replace(before, after % label, 1)
+    return text
+
+
+def compare(old_path, new_path, label=""):
     with zipfile.ZipFile(old_path) as old, zipfile.ZipFile(new_path) as new:
         assert new.testzip() is None
         assert new.comment == old.comment
@@ -135,27 +149,42 @@ def compare(old_path, new_path):
         assert len(old.infolist()) == len(new.infolist())
         changed = []
         for one, two in zip(old.infolist(), new.infolist()):
-            for field in ("filename", "date_time", "compress_type", "comment", "create_system", "external_attr", "internal_attr"):
+            assert two.filename == versioned(one.filename, label), two.filename
+            for field in ("date_time", "compress_type", "comment", "create_system", "external_attr", "internal_attr"):
                 assert getattr(one, field) == getattr(two, field), (one.filename, field)
             assert extra(one) == extra(two), one.filename
             is_same = old.read(one) == new.read(two)
-            if one.filename not in (LIBRARY, RECORD):
-                same = raw(before, one, old_ends[one.header_offset]) == raw(after, two, new_ends[two.header_offset])
-                assert same, one.filename + " has changed"
+            if label and one.filename == INFO + "/METADATA":
+                expected = old.read(one).replace(b"Version: 1.0\n", b"Version: 1.0+%s\n" % label.encode())
+                assert new.read(two) == expected and b"Metadata-Version: 2.1\n" in expected
+            elif one.filename not in (LIBRARY, RECORD):
+                one_raw, two_raw = raw(before, one, old_ends[one.header_offset]), raw(after, two, new_ends[two.header_offset])
+                names = [info.filename.encode() for info in (one, two)]
+                if label:
+                    # The header has the length and the text of the name.
+                    assert [data[26:28] for data in (one_raw, two_raw)] == [struct.pack("<H", len(name)) for name in names]
+                    one_raw, two_raw = (
+                        data[:26] + data[28 : 30] + data[30 + len(name) :] for data, name in zip((one_raw, two_raw), names)
+                    )
+                assert one_raw == two_raw, one.filename + " has changed"
             if not is_same:
                 changed.append(one.filename)
-        if RECORD in new.namelist():
-            rows = [row for row in csv.reader(io.StringIO(new.read(RECORD).decode())) if row]
+        listed = versioned(RECORD, label)
+        if listed in new.namelist():
+            rows = [row for row in csv.reader(io.StringIO(new.read(listed).decode())) if row]
             names = {name for name in new.namelist() if not name.endswith("/")}
             assert {row[0] for row in rows} == names and len(rows) == len(names), rows
             for row in rows:
-                assert row == (line(row[0], new.read(row[0])) if row[0] != RECORD else [RECORD, "", ""]), row
+                assert row == (line(row[0], new.read(row[0])) if row[0] != listed else [listed, "", ""]), row
         print(" ".join(sorted(changed)))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]).read_bytes())
+    elif sys.argv[1] == "version":
+        for old, new in zip(sys.argv[3::2], sys.argv[4::2]):
+            compare(old, new, sys.argv[2])
     else:
         for old, new in zip(sys.argv[2::2], sys.argv[3::2]):
             compare(old, new)

@@ -43,7 +43,7 @@ fn recompress(from: &Path, to: &Path, args: &[&str]) -> (i32, String) {
 }
 
 /// Writes a file into a new directory.
-fn room(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
+fn in_new_directory(data: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = memory_directory();
     let path = dir.path().join("in");
     fs::write(&path, data).unwrap();
@@ -72,7 +72,7 @@ pub fn contents(data: &[u8]) -> Vec<(String, Vec<u8>)> {
 
 /// Recompresses a zip file, which must succeed. Returns the written file and the messages.
 fn small(data: &[u8], args: &[&str]) -> (Vec<u8>, String) {
-    let (dir, path) = room(data);
+    let (dir, path) = in_new_directory(data);
     let out = dir.path().join("out");
     let (status, said) = recompress(&path, &out, args);
     assert_eq!(status, 0, "{args:?}: {said}");
@@ -81,7 +81,7 @@ fn small(data: &[u8], args: &[&str]) -> (Vec<u8>, String) {
 
 /// Recompresses a zip file, which must fail and write nothing. Returns the messages.
 fn refused(data: &[u8], args: &[&str]) -> String {
-    let (dir, path) = room(data);
+    let (dir, path) = in_new_directory(data);
     let (status, said) = recompress(&path, &dir.path().join("out"), args);
     assert_eq!((status, fs::read_dir(dir.path()).unwrap().count()), (1, 1), "{args:?}: {said}");
     said.replace(&*path.to_string_lossy(), "in")
@@ -90,7 +90,7 @@ fn refused(data: &[u8], args: &[&str]) -> String {
 #[test]
 fn wheels_of_all_forms_are_recompressed_and_come_back() {
     const TEST: &str = "wheels of all forms";
-    let (dir, from) = room(&library(&bundle(1)));
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
     let at = |name: &str| dir.path().join(name);
     let Some(forms) = python(TEST, &[Path::new("write"), dir.path(), &from]) else { return };
     assert!(forms.len() >= 20, "{forms:?}");
@@ -129,15 +129,109 @@ fn wheels_of_all_forms_are_recompressed_and_come_back() {
 }
 
 #[test]
+fn wheels_of_all_forms_get_a_local_version() {
+    const TEST: &str = "local versions of wheels of all forms";
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
+    let at = |name: &str| dir.path().join(name);
+    let Some(forms) = python(TEST, &[Path::new("write"), dir.path(), &from]) else { return };
+    let mut paths = vec![PathBuf::from("version"), PathBuf::from("gfx906")];
+    for form in forms.iter().filter(|form| !["jws", "no-record"].contains(&form.as_str())) {
+        let (named, out) = (at(form), at(&format!("{form}.out")));
+        fs::create_dir(&named).unwrap();
+        fs::create_dir(&out).unwrap();
+        let old = named.join("sample-1.0-1-py3-none-any.whl");
+        fs::rename(at(&format!("{form}.whl")), &old).unwrap();
+        let (status, said) = recompress(&old, &out, &["--local-version", "GFX906"]);
+        assert_eq!(status, 0, "{form}: {said}");
+        let new = out.join("sample-1.0+gfx906-1-py3-none-any.whl");
+        assert!(said.contains(&format!("\nthe new wheel is {}\n", new.display())), "{form}: {said}");
+        // The name may be given, too.
+        let again = at("sample-1.0+gfx906-1-py3-none-any.whl");
+        assert_eq!(recompress(&old, &again, &["--local-version", "gfx906"]).0, 0, "{form}");
+        assert!(fs::read(&again).unwrap() == fs::read(&new).unwrap(), "{form}");
+        // A second label follows the first.
+        let (status, said) = recompress(&new, &out, &["--local-version", "again"]);
+        assert!(status == 0 && out.join("sample-1.0+gfx906.again-1-py3-none-any.whl").exists(), "{form}: {said}");
+        paths.extend([old, new]);
+    }
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let differs = python(TEST, &paths).unwrap();
+    let expected = "sample-1.0.dist-info/METADATA sample-1.0.dist-info/RECORD sample/lib.so";
+    assert!(differs.len() >= 18 && differs.iter().all(|line| line == expected), "{differs:#?}");
+}
+
+#[test]
+fn local_versions_are_refused_for_other_files_than_wheels_whose_names_agree() {
+    let library = library(&bundle(1));
+    let info = |version: &str| format!("sample-{version}.dist-info");
+    let wheel = |directory: &str, left_out: &str, metadata: &str, more: &[&str]| {
+        let mut members = vec![Zipped::new("lib.so", STORED, &library)];
+        let files = ["METADATA", "WHEEL", "RECORD"].map(|file| (format!("{directory}/{file}"), file));
+        for (path, file) in &files {
+            let content = if *file == "METADATA" { metadata } else { "" };
+            if *file != left_out {
+                members.push(Zipped::new(path, STORED, content.as_bytes()));
+            }
+        }
+        members.extend(more.iter().map(|name| Zipped::new(name, STORED, b"")));
+        zip(&members)
+    };
+    let good = "Name: Sample\nVersion: 1.0\n\n";
+    let sound = wheel(&info("1.0"), "", good, &[]);
+    const FILE: &str = "sample-1.0-py3-none-any.whl";
+    for (name, data, out, reason) in [
+        (FILE, sound.clone(), ".", None),
+        (FILE, sound.clone(), "sample-1.0+x-py3-none-any.whl", None),
+        (FILE, sound.clone(), "small.whl", Some("the new wheel must have the name 'sample-1.0+x-py3-none-any.whl'")),
+        (FILE, sound.clone(), "-", Some("the new wheel must have the name")),
+        (FILE, sound.clone(), FILE, Some("the new wheel must have the name")),
+        ("sample.whl", sound.clone(), ".", Some("is not that of a wheel")),
+        ("sample-1.1-py3-none-any.whl", sound.clone(), ".", Some("'sample-1.0.dist-info' has another name or version")),
+        ("other-1.0-py3-none-any.whl", sound, ".", Some("'sample-1.0.dist-info' has another name or version")),
+        (FILE, library.clone(), ".", Some("it is not a zip file")),
+        (FILE, wheel("x", "", good, &[]), ".", Some("it has no directory NAME-VERSION.dist-info")),
+        (FILE, wheel(&info("1.0"), "", good, &["a-1.dist-info/x"]), ".", Some("it has more than one directory")),
+        (FILE, wheel(&info("1.0"), "RECORD", good, &[]), ".", Some("it has no 'sample-1.0.dist-info/RECORD'")),
+        (FILE, wheel(&info("1.0"), "WHEEL", good, &[]), ".", Some("it has no 'sample-1.0.dist-info/WHEEL'")),
+        (FILE, wheel(&info("1.0"), "", "Name: sample\n", &[]), ".", Some("METADATA must have one line 'Version: …'")),
+        (
+            FILE,
+            wheel(&info("1.0"), "", "Name: sample\nVersion: 2\n", &[]),
+            ".",
+            Some("the name and version 'sample-2'"),
+        ),
+        (FILE, wheel(&info("1.0"), "", good, &["sample-1.0.dist-info/RECORD.jws"]), ".", Some("signs RECORD")),
+        (FILE, wheel(&info("1.0"), "", good, &["sample-1.0.data/a", "sample-1.0+x.data/a"]), ".", Some("already")),
+        (
+            "sample-1.0+x-py3-none-any.whl",
+            wheel(&info("1.0+x"), "", good, &[]),
+            ".",
+            Some("has the local version x already"),
+        ),
+    ] {
+        let outcome = tool(&["recompress", name, "-o", out, "--local-version", "x"], &[(name, &data)]);
+        let said = outcome.stderr_text();
+        match reason {
+            None => assert!(outcome.status == 0 && outcome.files.len() == 2, "{said}"),
+            Some(reason) => {
+                assert!(outcome.status == 1 && outcome.files.len() == 1 && said.contains(reason), "{reason}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn pip_and_unzip_take_recompressed_wheels() {
     const TEST: &str = "recompressed wheels and pip";
-    let (dir, from) = room(&library(&bundle(1)));
+    let (dir, from) = in_new_directory(&library(&bundle(1)));
     if python(TEST, &[Path::new("write"), dir.path(), &from]).is_none() {
         return;
     }
     fs::create_dir(dir.path().join("small")).unwrap();
-    let wheel = dir.path().join("small/sample-1.0-py3-none-any.whl");
-    let (status, said) = recompress(&dir.path().join("wrong-hash.whl"), &wheel, &[]);
+    let old = dir.path().join("sample-1.0-py3-none-any.whl");
+    fs::rename(dir.path().join("wrong-hash.whl"), &old).unwrap();
+    let wheel = dir.path().join("small/sample-1.0+gfx906-py3-none-any.whl");
+    let (status, said) = recompress(&old, &wheel, &["--local-version", "gfx906"]);
     assert_eq!(status, 0, "{said}");
     match Command::new("unzip").arg("-tq").arg(&wheel).output() {
         Ok(tested) => assert!(tested.status.success(), "{tested:?}"),
@@ -160,6 +254,11 @@ fn pip_and_unzip_take_recompressed_wheels() {
         return machine::skip(TEST, "pip is not installed");
     }
     assert!(pip.status.success(), "{}", String::from_utf8_lossy(&pip.stderr));
+    let mut show = Command::new("python3");
+    show.args(["-m", "pip", "show", "--disable-pip-version-check", "sample"]);
+    let shown = show.env("PYTHONPATH", dir.path().join("installed")).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("\nVersion: 1.0+gfx906\n"), "{shown}");
     let installed = fs::read(dir.path().join("installed/sample/lib.so")).unwrap();
     let members = contents(&fs::read(&wheel).unwrap());
     assert!(members.iter().any(|(name, content)| name == "sample/lib.so" && *content == installed));
@@ -290,7 +389,7 @@ fn holes_that_stay_in_members_are_reported_as_for_a_file() {
 #[test]
 fn a_wheel_may_replace_itself() {
     let data = zip(&[Zipped::new("lib.so", DEFLATED, &library(&bundle(1)))]);
-    let (_dir, path) = room(&data);
+    let (_dir, path) = in_new_directory(&data);
     assert_eq!(recompress(&path, &path, &[]).0, 0);
     assert!(fs::read(&path).unwrap() == small(&data, &[]).0);
 }

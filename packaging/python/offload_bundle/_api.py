@@ -1,4 +1,4 @@
-"""The functions: command lines, and what comes back."""
+"""The functions of the package: each makes a command line, runs it, and reads its report."""
 
 from __future__ import annotations
 
@@ -69,9 +69,13 @@ class CodeObject(reports.Written):
         return Path(self.file).read_bytes()
 
 
-def inspect(*files: Input, recursive: bool = False, deep: bool = False, inflate: bool = False) -> reports.InspectReport:
-    """The code objects in files, and in directories of files."""
-    return _report(reports.InspectReport, "inspect", files, {"recursive": recursive, "deep": deep, "inflate": inflate})
+def inspect(
+    *files: Input, recursive: bool = False, deep: bool = False, inflate: bool = False, matrix: bool = False
+) -> reports.InspectReport:
+    """Lists the code objects in files, and in directories of files. `coverage` of each file has the number of bundles that
+    serve each GPU. With `matrix`, `libraries` of the report has these numbers for each library in the files."""
+    options = {"recursive": recursive, "deep": deep, "inflate": inflate, "matrix": matrix}
+    return _report(reports.InspectReport, "inspect", files, options)
 
 
 def kernels(
@@ -85,8 +89,8 @@ def kernels(
     deep: bool = False,
     allow_none: bool = False,
 ) -> reports.KernelsReport:
-    """The kernels in files, with their registers, memory and code size. `status` of the report is 1 if a condition of
-    `fail_on` is met (`failures`), or there was nothing to judge by it (`problems`)."""
+    """Lists the kernels in files, with their registers, memory and code size. `status` of the report is 1 if a condition of
+    `fail_on` is met (`failures`), or if nothing could be judged by it (`problems`)."""
     options = {
         "target": target, "name": name, "arguments": arguments, "hostcall": hostcall, "fail-on": fail_on,
         "recursive": recursive, "deep": deep, "allow-none": allow_none,
@@ -123,8 +127,8 @@ def diff(
     deep: bool = False,
     allow_none: bool = False,
 ) -> reports.DiffReport:
-    """What changed between two files or directories. `status` of the report is 1 if a condition of `fail_on` is met, or
-    there was nothing to judge by it."""
+    """Compares two files or directories. `status` of the report is 1 if a condition of `fail_on` is met, or if nothing could be
+    judged by it."""
     options = {"target": target, "fail-on": fail_on, "recursive": recursive, "deep": deep, "allow-none": allow_none}
     return _report(reports.DiffReport, "diff", [old, new], options)
 
@@ -137,8 +141,8 @@ def extract(
     recursive: bool = False,
     deep: bool = False,
 ) -> Iterator[CodeObject]:
-    """The code objects in files for some targets, with a kernel, or all of them. They are extracted into a directory for temporary files,
-    which is removed when none of them is used any more."""
+    """Extracts code objects: those for some targets, those with a kernel, or all. They are in a temporary directory, which is
+    removed when none of them is used any more."""
     directory = _Directory()
     # Names of kernels may have commas.
     named = [kernel] if isinstance(kernel, str) else list(kernel)
@@ -167,21 +171,62 @@ def recompress(
     level: Optional[int] = None,
     none: bool = False,
     allow_unused: bool = False,
+    local_version: Optional[str] = None,
 ) -> str:
-    """Writes a file with smaller bundles, or with those for some GPUs alone. Returns what was done, in words. `output` may be
-    the same file."""
+    """Writes a file with smaller bundles, or with the code for some GPUs alone. `output` may be the same file. With
+    `local_version`, the file is a wheel, and `output` is a directory or has the new file name. Returns the messages of the
+    program."""
     options = {
         "output": _path(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
         "keep-kernels": None if keep_kernels is None else os.fspath(keep_kernels), "allow-unused": allow_unused,
+        "local-version": local_version,
     }
-    run, messages = _run("recompress", [file], options)
+    return _messages("recompress", [file], options)
+
+
+def replace(
+    place: Union[str, "os.PathLike[str]"],
+    content: Union[str, "os.PathLike[str]", bytes],
+    *,
+    target: Names = (),
+    kernel: Optional[str] = None,
+    output: Optional[Union[str, "os.PathLike[str]"]] = None,
+    force: bool = False,
+) -> str:
+    """Puts a changed code object back in its place. `place` is the `uri` of the code object, or a file in which `target` and
+    `kernel` select it. `content` is the new code object: a path or its bytes. Without `output`, the file itself changes.
+    Returns the messages of the program."""
+    options = {"target": target, "kernel": kernel, "output": None if output is None else _path(output), "force": force}
+    with tempfile.TemporaryDirectory(prefix="offload-bundle-") as directory:
+        if isinstance(content, bytes):
+            changed = Path(directory, "code-object")
+            changed.write_bytes(content)
+            content = changed
+        return _messages("replace", [place, content], options)
+
+
+def report(
+    *files: Union[str, "os.PathLike[str]"],
+    output: Union[str, "os.PathLike[str]"],
+    diff: bool = False,
+    recursive: bool = False,
+    deep: bool = False,
+) -> None:
+    """Writes a page for a browser, `output`, about files; with `diff`, about the second of two files compared with the first.
+    The page is written even if a file cannot be read, which raises an error."""
+    _messages("report", files, {"output": _path(output), "diff": diff, "recursive": recursive, "deep": deep})
+
+
+def _messages(subcommand: str, files: Sequence[Union[str, "os.PathLike[str]"]], options: dict[str, Any]) -> str:
+    """Runs a subcommand that has no JSON report. Returns its messages."""
+    run, messages = _run(subcommand, files, options)
     if run.returncode != 0:
         raise _error(messages) or _unknown(run, messages)
     return "\n".join(message["message"] for message in messages if message["level"] != "error")
 
 
 def _report(of_type: type[R], subcommand: str, files: Sequence[Input], options: dict[str, Any]) -> R:
-    """Runs a subcommand with `--json`. A file that cannot be read is an error, which has the report of the others."""
+    """Runs a subcommand with `--json`. Raises an error for a file that cannot be read, with the report on the others."""
     run, messages = _run(subcommand, files, {**options, "json": True})
     error = _error(messages)
     if not run.stdout:
@@ -226,7 +271,7 @@ def _run(
 
 
 def _path(path: Union[str, "os.PathLike[str]"]) -> str:
-    """A path as a file of this name, also if that is what the program takes for its standard streams."""
+    """Returns a path that names a file even if it is `-`, which means a standard stream to the program."""
     named = os.fspath(path)
     return "./-" if named == "-" else named
 
@@ -236,7 +281,7 @@ class _Each(list[str]):
 
 
 def _option(name: str, value: Any) -> list[str]:
-    """The arguments for an option; empty if it is unset."""
+    """Returns the arguments for an option, or an empty list if it is unset."""
     if value is None or value is False:
         return []
     if value is True:
@@ -250,7 +295,7 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def _message(line: str) -> dict[str, Any]:
-    """A message; what does not have their form, as errors of command lines, as one of its own."""
+    """Returns a message. A line in another form, as in an error of the command line, is a message without a level."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -259,7 +304,7 @@ def _message(line: str) -> dict[str, Any]:
 
 
 def _error(messages: list[dict[str, Any]]) -> Optional[Error]:
-    """The first error in a file."""
+    """Returns the first error in a file, or `None` if there is none."""
     for message in messages:
         if message["level"] == "error" and "kind" in message:
             return Error(message["message"], message["kind"], message["path"], message["place"], message["offset"])
@@ -267,8 +312,8 @@ def _error(messages: list[dict[str, Any]]) -> Optional[Error]:
 
 
 def _unknown(run: subprocess.CompletedProcess[bytes], messages: list[dict[str, Any]]) -> Error:
-    """The error of a program that failed for another reason."""
+    """Returns the error of a program that failed for another reason."""
     text = "\n".join(message["message"] for message in messages) or f"exit status {run.returncode}"
-    # What follows an error in arguments is about the command line.
+    # Usage follows an error in arguments, and is about the command line.
     text = text.split("\n\n")[0]
     return Error(text.removeprefix("error: "), "usage" if run.returncode == 2 else "other", None, None, None)

@@ -11,19 +11,20 @@ T = TypeVar("T")
 
 
 class Report:
-    """What a subcommand reports."""
+    """The report of a subcommand."""
 
     status: int = 0
-    """The exit status of the subcommand: 0, or 1 if something could not be read, or is not as it was asked to be."""
+    """The exit status of the subcommand: 0, or 1 if a file could not be read or a check failed."""
 
     @property
     def ok(self) -> bool:
-        """Whether all could be read and is as it was asked to be."""
+        """Whether all files could be read and all checks passed."""
         return self.status == 0
 
 
 def decode(of_type: type[T], value: Any) -> T:
-    """A value of JSON as a dataclass. Fields that the class does not have are left out: a later release may add some."""
+    """Returns a value of JSON as a dataclass. Fields that the class does not have are left out: a later release of the program
+    may add some."""
     return cast(T, _decoder(cast(Any, of_type))(value))
 
 

@@ -6,10 +6,13 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::beyond::job::{HoleReason, KernelNames, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode};
+use crate::base::display::printable;
+use crate::beyond::job::{
+    HoleReason, KernelNames, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
+};
 use crate::llvm::container::Codec;
 use crate::llvm::container::stream::{Compression, Method};
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
 
 use super::files::SizeOption;
@@ -37,9 +40,18 @@ const DROP: &str = "Drop code that matches any of the patterns";
 pub(super) struct RecompressOptions {
     /// File to read.
     file: PathBuf,
-    /// File to write, which may be the input; - writes to standard output.
+    /// File to write, which may be the input; - writes to standard output. With --local-version, also a directory.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
+    /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942, in its file name too.
+    #[arg(
+        long, value_name = "LABEL", value_parser = parse_local_version,
+        long_help = "Add a local version to a wheel, so that an index and pip can tell it from the old one: gfx942 makes 1.0 into 1.0+gfx942, and \
+            1.0+rocm6.4 into 1.0+rocm6.4.gfx942. The file name, METADATA, RECORD and the directories NAME-VERSION.dist-info and \
+            NAME-VERSION.data change. OUT is a directory, or has the new file name. A label has letters and digits, in parts with dots \
+            between them. PyPI takes no local versions; other indexes do."
+    )]
+    local_version: Option<LocalVersion>,
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
@@ -131,11 +143,15 @@ impl Options for RecompressOptions {
             CudaMethod::Lz4 => Codec::Lz4,
             CudaMethod::Zstd => Codec::Zstd,
         });
+        recompress.local_version.clone_from(&self.local_version);
         recompress.keep_offsets = self.keep_offsets;
         recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
+        if let Some(wheel) = &result.wheel {
+            console.line(&format!("the new wheel is {}", printable(&wheel.to_string_lossy())));
+        }
         if self.keep_kernels.is_some() {
             for line in removed_lines(&result.removed) {
                 console.line(&line);
@@ -191,6 +207,16 @@ fn parse_window(text: &str) -> anyhow::Result<u32> {
     values::window("it", text.parse()?)
 }
 
+/// Parses the value of `--local-version`.
+fn parse_local_version(text: &str) -> anyhow::Result<LocalVersion> {
+    match LocalVersion::new(text) {
+        Some(label) => Ok(label),
+        None => bail!(
+            "a local version has letters and digits, in parts with dots between them, such as gfx942 or cu126.sm90"
+        ),
+    }
+}
+
 /// The largest list of kernels, in bytes.
 const NAMES_MAX: u64 = 64 << 20;
 
@@ -204,7 +230,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// The code objects that were left out, a line for each GPU.
+/// Returns a line for each GPU whose code objects were left out.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -219,25 +245,21 @@ fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     lines
 }
 
-/// The note about code that is still in the file, although its GPUs were left out.
+/// Returns the note about code that stays in the file, although its GPUs were left out.
 fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
     let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
     let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
-    let mut places: Vec<String> = left.keys().take(PLACES_MAX).cloned().collect();
-    let more = left.len() - places.len();
-    if more > 0 {
-        places.push(count(more, "more place", "more places"));
-    }
-    let places = places.join(", ");
+    let holders: Vec<&str> = left.keys().map(String::as_str).collect();
     format!(
-        "note: the file still has {code_objects} of {size} for targets that were left out, in parts that recompress does not change: {places}"
+        "note: the file still has {code_objects} of {size} for targets that were left out: recompress does not change {}",
+        holders.join(", ")
     )
 }
 
 /// The largest number of places that a note names.
 const PLACES_MAX: usize = 3;
 
-/// The first of some places, and the number of the others.
+/// Returns the first of some places, and the number of the others, as the end of a sentence.
 fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     let mut places = places.into_iter();
     let mut first: Vec<String> = places.by_ref().take(PLACES_MAX).map(str::to_owned).collect();
@@ -248,8 +270,8 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     first.join(", ")
 }
 
-/// Returns the notes about holes: a line for each reason why holes stay, a line for each reason why a file was not
-/// rewritten, and a line for the files that could not be restored.
+/// Returns the notes about holes: a line for each reason why holes stay or why a file was not rewritten, and a line for
+/// the files that could not be restored.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
@@ -275,7 +297,7 @@ fn hole_notes(result: &Recompressed) -> Vec<String> {
     lines
 }
 
-/// The note about code that a GPU would have used.
+/// Returns the note about code that was left out although a GPU would have used it.
 fn missed_note(MissedCode { device, bundles, targets, .. }: &MissedCode) -> String {
     let targets = targets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let bundles = count(*bundles, "bundle", "bundles");
@@ -284,7 +306,7 @@ fn missed_note(MissedCode { device, bundles, targets, .. }: &MissedCode) -> Stri
     )
 }
 
-/// The result in one line.
+/// Returns the result in one line.
 fn summary(result: &Recompressed) -> String {
     let Recompressed { bundles, unchanged, dropped, before, after, holes, shortened, lengthened, emptied, zip, .. } =
         *result;

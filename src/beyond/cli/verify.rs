@@ -113,7 +113,7 @@ impl Outcome {
     }
 
     /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves, or
-    /// one if nothing was verified. Is called after the last file; another call does nothing.
+    /// one if nothing was verified. Call it after the last file; a second call does nothing.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
         if !of_directories.is_empty() {
@@ -140,6 +140,7 @@ impl Outcome {
         faults
     }
 
+    /// Returns whether there was device code to verify.
     fn judged(&self) -> Judged {
         if !self.total.is_none() {
             Judged::Something
@@ -150,12 +151,12 @@ impl Outcome {
         }
     }
 
-    /// Whether there are neither faults nor problems, which decides the exit status.
+    /// Returns whether there are neither faults nor problems, which decides the exit status.
     fn is_clean(&self, problems: &[Problem]) -> bool {
         problems.is_empty() && self.total.faults == 0
     }
 
-    /// The end of the report: the numbers of checked bundles and code objects, of faults and of errors.
+    /// Returns the last line of the report: the numbers of checked bundles and code objects, of faults and of errors.
     fn verdict(&self, problems: &[Problem]) -> String {
         let mut parts = vec![numbers_checked(&self.total)];
         if self.total.faults > 0 {
@@ -172,13 +173,13 @@ impl Outcome {
     }
 }
 
-/// Whether a fault names the GPU.
+/// Returns whether a fault names the GPU.
 fn is_in_faults(gpu: &str, faults: &[Fault]) -> bool {
     faults.iter().any(|fault| fault.gpu.as_deref() == Some(gpu))
 }
 
 impl VerifyOptions {
-    /// The expected GPUs, if any of the options names some.
+    /// Returns the GPUs that an option expects, or `None` without such an option.
     fn expect(&self) -> Option<Expect> {
         if let Some(Gpus(gpus)) = &self.expect {
             return Some(Expect::new(gpus.clone()));
@@ -249,6 +250,7 @@ fn check(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
     Ok((file, verified))
 }
 
+/// Returns the number of lines that a result needs, which limits how many results wait to be printed.
 fn weight((_, verified): &CheckedFile) -> usize {
     1 + verified.faults.len() + verified.unread.len()
 }
@@ -292,6 +294,7 @@ impl Options for VerifyOptions {
     }
 }
 
+/// Prints a hint for each GPU whose name is not that of a known GPU.
 fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
     for device in devices {
         if let Some(meant) = suggest::known_gpu(device.name()) {
@@ -300,7 +303,7 @@ fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
     }
 }
 
-/// The numbers of checked code objects and bundles, or the reason why nothing was checked.
+/// Returns the numbers of checked code objects and bundles, or the reason why nothing was checked.
 fn numbers_checked(total: &VerifyTotal) -> String {
     if total.bundles == 0 && total.without_bundle == 0 {
         if total.kpack_references > 0 {
@@ -326,9 +329,9 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
 }
 
-/// Writes the result of a file. If a total follows, the numbers that were checked are written too, and only the total
-/// says whether nothing is wrong. For a file in a directory, only parts that concern device code are reported, because
-/// most files there have none.
+/// Writes the result of a file. If a total follows (`has_total`), the numbers of the file are written too, and only the
+/// total says whether nothing is wrong. For a file in a directory, only unread parts that are device code are reported,
+/// because most files there have none.
 fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);

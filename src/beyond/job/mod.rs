@@ -32,7 +32,9 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernel_names::{Demangle, KernelNames};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-pub use recompress::{HoleLeft, HoleReason, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode};
+pub use recompress::{
+    HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
+};
 pub use replace::{Replace, Replaced};
 pub use unmatched::SelectionMatches;
 pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};

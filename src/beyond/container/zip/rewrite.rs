@@ -209,6 +209,37 @@ impl<'a> Layout<'a> {
         Ok(header)
     }
 
+    /// Returns the local header of a member as it is.
+    ///
+    /// # Errors
+    /// An error if it is outside the file.
+    pub(crate) fn old_local_header(&self, member: &ZipContent<'_>) -> Result<Vec<u8>> {
+        Ok(self.local(member)?.to_vec())
+    }
+
+    /// Gives a local header of a member another name. Everything else in it stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the name is too long.
+    pub(crate) fn rename_local(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        self.rename(member, header, LOCAL, name)
+    }
+
+    /// Gives a header of a member in the directory another name. Everything else in it stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the name is too long.
+    pub(crate) fn rename_listed(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        self.rename(member, header, LISTED, name)
+    }
+
+    fn rename(&self, member: &ZipContent<'_>, old: &[u8], form: Encoding, name: &[u8]) -> Result<Vec<u8>> {
+        match renamed(old, form, name) {
+            Some(header) => Ok(header),
+            None => Err(refused(self.data, member.start, "the new name of a member is too long")),
+        }
+    }
+
     /// Makes a header with another offset, and with new contents if there are any.
     fn header(
         &self,
@@ -376,6 +407,14 @@ fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[
     Some((header, part(bytes, name)?, extra))
 }
 
+/// Returns a header with another name, or `None` if the name is too long or the header is cut short.
+fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
+    let (mut header, old_name, _) = header_parts(old, form)?;
+    let after_name = span(form.len_of::<MemberHeader>(), len_u64(old_name)).end;
+    header.name_len = u16::try_from(name.len()).ok()?.into();
+    Some([&form.encode(&[header]), name, tail(old, after_name)?].concat())
+}
+
 /// Replaces the bytes at an offset.
 fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
     let Some(field) = header.get_mut(at..at.saturating_add(bytes.len())) else {
@@ -496,6 +535,23 @@ mod tests {
         let archive = ZipArchive::from_slice(&wide).unwrap();
         assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
         assert_eq!((archive.entries().count(), archive.comment().as_bytes()), (2, &b"!!"[..]));
+    }
+
+    #[test]
+    fn a_renamed_header_differs_only_in_its_name() {
+        let data = sample(&[9, 9, 1, 0, 7]);
+        let layout = layout_of(&data);
+        let member = &layout.members[0];
+        let (local, listed) = (layout.old_local_header(member).unwrap(), member.listed.bytes());
+        let renamed_local = layout.rename_local(member, &local, b"longer").unwrap();
+        let renamed_listed = layout.rename_listed(member, listed, b"longer").unwrap();
+        for (old, new, form) in [(&local[..], renamed_local, LOCAL), (listed, renamed_listed, LISTED)] {
+            assert_eq!(header_parts(&new, form).unwrap().1, b"longer");
+            assert_eq!(renamed(&new, form, b"a").unwrap(), old);
+        }
+        for (len, fits) in [(0xffff, true), (0x1_0000, false)] {
+            assert_eq!(layout.rename_local(member, &local, &vec![b'n'; len]).is_ok(), fits, "{len}");
+        }
     }
 
     #[test]

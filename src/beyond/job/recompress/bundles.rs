@@ -1,6 +1,7 @@
 //! Rewrites the bundles of a file, one after the other.
 
 use std::ops::Range;
+use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::super::share::check_size;
@@ -35,8 +36,8 @@ pub(super) struct FileRewrite<'r, 'j> {
     pub(super) to: Rewriter<'r>,
     /// The numbers for this file.
     result: Recompressed,
-    /// The number of remaining code objects for devices.
-    left: usize,
+    /// The number of code objects for devices that are kept.
+    kept_devices: usize,
 }
 
 /// The format of offload binaries. Its fields matter only for writing.
@@ -60,7 +61,7 @@ impl Recompression<'_> {
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        Self { run, data, to, result: Recompressed::default(), left: 0 }
+        Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
     }
 
     /// Rewrites bundles in a row, which move together.
@@ -83,9 +84,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(moved)
     }
 
-    /// Ends a row of bundles that moved in a section of an object, which was at `old`. If the bundles grew, and enough
-    /// zeros follow them, these are the hole that an earlier job left, and are used up. If they shrank, a hole is left
-    /// where a later job recognises it.
+    /// Ends a row of bundles that moved in a section of an object, which was at `old`. If zeros follow the row, they count as
+    /// the hole of an earlier job, and the section keeps its length: a shorter row leaves a larger hole, and a
+    /// longer one uses the hole up.
     pub(super) fn end_row(&mut self, moved: &MovedRanges, old: &Range<u64>) -> Result<()> {
         let (was, now) = match moved.last() {
             Some((was, now)) => (was.end, now.end),
@@ -187,15 +188,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
         let format = AnyBundle::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
         let contents = match new {
-            Some((index, content)) => {
-                let all: Vec<usize> = (0..bundle.entries.len()).collect();
-                let mut contents = read_contents(path, bundle, &all)?;
-                // The caller compares the result with the old file.
-                if let Some((_, replaced)) = contents.get_mut(index) {
-                    *replaced = Content::InPlace(content);
-                }
-                Some(contents)
-            }
+            Some((index, content)) => Some(read_with_replaced(path, bundle, index, content)?),
             None => match self.choose_kept(bundle, format)? {
                 Some(kept) => Some(read_contents(path, bundle, &kept)?),
                 None => None,
@@ -234,10 +227,6 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
         let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
-        let keeps = |index: usize| match &kept {
-            Some(kept) => kept.binary_search(&index).is_ok(),
-            None => true,
-        };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
             (None, Some(compression)) => {
@@ -246,7 +235,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             (None, None) => Packing::Plain,
         };
         let data = self.data.claimed(&bundle.range()?)?;
-        let len = fatbin::rewrite(data, keeps, packing, self.run.job.limits.inflated, &mut self.to.output.writer()?)?;
+        let (limit, to) = (self.run.job.limits.inflated, &mut self.to.output.writer()?);
+        let len = fatbin::rewrite(data, |index| is_kept(kept.as_deref(), index), packing, limit, to)?;
         let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
         self.result.unchanged += usize::from(is_same && packing != Packing::Plain);
         self.write_bundle(bundle, BundleForm::Written(len), room)
@@ -254,10 +244,10 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 
     /// Rewrites an offload binary, without the images that are removed. Without any images, nothing is written.
     fn rewrite_offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
-        // The images of a SYCLBIN file are parts of one another.
+        // The images of a SYCLBIN file need one another.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
-        let is_one = infos.any(|info| info.image_kind == ImageKind::SyclBin);
-        let kept = if is_one { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
+        let is_sycl_bin = infos.any(|info| info.image_kind == ImageKind::SyclBin);
+        let kept = if is_sycl_bin { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.write_bundle(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
@@ -393,7 +383,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
         let found = Found { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
         let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
-        self.left += devices;
+        self.kept_devices += devices;
         let dropped = bundle.entries.len() - indices.len();
         self.result.dropped += dropped;
         if dropped == 0 { Ok(None) } else { Ok(Some(indices)) }
@@ -401,7 +391,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 
     /// Returns the written file and its numbers. A file that lost all code objects for devices counts as emptied.
     pub(super) fn into_parts(self) -> (Rewriter<'r>, Recompressed) {
-        let emptied = usize::from(self.result.dropped > 0 && self.left == 0);
+        let emptied = usize::from(self.result.dropped > 0 && self.kept_devices == 0);
         (self.to, Recompressed { emptied, ..self.result })
     }
 
@@ -410,6 +400,30 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
         Ok(((output, result), holes))
+    }
+}
+
+/// Reads all code objects of a bundle, with another content for one of them.
+fn read_with_replaced<'b>(
+    path: &Path,
+    bundle: &'b Bundle<'_>,
+    index: usize,
+    content: Slice<'b>,
+) -> Result<Vec<(String, Content<'b>)>> {
+    let all: Vec<usize> = (0..bundle.entries.len()).collect();
+    let mut contents = read_contents(path, bundle, &all)?;
+    // If there is no such code object, nothing changes, which the caller finds out when it compares the files.
+    if let Some((_, replaced)) = contents.get_mut(index) {
+        *replaced = Content::InPlace(content);
+    }
+    Ok(contents)
+}
+
+/// Returns whether the code object with an index is kept. `kept` has sorted indices, or is `None` if all are kept.
+fn is_kept(kept: Option<&[usize]>, index: usize) -> bool {
+    match kept {
+        Some(kept) => kept.binary_search(&index).is_ok(),
+        None => true,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{MissedCode, Recompress, Recompressed, RemovedCode};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
@@ -11,7 +12,7 @@ use crate::beyond::job::share::check_size;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
-use crate::beyond::scan::{CodeObjectRef, Finding, Found, ParsedId, Pattern, Place, Scan, Selector};
+use crate::beyond::scan::{CodeObjectRef, Finding, Format, Found, ParsedId, Pattern, Place, Scan, Selector, Step};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
@@ -40,7 +41,7 @@ pub(super) struct KeepFilter<'j> {
     /// Whether `drop` matched anything.
     drops: bool,
     /// The number of code objects for devices that are kept.
-    left: usize,
+    kept_devices: usize,
     /// The GPUs that `keep` names.
     named: Vec<Device>,
     /// The code that GPUs would have used, by the index in `named`.
@@ -75,7 +76,7 @@ impl<'j> KeepFilter<'j> {
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
             drops: false,
-            left: 0,
+            kept_devices: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
             launched: HashSet::new(),
@@ -84,7 +85,7 @@ impl<'j> KeepFilter<'j> {
         }
     }
 
-    /// Makes the wildcards in names of kernels literal where kernels of the file have these names.
+    /// Makes the wildcards in the names of `keep_kernels` literal where a kernel of the file has the whole name.
     pub(super) fn settle_names(&mut self, input: &Input) -> Result<()> {
         if let Some(names) = &mut self.keep_kernels
             && names.has_patterns()
@@ -132,7 +133,7 @@ impl<'j> KeepFilter<'j> {
                 codes.push((index, code));
             }
         }
-        self.left += kept.devices;
+        self.kept_devices += kept.devices;
         self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
         self.note_missed(&codes, &kept.indices);
         Ok(kept)
@@ -145,7 +146,8 @@ impl<'j> KeepFilter<'j> {
         is_dropped
     }
 
-    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it.
+    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it. Notes the
+    /// parts of the job that match the code object.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
@@ -158,7 +160,8 @@ impl<'j> KeepFilter<'j> {
         id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU could take some code. Code without a known target may be for all of them.
+    /// Returns whether the runtime of any GPU could take some code, and notes the GPUs. Code without a known target may be
+    /// for all of them.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -229,12 +232,12 @@ impl<'j> KeepFilter<'j> {
         let path = input.path();
         let unmatched = self.unmatched();
         if !unmatched.is_empty() {
-            return Err(self.mismatch(&unmatched, input));
+            return Err(self.into_mismatch_error(&unmatched, input));
         }
         if let Some(names) = &self.job.keep_kernels {
             names.ensure_used(&self.launched, &[path])?;
         }
-        if !self.removed.is_empty() && self.left == 0 {
+        if !self.removed.is_empty() && self.kept_devices == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
         }
         result.missed = self.missed.into_values().collect();
@@ -268,13 +271,13 @@ impl<'j> KeepFilter<'j> {
         unmatched
     }
 
-    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. They match nothing in the
-    /// file, or code that stays as it is: its places are listed.
-    fn mismatch(mut self, unmatched: &[String], input: &Input) -> Error {
+    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. If they match code that
+    /// recompress does not change, the error lists its places.
+    fn into_mismatch_error(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
         let place = Place::of_file(input.path());
-        let searched = each_code_object(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
+        let searched = visit_code_objects(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
             let before = self.matched();
             self.removes(code_object, unfound);
             if self.matched() > before {
@@ -300,41 +303,91 @@ impl<'j> KeepFilter<'j> {
 /// Code outside of the rewritten bundles that stays, although the job removes such code from bundles.
 pub(super) struct RemainingCode<'j> {
     filter: KeepFilter<'j>,
-    by_place: BTreeMap<String, RemovedCode>,
+    by_holder: BTreeMap<String, RemovedCode>,
 }
 
 impl<'j> RemainingCode<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
-        Self { filter: KeepFilter::new(job), by_place: BTreeMap::new() }
+        Self { filter: KeepFilter::new(job), by_holder: BTreeMap::new() }
     }
 
     /// Adds the code in a written file, or in a member of one at `place`.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
-        let Self { filter, by_place } = self;
-        each_code_object(filter.job.limits, place, written, &mut |code_object, unfound| {
+        let Self { filter, by_holder } = self;
+        visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
             if filter.removes(code_object, unfound) {
-                by_place.entry(code_object.found.place.to_string()).or_default().add(code_object.size());
+                by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
             }
         })
     }
 
-    /// Returns the code that stays, by place.
-    pub(super) fn into_places(self) -> BTreeMap<String, RemovedCode> {
-        self.by_place
+    /// Returns the code that stays, by the vendor and the kind of its container.
+    pub(super) fn into_holders(self) -> BTreeMap<String, RemovedCode> {
+        self.by_holder
     }
 }
 
-fn each_code_object(
+/// The beginnings of the names of sections with device images, in ELF and PE files.
+const DEVICE_IMAGES: [&[u8]; 2] = [b"__CLANG_", b"OFFLOAD_"];
+
+/// Names the vendor of a code object and the kind of its container, such as "Intel's SYCL images".
+fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
+    let kind = if is_in_device_images(code_object.found.place) {
+        plural_of(Format::DeviceImages)
+    } else {
+        plural_of(code_object.found.format)
+    };
+    let id = code_object.known_id().parsed;
+    match id.as_ref().and_then(vendor_name) {
+        Some(vendor) => format!("{vendor}'s {kind}"),
+        None => kind.to_owned(),
+    }
+}
+
+/// Returns whether a place is in a section of device images. An image may be an archive with code for several GPUs.
+fn is_in_device_images(place: &Place) -> bool {
+    place
+        .steps()
+        .iter()
+        .any(|step| matches!(step, Step::Section(name) if DEVICE_IMAGES.iter().any(|start| name.starts_with(start))))
+}
+
+fn plural_of(format: Format) -> &'static str {
+    match format {
+        Format::Bundle => "bundles",
+        Format::TextBundle => "text bundles",
+        Format::FatObject => "fat objects",
+        Format::OffloadBinary => "offload binaries",
+        Format::Fatbin => "fatbins",
+        Format::Kpack => "kpack archives",
+        Format::DeviceImages => "SYCL images",
+        Format::SyclBin => "SYCLBIN files",
+        Format::CodeObject => "code objects outside bundles",
+    }
+}
+
+fn vendor_name(id: &EntryId) -> Option<&'static str> {
+    let triple = id.triple();
+    match (triple.arch(), triple.vendor()) {
+        ("amdgpu", _) | (_, "amd") => Some("AMD"),
+        ("nvptx" | "nvptx64", _) => Some("NVIDIA"),
+        _ if triple.arch_name().starts_with("spir") => Some("Intel"),
+        _ => None,
+    }
+}
+
+/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not find.
+fn visit_code_objects(
     limits: Limits,
     place: &Place,
     data: Slice<'_>,
-    each: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
+    visit: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
 ) -> Result<()> {
     Scan { limits, ..Scan::default() }.run_at(place, data, &mut |finding| {
         if let Finding::Bundle(found) = finding {
             let unfound = loadable::unfound_in(&found);
             for code_object in found.code_objects() {
-                each(&code_object, &unfound);
+                visit(&code_object, &unfound);
             }
         }
         Ok(())

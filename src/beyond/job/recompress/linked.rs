@@ -146,7 +146,8 @@ impl Recompression<'_> {
         Ok((output, result))
     }
 
-    /// Returns the changes that put holes back into a file, because bundles may need the room again.
+    /// Returns the changes that put the holes back that an earlier job took out of a file, or `None` if there are none: its
+    /// bundles may need the room again. The inner error says that another tool has rewritten the file since.
     fn changes_to_open(&self, data: Slice<'_>) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::Rewritten>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
@@ -154,8 +155,10 @@ impl Recompression<'_> {
         })
     }
 
-    /// Rewrites a file that was `opened`, if it was, and takes its holes out. If no bundle changes, the file stays as
-    /// it was `signed`. Returns also the reason why holes stay.
+    /// Rewrites a linked file, and takes its holes out. Returns also the reason why holes stay.
+    ///
+    /// `signed` is the file as it is, `data` the file without its signature. `opened` has the holes that an earlier job
+    /// took out, and is `None` if there are none. If no bundle changes, the file as it is is written.
     fn rewrite_opened(
         &mut self,
         (format, can_close): (LinkedFormat, Result<(), HoleReason>),
@@ -192,7 +195,7 @@ impl Recompression<'_> {
             Ok(closing) => self.write_closed(&new, closing, output)?,
             Err(reason) => new.write_with_holes(output, reason)?,
         };
-        // Without a reason, only parts of pages stay.
+        // Without a reason, only holes of less than a page stay, which are not reported.
         result.holes = if reason.is_some() { result.holes.saturating_sub(taken_out(&changes)) } else { 0 };
         result.note_len(signed.len(), changed_len(made, &changes));
         Ok((output, result, reason))

@@ -20,6 +20,7 @@ mod file;
 mod form;
 mod keep_filter;
 mod linked;
+mod local_version;
 mod object;
 mod progress;
 mod record;
@@ -39,6 +40,7 @@ pub use crate::beyond::container::host::gaps::HoleReason;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Selection;
 use crate::llvm::container::Limits;
+pub use local_version::LocalVersion;
 pub(super) use run::rewrite_with;
 
 /// Compresses the bundles of a file again, and removes code objects.
@@ -55,8 +57,8 @@ pub(super) use run::rewrite_with;
 /// 3. plain, unless the offset of its end would be lost. This is so for a text bundle that was compressed, and for any
 ///    bundle that was compressed together with data after it.
 ///
-/// If [`compression`](Self::compression) is `None`, every bundle is plain, and losing the offset of an end is an error
-/// unless nothing follows.
+/// If [`compression`](Self::compression) is `None`, every bundle is plain. It is an error then if the offset of an end
+/// would be lost and data follows.
 ///
 /// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
 /// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
@@ -80,11 +82,11 @@ pub(super) use run::rewrite_with;
 /// its old offset: the largest power of two that divides it, up to 4096. Everything after the last bundle is kept,
 /// including zeros.
 ///
-/// So recompressing a file of plain bundles, and then recompressing the result without compression, restores it byte by
-/// byte, if nothing was removed and the bundles have no more padding than their alignment needs. In other files, two
-/// things are lost: padding between bundles that no alignment requires, and the compression of bundles that were
-/// compressed before. An ELF file of plain bundles is always restored: pages that were taken out come back. So is a PE
-/// file, unless it was signed or had a wrong checksum.
+/// A file of plain bundles is restored byte by byte if it is recompressed, and the result is recompressed without
+/// compression. Nothing may have been removed, and the bundles may have no more padding than their alignment needs. In
+/// other files, two things are lost: padding between bundles that no alignment requires, and the compression of bundles
+/// that were compressed before. An ELF file of plain bundles is always restored: pages that were taken out come back. A
+/// PE file is restored too, unless it was signed or had a wrong checksum.
 ///
 /// # Fat objects
 ///
@@ -100,7 +102,8 @@ pub(super) use run::rewrite_with;
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write, which may be the input.
+    /// The file to write, which may be the input. With [`local_version`](Self::local_version), a directory or a file with
+    /// the name of the new wheel.
     pub output: PathBuf,
     /// The compression of the bundles, or `None` to write them plain.
     pub compression: Option<Compression>,
@@ -116,6 +119,8 @@ pub struct Recompress {
     pub keep_kernels: Option<KernelNames>,
     /// The code objects to remove.
     pub drop: Option<Selection>,
+    /// The local version that a wheel gets, or `None` to keep its version.
+    pub local_version: Option<LocalVersion>,
     /// Whether everything stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
     pub keep_offsets: bool,
     /// Whether PE files lose their signature, which would no longer be valid.
@@ -156,11 +161,14 @@ pub struct Recompressed {
     pub emptied: usize,
     /// The numbers of a zip file, or `None` for another file.
     pub zip: Option<RecompressedZip>,
+    /// The path of the new wheel, if it has a local version.
+    pub wheel: Option<PathBuf>,
     /// The removed code that GPUs named in [`Recompress::keep`] would have used.
     pub missed: Vec<MissedCode>,
     /// The removed code, by its target ID, or by its bundle entry ID if it has none.
     pub removed: BTreeMap<String, RemovedCode>,
-    /// The code that stays although its GPU was left out, because it is outside of the rewritten bundles, by its place.
+    /// The code that stays although its GPU was left out, because it is outside of the rewritten bundles: by vendor and
+    /// kind of container, such as "Intel's SYCL images".
     pub left: BTreeMap<String, RemovedCode>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
@@ -214,7 +222,7 @@ pub struct HoleLeft {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecompressedZip {
-    /// The number of members with new contents, without the `RECORD` of a wheel.
+    /// The number of members with new contents, without `RECORD` and `METADATA` of a wheel.
     pub members: usize,
     /// The number of members left unchanged because they would not have become smaller.
     pub kept: usize,
@@ -237,6 +245,7 @@ impl Recompress {
             keep_for: Vec::new(),
             keep_kernels: None,
             drop: None,
+            local_version: None,
             keep_offsets: false,
             drop_signature: false,
             limits: Limits::default(),

@@ -109,15 +109,18 @@ pub(super) fn rewrite_fat(
 
 /// Fails if the kept code objects of a fat object do not make a fat object again.
 fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
-    let refused = |kind, reason| Error::refused(kind, data.path(), None, reason);
-    Err(match FatObject::host_of(members) {
-        _ if members.is_empty() => refused(ErrorKind::NotFound, NOTHING_LEFT),
-        None => refused(ErrorKind::Unsupported, "a fat object cannot lose its host code, which is the object itself"),
-        Some(_) if !Objects::is_fat(members) => {
-            let reason = "cannot remove code: a linker has merged several fat objects into it (ld -r)";
-            let hint = "remove the code from each fat object before they are merged";
-            refused(ErrorKind::Unsupported, reason).with_hint(hint)
-        }
-        Some(_) => return Ok(()),
-    })
+    let path = data.path();
+    if members.is_empty() {
+        return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
+    }
+    if FatObject::host_of(members).is_none() {
+        let reason = "a fat object cannot lose its host code, which is the object itself";
+        return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
+    }
+    if !Objects::is_fat(members) {
+        let reason = "cannot remove code: a linker has merged several fat objects into it (ld -r)";
+        let hint = "remove the code from each fat object before they are merged";
+        return Err(Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint));
+    }
+    Ok(())
 }

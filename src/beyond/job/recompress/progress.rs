@@ -21,7 +21,7 @@ impl ProgressRange {
         observer(Event::Progress { done, total: self.total });
     }
 
-    /// Returns the range of the input that belongs to `range` of the data. All of the data has `len` bytes.
+    /// Returns the range of the input that a `range` of the data, which has `len` bytes in all, was read from.
     pub(super) fn subrange(self, range: &Range<u64>, len: u64) -> Self {
         let start = self.start.saturating_add(scaled(range.start, len, self.len));
         Self { start, len: scaled(len_of(range), len, self.len), ..self }

@@ -62,15 +62,23 @@ pub(super) struct HashAndSize {
 }
 
 /// Returns the `RECORD` with the name `record` for a wheel with these members. Correct lines of `old` stay as they are,
-/// and lines of members that the wheel does not have are removed.
-pub(super) fn rewrite(old: &[u8], record: &str, members: &[(String, HashAndSize)]) -> Vec<u8> {
+/// and lines of members that the wheel does not have are removed. `old` has the old names of renamed members, and
+/// `renamed` the new ones by the old ones; all other arguments have the new names.
+pub(super) fn rewrite(
+    old: &[u8],
+    record: &str,
+    members: &[(String, HashAndSize)],
+    renamed: &HashMap<String, String>,
+) -> Vec<u8> {
     // Readers take the last of several members with one name.
     let sums: HashMap<&str, &HashAndSize> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
     let line_end = if old.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
     let (mut new, mut seen) = (Vec::new(), HashSet::new());
     for line in Lines(old) {
         let fields = fields(line);
-        let Some(path) = fields.first().and_then(|path| text(path)) else { continue };
+        let Some(old_path) = fields.first().and_then(|path| text(path)) else { continue };
+        let new_path = renamed.get(&old_path);
+        let path = new_path.unwrap_or(&old_path).clone();
         let expected = match sums.get(path.as_str()) {
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
             Some(sum) => [sum.hash.clone(), sum.size.to_string()],
@@ -82,7 +90,7 @@ pub(super) fn rewrite(old: &[u8], record: &str, members: &[(String, HashAndSize)
             None => continue,
         };
         let is_right = fields.iter().skip(1).map(Vec::as_slice).eq(expected.iter().map(String::as_bytes));
-        if is_right && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
+        if is_right && new_path.is_none() && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
             new.extend(line);
         } else {
             add_line(&mut new, &path, &expected, line_end);
@@ -166,7 +174,7 @@ mod tests {
 
     fn rewritten(old: &str, members: &[(&str, u8)]) -> String {
         let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), sum(*seed))).collect();
-        String::from_utf8(rewrite(old.as_bytes(), RECORD, &members)).unwrap()
+        String::from_utf8(rewrite(old.as_bytes(), RECORD, &members, &HashMap::new())).unwrap()
     }
 
     #[test]
@@ -235,6 +243,16 @@ mod tests {
         assert_eq!(rewritten(&format!("b,{b}\r\n"), &members), format!("b,{b}\r\na,{a}\r\n{RECORD},,\r\n"));
         // The last of several members with one name.
         assert_eq!(rewritten("", &[("a", 2), ("a", 1)]), format!("a,{a}\n{RECORD},,\n"));
+    }
+
+    #[test]
+    fn lines_of_renamed_members_keep_their_places() {
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let old = format!("a-1.dist-info/b,{b}\n\"a\",{a}\n{RECORD},,\n");
+        let renamed = ["b", "RECORD"].map(|name| (format!("a-1.dist-info/{name}"), format!("a-1+x.dist-info/{name}")));
+        let members = [("a-1+x.dist-info/b".to_owned(), sum(2)), ("a".to_owned(), sum(1))];
+        let new = rewrite(old.as_bytes(), "a-1+x.dist-info/RECORD", &members, &HashMap::from(renamed));
+        assert_eq!(String::from_utf8(new).unwrap(), old.replace("a-1.", "a-1+x."));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Runs a recompression, and keeps its state.
 
+use std::path::PathBuf;
+
 use super::keep_filter::{KeepFilter, RemainingCode};
+use super::local_version::WheelVersion;
 use super::progress::ProgressRange;
 use super::refusals::Refusals;
 use super::{Recompress, Recompressed, Replacing};
@@ -25,7 +28,7 @@ pub(super) struct Recompression<'j> {
     pub(super) place: Place,
     /// The code that stays, if the job removes code by its target.
     pub(super) remaining: Option<RemainingCode<'j>>,
-    /// The only change, if one code object is replaced.
+    /// The code object that is replaced, which is then the only change, or `None` for a recompression.
     pub(super) replacing: Option<Replacing<'j>>,
     pub(super) refusals: Refusals,
     pub(super) progress: ProgressRange,
@@ -56,7 +59,7 @@ impl<'j> Recompression<'j> {
         dropped > 0 || is_converted || self.replacing.is_some()
     }
 
-    /// Charges a bundle of a file.
+    /// Charges a bundle to the budget of the search.
     pub(super) fn take_bundle(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<()> {
         self.budget
             .take_bundle(bundle)
@@ -69,17 +72,25 @@ impl Recompress {
     ///
     /// # Errors
     /// Any [`Error`](crate::Error); the output is then unchanged. The kind is:
+    ///
     /// - [`NotFound`](crate::ErrorKind::NotFound) if a pattern of `keep` or all of `drop` match nothing, or if no code
-    ///   object for a device is left;
-    /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset;
+    ///   object for a device is left.
+    /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset.
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if the
-    ///   file is signed, or if the end of a bundle would be lost. Likewise if a bundle loses code objects, and has an ID
-    ///   that cannot be written or is a text bundle with other data in it.
+    ///   file is signed, or if the end of a bundle would be lost.
+    /// - `Unsupported` if code objects are removed from a bundle whose IDs cannot be written again, or from a text bundle
+    ///   with other data in it.
+    /// - `Unsupported` if a file that gets a local version is not a wheel, or if the names in it do not agree.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if the output has another name than the new wheel, or if the wheel has
+    ///   the local version already.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
-        let (mut run, output) = (Recompression::new(self, input.len()), Output::stage(&self.output)?);
+        let wheel = self.new_wheel(&input)?;
+        let output = Output::stage(wheel.as_ref().unwrap_or(&self.output))?;
+        let mut run = Recompression::new(self, input.len());
         input.vouch_for(run.filter.settle_names(&input))?;
-        let (mut output, result) = input.vouch_for(self.write(&input, run, output, observer))?;
+        let (mut output, mut result) = input.vouch_for(self.write(&input, run, output, observer))?;
+        result.wheel = wheel;
         // Linkers make programs and libraries executable.
         if is_program(Magic::identify(input.bytes()))
             && let Some(mode) = input.mode()
@@ -89,6 +100,16 @@ impl Recompress {
         }
         output::commit(vec![output])?;
         Ok(result)
+    }
+
+    /// Returns the path of the wheel that gets a local version, or `None` if no version changes.
+    fn new_wheel(&self, input: &Input) -> Result<Option<PathBuf>> {
+        let Some(label) = &self.local_version else { return Ok(None) };
+        let version = WheelVersion::of_file(input.path(), label)?;
+        if Magic::identify(input.bytes()) != Magic::Zip {
+            return Err(version.refused("it is not a wheel: it is not a zip file"));
+        }
+        Ok(Some(version.output_path(&self.output)?))
     }
 
     fn write(
@@ -107,7 +128,7 @@ impl Recompress {
                 let written = output.read_again(&self.input)?;
                 remaining.add(&Place::of_file(&self.input), written.as_slice())?;
             }
-            result.left = remaining.into_places();
+            result.left = remaining.into_holders();
         }
         Ok((output, result))
     }

@@ -57,13 +57,21 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
 /// Returns the name of a program, library or object file, and advice. Both depend on its sections.
 fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'static str) {
     let held = held(data);
-    let has = |holds| matches!(&held, Ok(held) if held.contains(&holds));
+    let contents = match &held {
+        Ok(contents) => contents.as_slice(),
+        Err(_) => &[],
+    };
     match magic {
-        _ if has(SectionContent::FatObject) => (Some("fat object"), LINK_FAT),
-        _ if has(SectionContent::DeviceImages) => (Some("program with device images of DPC++"), COMPRESS_IMAGES),
+        _ if contents.contains(&SectionContent::FatObject) => (Some("fat object"), LINK_FAT),
+        _ if contents.contains(&SectionContent::DeviceImages) => {
+            (Some("program with device images of DPC++"), COMPRESS_IMAGES)
+        }
         // Any data may begin like a COFF object.
         Magic::Coff if held.is_err() => (None, SUPPORTED),
-        Magic::Coff if has(SectionContent::Containers) || has(SectionContent::OffloadBinaries) => {
+        Magic::Coff
+            if contents.contains(&SectionContent::Containers)
+                || contents.contains(&SectionContent::OffloadBinaries) =>
+        {
             (Some("COFF object"), LINK)
         }
         Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),

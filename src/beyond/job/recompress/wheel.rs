@@ -2,11 +2,11 @@
 //!
 //! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with its old method.
 //! All other members are copied as they are, and so are members that would not become smaller, unless code was removed.
-//! In a wheel, the hashes and sizes in `RECORD` are updated, and `RECORD` moves to the end, as PyPA recommends. A signed
-//! JAR file stays as it is.
+//! In a wheel, the hashes and sizes in `RECORD` are updated, and `RECORD` moves to the end, as PyPA recommends. A wheel
+//! that gets a local version has other names of members too. A signed JAR file stays as it is.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::rewrite::Rewriter;
 use super::archive::is_archive;
+use super::local_version::WheelVersion;
 use super::progress::ProgressRange;
 use super::record::{self, HashAndSize};
 use super::run::{Recompression, may_hold_bundles};
@@ -32,8 +33,8 @@ use crate::beyond::scan::{HEAD, Place, Step, exceeded};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
-/// The maximum size of a `RECORD` in bytes. A wheel with 15,000 files has one of 1.5 MB.
-const RECORD_MAX: u64 = 16 << 20;
+/// The maximum size of a `RECORD` and of `METADATA` in bytes. A wheel with 15,000 files has a `RECORD` of 1.5 MB.
+const TEXT_MAX: u64 = 16 << 20;
 
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
@@ -42,29 +43,25 @@ pub(super) fn rewrite(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<Output> {
-    let mut directory = Directory::read(data);
-    if let Some(error) = directory.error.take() {
-        return Err(error);
-    }
-    let (mut numbers, mut all, mut members) = (HashMap::new(), Vec::new(), Vec::new());
-    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
-        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
-        let content = content.map_err(|error| error.at(&place))?;
-        all.push(content);
-        let number: &mut u64 = numbers.entry(name.clone()).or_default();
-        *number += 1;
-        if !is_directory {
-            members.push(WheelMember { name, number: *number, place, content });
-        }
-    }
-    let layout = Layout::of(data, &directory, all)?;
+    let (layout, mut members) = read_members(data)?;
     let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
     let signature = signature.map(|signature| signature.name.clone());
+    let job = run.job;
+    let version = match &job.local_version {
+        Some(label) => Some(VersionChange::new(WheelVersion::of_file(&job.input, label)?, &members)?),
+        None => None,
+    };
     let record = take_record(&mut members)?;
+    if let Some(record) = &record
+        && version.is_some()
+    {
+        record.ensure_unsigned()?;
+    }
+    // The members are written in the order of the file, which the directory need not have.
     members.sort_by_key(|member| member.content.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let to = Rewriter::new(data, output);
-    let mut work = ZipRewrite { run, data, layout, signature, to, changes: HashMap::new(), result };
+    let mut work = ZipRewrite { run, data, layout, signature, version, to, changes: HashMap::new(), result };
     let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
     for member in members {
         if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
@@ -73,7 +70,15 @@ pub(super) fn rewrite(
         let stored = member.content.stored;
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
         work.run.progress.report(0, 1, observer);
-        if let Some(sum) = work.rewrite_member(&member, record.is_some(), observer)? {
+        let sum = if member.is_directory {
+            None
+        } else if work.is_metadata(&member) {
+            Some(work.rewrite_metadata(&member)?)
+        } else {
+            work.rewrite_member(&member, record.is_some(), observer)?
+        };
+        work.rename_kept_member(&member)?;
+        if let Some(sum) = sum {
             sums.push((member, sum));
         }
     }
@@ -83,9 +88,28 @@ pub(super) fn rewrite(
     work.finish(record, sums)
 }
 
-/// A member that is a file.
+/// Reads the directory of a zip file. Returns also its members, in the order of the directory.
+fn read_members(data: Slice<'_>) -> Result<(Layout<'_>, Vec<WheelMember<'_>>)> {
+    let mut directory = Directory::read(data);
+    if let Some(error) = directory.error.take() {
+        return Err(error);
+    }
+    let (mut numbers, mut contents, mut members) = (HashMap::new(), Vec::new(), Vec::new());
+    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
+        let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
+        let content = content.map_err(|error| error.at(&place))?;
+        contents.push(content);
+        let number: &mut u64 = numbers.entry(name.clone()).or_default();
+        *number += 1;
+        members.push(WheelMember { name, is_directory, number: *number, place, content });
+    }
+    Ok((Layout::of(data, &directory, contents)?, members))
+}
+
+/// A member: a file or a directory.
 struct WheelMember<'d> {
     name: Vec<u8>,
+    is_directory: bool,
     /// Its number among the members of this name, counted from 1.
     number: u64,
     place: Place,
@@ -107,7 +131,6 @@ impl WheelMember<'_> {
 /// The `RECORD` of a wheel.
 struct WheelRecord<'d> {
     member: WheelMember<'d>,
-    name: String,
     /// The name of a signature of the `RECORD`.
     signature: Option<Vec<u8>>,
 }
@@ -123,7 +146,34 @@ fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRec
     let name = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
     let signature = members.iter().find(|other| record::is_signature(&other.name, &name));
     let signature = signature.map(|signature| signature.name.clone());
-    Ok(Some(WheelRecord { member, name, signature }))
+    Ok(Some(WheelRecord { member, signature }))
+}
+
+/// The change of a wheel to a local version.
+struct VersionChange<'j> {
+    version: WheelVersion<'j>,
+    /// The name of `METADATA`.
+    metadata: Vec<u8>,
+    /// The new names of members whose names have the version, by their starts.
+    names: HashMap<u64, Vec<u8>>,
+}
+
+impl<'j> VersionChange<'j> {
+    /// Prepares the change of a wheel with these members. Fails if a zip file with them is not a wheel.
+    fn new(version: WheelVersion<'j>, members: &[WheelMember<'_>]) -> Result<Self> {
+        let old_names: Vec<&[u8]> = members.iter().map(|member| member.name.as_slice()).collect();
+        let metadata = format!("{}METADATA", version.find_info(&old_names)?).into_bytes();
+        let old_names: HashSet<&[u8]> = old_names.into_iter().collect();
+        let mut names = HashMap::new();
+        for member in members {
+            let Some(name) = version.new_name(&member.name) else { continue };
+            if old_names.contains(name.as_slice()) {
+                return Err(version.refused(format!("a member has the new name '{}' already", shown(&name))));
+            }
+            names.insert(member.content.start, name);
+        }
+        Ok(Self { version, metadata, names })
+    }
 }
 
 /// The state of a zip file that is being rewritten.
@@ -133,13 +183,59 @@ struct ZipRewrite<'r, 'j, 'd> {
     layout: Layout<'d>,
     /// The name of a signature of the members, if the file is a JAR file.
     signature: Option<Vec<u8>>,
+    version: Option<VersionChange<'j>>,
     to: Rewriter<'d>,
-    /// The offset in the output and the new contents of each member that changes, by its start.
-    changes: HashMap<u64, (u64, NewContents)>,
+    /// The offset in the output of each member that is renamed or changes, and its new contents if it changes, by its
+    /// start.
+    changes: HashMap<u64, (u64, Option<NewContents>)>,
     result: RecompressedZip,
 }
 
 impl ZipRewrite<'_, '_, '_> {
+    /// Returns the new name of a member, or `None` if it keeps its name.
+    fn new_name(&self, member: &ZipContent<'_>) -> Option<&[u8]> {
+        let version = self.version.as_ref()?;
+        version.names.get(&member.start).map(Vec::as_slice)
+    }
+
+    /// Writes a member whose contents are kept with its new name, if it has one. A member with new contents was written with
+    /// its new name.
+    fn rename_kept_member(&mut self, member: &WheelMember<'_>) -> Result<()> {
+        let content = &member.content;
+        if self.changes.contains_key(&content.start) {
+            return Ok(());
+        }
+        let Some(name) = self.new_name(content) else { return Ok(()) };
+        // Fails if the header contradicts the directory.
+        let range = self.layout.range_of(content)?;
+        let header = self.layout.rename_local(content, &self.layout.old_local_header(content)?, name)?;
+        self.to.copy_until(range.start)?;
+        self.changes.insert(content.start, (self.to.written(), None));
+        self.to.write(&[Piece::Bytes(header)])?;
+        self.to.skip_until(content.stored.offset());
+        Ok(())
+    }
+
+    /// Returns whether a member is `METADATA`, which has the version that changes.
+    fn is_metadata(&self, member: &WheelMember<'_>) -> bool {
+        match &self.version {
+            Some(change) => change.metadata == member.name,
+            None => false,
+        }
+    }
+
+    /// Writes `METADATA` with the new version. Returns its hash and size.
+    fn rewrite_metadata(&mut self, member: &WheelMember<'_>) -> Result<HashAndSize> {
+        let old = member.read_small("METADATA")?;
+        let new = match &self.version {
+            Some(change) => change.version.new_metadata(old.bytes())?,
+            None => old.bytes().to_vec(),
+        };
+        let new = Input::from_bytes("", new);
+        let packed = PackedChange::new(member.content.form, new.as_slice())?;
+        self.replace_member(member, new.as_slice(), packed)
+    }
+
     /// Recompresses a member if it holds bundles, and writes it if it changed. Returns the hash and the size of its
     /// contents if they `are_needed`.
     fn rewrite_member(
@@ -151,7 +247,7 @@ impl ZipRewrite<'_, '_, '_> {
         let content = &member.content;
         let head = member.with_place(read_head(content))?;
         let magic = Magic::identify(&head);
-        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.stays(member);
+        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.is_beside_replaced(member);
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
         let is_inflated = if is_rewritten {
             self.charge(content).map_err(|error| error.at(&member.place))?;
@@ -211,9 +307,9 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Returns whether a member stays as it is because a code object elsewhere is replaced. Otherwise makes the offset of
-    /// the bundle in a stored member count from the start of the member.
-    fn stays(&mut self, member: &WheelMember<'_>) -> bool {
+    /// Returns whether a member stays as it is because the code object to replace is elsewhere. If it is in this member, and
+    /// the member is stored, the offset of its bundle is made to count from the start of the member.
+    fn is_beside_replaced(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.members.as_slice() {
@@ -262,8 +358,11 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     fn write_member(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<HashAndSize> {
-        let header = self.layout.local_header(&member.content, &packed.contents)?;
-        self.changes.insert(member.content.start, (self.to.written(), packed.contents));
+        let mut header = self.layout.local_header(&member.content, &packed.contents)?;
+        if let Some(name) = self.new_name(&member.content) {
+            header = self.layout.rename_local(&member.content, &header, name)?;
+        }
+        self.changes.insert(member.content.start, (self.to.written(), Some(packed.contents)));
         let stored = match &packed.bytes {
             Some(bytes) => bytes.as_slice(),
             None => new,
@@ -282,7 +381,7 @@ impl ZipRewrite<'_, '_, '_> {
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
             sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
-            let (old, new) = record.rewrite(&sums)?;
+            let (old, new) = self.rewrite_record(&record, &sums)?;
             is_same &= old.bytes() == new;
             if !is_same {
                 let new = Input::from_bytes("", new);
@@ -295,7 +394,8 @@ impl ZipRewrite<'_, '_, '_> {
         }
         // The new RECORD may need more than the members have saved.
         let is_larger = self.to.written() > self.data.len();
-        if is_same || is_larger && !self.run.must_change(self.run.result.dropped) {
+        let may_stay = self.version.is_none() && !self.run.must_change(self.run.result.dropped);
+        if is_same || is_larger && may_stay {
             self.to.restart()?;
             self.to.copy_until(self.data.len())?;
             self.run.result = std::mem::take(&mut self.run.result).unchanged();
@@ -316,10 +416,13 @@ impl ZipRewrite<'_, '_, '_> {
         let start = self.to.written();
         for member in &self.layout.members {
             let (offset, contents) = match self.changes.get(&member.start) {
-                Some((offset, contents)) => (*offset, Some(contents)),
+                Some((offset, contents)) => (*offset, contents.as_ref()),
                 None => (self.to.moved(member.start), None),
             };
-            let header = self.layout.listed_header(member, offset, contents)?;
+            let mut header = self.layout.listed_header(member, offset, contents)?;
+            if let Some(name) = self.new_name(member) {
+                header = self.layout.rename_listed(member, &header, name)?;
+            }
             self.to.write(&[Piece::Bytes(header)])?;
         }
         let end = self.layout.end(start, self.to.written() - start)?;
@@ -327,30 +430,43 @@ impl ZipRewrite<'_, '_, '_> {
     }
 }
 
-impl WheelRecord<'_> {
+impl ZipRewrite<'_, '_, '_> {
     /// Returns the old `RECORD` and the new one.
-    fn rewrite(&self, sums: &[(WheelMember<'_>, HashAndSize)]) -> Result<(Input, Vec<u8>)> {
-        let content = &self.member.content;
-        if content.size > RECORD_MAX {
-            let reason = format!("RECORD has {} bytes, which is more than the limit of {RECORD_MAX}", content.size);
-            return Err(Error::refused(ErrorKind::Limit, self.member.file(), content.stored.offset(), reason));
-        }
-        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
-        let old = self.member.with_place(old)?;
-        let mut members = Vec::with_capacity(sums.len());
+    fn rewrite_record(
+        &self,
+        record: &WheelRecord<'_>,
+        sums: &[(WheelMember<'_>, HashAndSize)],
+    ) -> Result<(Input, Vec<u8>)> {
+        let old = record.member.read_small("RECORD")?;
+        let (mut members, mut renamed) = (Vec::with_capacity(sums.len()), HashMap::new());
         for (member, sum) in sums {
-            let name = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
+            let name = self.written_name(member, &mut renamed)?;
             members.push((name, sum.clone()));
         }
-        let new = record::rewrite(old.bytes(), &self.name, &members);
-        match &self.signature {
-            Some(signature) if old.bytes() != new => {
-                let reason =
-                    format!("'{}' signs RECORD, which has to change; remove the signature first", shown(signature));
-                Err(Error::refused(ErrorKind::Unsupported, self.member.file(), None, reason))
-            }
-            _ => Ok((old, new)),
+        let name = self.written_name(&record.member, &mut renamed)?;
+        let new = record::rewrite(old.bytes(), &name, &members, &renamed);
+        if old.bytes() != new {
+            record.ensure_unsigned()?;
         }
+        Ok((old, new))
+    }
+
+    /// Returns the name of a member in the new wheel. Notes a new name in `renamed`, by the old one.
+    fn written_name(&self, member: &WheelMember<'_>, renamed: &mut HashMap<String, String>) -> Result<String> {
+        let old = text(&member.name).ok_or_else(|| member.not_utf8_error())?;
+        let Some(new) = self.new_name(&member.content) else { return Ok(old) };
+        let new = text(new).ok_or_else(|| member.not_utf8_error())?;
+        renamed.insert(old, new.clone());
+        Ok(new)
+    }
+}
+
+impl WheelRecord<'_> {
+    /// Returns an error if the `RECORD`, which has to change, is signed.
+    fn ensure_unsigned(&self) -> Result<()> {
+        let Some(signature) = &self.signature else { return Ok(()) };
+        let reason = format!("'{}' signs RECORD, which has to change; remove the signature first", shown(signature));
+        Err(Error::refused(ErrorKind::Unsupported, self.member.file(), None, reason))
     }
 }
 
@@ -358,6 +474,17 @@ impl WheelMember<'_> {
     /// Returns the path of the zip file.
     fn file(&self) -> &Path {
         self.place.file()
+    }
+
+    /// Reads a member whose contents are text, which errors call `name`.
+    fn read_small(&self, name: &str) -> Result<Input> {
+        let content = &self.content;
+        if content.size > TEXT_MAX {
+            let reason = format!("{name} has {} bytes, which is more than the limit of {TEXT_MAX}", content.size);
+            return Err(Error::refused(ErrorKind::Limit, self.file(), content.stored.offset(), reason));
+        }
+        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
+        self.with_place(old)
     }
 
     fn not_utf8_error(&self) -> Error {

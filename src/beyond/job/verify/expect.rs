@@ -206,14 +206,21 @@ impl<'e> ExpectComparison<'e> {
             let mismatches = if is_whole { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
             self.last = Some((set, mismatches));
         }
-        let Some((_, mismatches)) = &self.last else { return };
+        let Some((set, mismatches)) = &self.last else { return };
         if mismatches.is_empty() {
             return;
         }
         let source = unit.source.or_else(|| self.source_of(&unit.place, unit.bundle));
         let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
         for mismatch in mismatches {
+            let position = verified.faults.len();
             verified.list(bundle.fault(mismatch));
+            if set.codes.is_empty()
+                && verified.faults.len() > position
+                && let Some((_, library)) = &mut self.library
+            {
+                library.faults_of_empty.push(position);
+            }
         }
     }
 
@@ -260,6 +267,7 @@ impl<'e> ExpectComparison<'e> {
                 mismatch.text += only_ptx;
             }
         }
+        code.reassure(&mismatches, verified);
         self.has_unserved_library |= !mismatches.is_empty();
         if self.expect.extent == ExpectExtent::Libraries || !code.has_bundles {
             for mismatch in &mismatches {
@@ -436,9 +444,25 @@ struct LibraryCode {
     has_bundles: bool,
     /// The relocatable code of each of its objects. Bundles were linked from it.
     relinked: BTreeSet<BTreeSet<Code>>,
+    /// The positions of the listed faults of bundles without any code, such as fatbins that `recompress --keep-for` has
+    /// emptied because none of their code was for the GPUs.
+    faults_of_empty: Vec<usize>,
 }
 
 impl LibraryCode {
+    /// Adds to the faults of bundles without code that the library as a whole serves the GPU, unless a mismatch of the
+    /// library names it.
+    fn reassure(&self, of_library: &[Mismatch], verified: &mut Verified) {
+        for &position in &self.faults_of_empty {
+            let Some(fault) = verified.faults.get_mut(position) else { continue };
+            let is_lacking = of_library.iter().any(|mismatch| Some(&mismatch.gpu) == fault.gpu.as_ref());
+            if !is_lacking {
+                fault.text +=
+                    &format!(", but other code of its library serves {}", fault.gpu.as_deref().unwrap_or_default());
+            }
+        }
+    }
+
     /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. It compiles PTX, and
     /// needs code of every object. Machine code alone was linked before, or not at all.
     fn is_relinked_for(&self, device: &Device) -> bool {

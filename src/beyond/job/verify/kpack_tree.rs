@@ -26,8 +26,8 @@ const LISTED_MAX: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct KpackTree {
     has_library: bool,
-    /// The archives that libraries on disk refer to, by their canonical paths.
-    asked: HashSet<PathBuf>,
+    /// The canonical paths of the archives that libraries on disk refer to.
+    referred: HashSet<PathBuf>,
     /// The libraries in zip files.
     libraries: Vec<SplitLibrary>,
     archives: Vec<FoundArchive>,
@@ -107,7 +107,7 @@ impl KpackTree {
         match (split.archives, place.steps()) {
             (Some(archives), _) => {
                 self.has_library = true;
-                self.asked.extend(archives.iter().map(|followed| followed.path.clone()));
+                self.referred.extend(archives.iter().map(|followed| followed.path.clone()));
                 let mut served = ServedWrappers::new();
                 for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
                     ArchiveIndex::new(archive).add_served(split.reference, &mut served);
@@ -124,25 +124,25 @@ impl KpackTree {
         }
     }
 
-    /// Adds the libraries and archives of a file. An archive that was `found` in a directory must belong to a library that
-    /// is added too.
-    pub fn add(&mut self, verified: &mut Verified, found: bool) {
-        let Self { has_library, asked, libraries, archives } = std::mem::take(&mut verified.kpack);
+    /// Adds the libraries and archives of a file. If the file was found in a directory, not named, an archive must belong to
+    /// a library that is added too.
+    pub fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
+        let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
-        self.asked.extend(asked);
+        self.referred.extend(referred);
         self.libraries.extend(libraries);
-        self.archives.extend(archives.into_iter().filter(|archive| found || archive.table.is_some()));
+        self.archives.extend(archives.into_iter().filter(|archive| is_from_directory || archive.table.is_some()));
     }
 
     /// Returns the faults that no file shows alone. The faults of libraries come first.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        let mut asked = HashSet::new();
+        let mut referred = HashSet::new();
         for library in &self.libraries {
             let mut served = ServedWrappers::new();
             let archives = self.members_for(library);
             for (archive, table) in &archives {
-                asked.insert(archive.path.as_path());
+                referred.insert(archive.path.as_path());
                 table.add_served(&library.reference, &mut served);
             }
             let SplitLibrary { place, reference, indices, .. } = library;
@@ -151,11 +151,11 @@ impl KpackTree {
         }
         if self.has_library {
             for archive in &self.archives {
-                let is_asked = match archive.table {
-                    Some(_) => asked.contains(archive.path.as_path()),
-                    None => self.asked.contains(&archive.path),
+                let is_referred = match archive.table {
+                    Some(_) => referred.contains(archive.path.as_path()),
+                    None => self.referred.contains(&archive.path),
                 };
-                if !is_asked {
+                if !is_referred {
                     faults.push(fault(&archive.place, "none of the libraries refers to this kpack archive".to_owned()));
                 }
             }
@@ -342,7 +342,7 @@ mod tests {
         let reference = Reference { kernel_name: b"lib/x".to_vec(), search_paths };
         let indices = indices.iter().copied().collect();
         let libraries = vec![SplitLibrary { place, name, reference, indices }];
-        let tree = KpackTree { has_library: true, asked: HashSet::new(), libraries, archives };
+        let tree = KpackTree { has_library: true, referred: HashSet::new(), libraries, archives };
         tree.faults().into_iter().map(|fault| fault.text).collect()
     }
 

@@ -34,7 +34,7 @@ use expect::{ExpectComparison, ServingDirectories};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
-    /// The search. How much it inflates and which checksums it compares is up to the job.
+    /// The search. The job itself sets how much is inflated and which checksums are compared.
     pub scan: Scan,
     /// The GPUs that the file must serve.
     pub expect: Option<Expect>,

@@ -386,7 +386,7 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let (one, other) = (parsed.processor(), target.processor());
-    // In a fatbin, code of an unknown kind may be an ELF file.
+    // The target of code of an unknown kind in a fatbin begins so. Such code may be an ELF file.
     if other.starts_with("kind") {
         return None;
     }
