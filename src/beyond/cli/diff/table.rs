@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::display::printable;
-use crate::beyond::job::{GpuDiff, KernelDiff};
+use crate::base::display::{printable, printable_name};
+use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
+use crate::beyond::scan::{Place, Step};
 use crate::beyond::serialized::Counts;
 
 use super::compared::Compared;
@@ -18,16 +19,17 @@ use super::sets::FilePair;
 use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table};
+use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_directory};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report of all files, after the last one.
+/// Writes the report of all files, after the last one. At most `top` kernels are listed.
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
     total: &RefCell<DiffTotal>,
-    (is_tree, top): (bool, usize),
+    is_tree: bool,
+    top: usize,
     text: Text<'_>,
 ) -> anyhow::Result<()> {
     let (mut rows, mut file_lines) = (KernelRows::default(), Vec::new());
@@ -38,9 +40,10 @@ pub(super) fn write(
         rows.add(more, top);
     }
     rows.keep(top);
-    let (rows, total) = (rows.kept, total.borrow());
+    let total = total.borrow();
+    let roots = ComparedRoots { old, new, is_tree };
+    let mut report = DiffText { total: &total, presences: total.presences(), roots, text };
     let [old, new] = [old, new].map(|path| printable(&path.to_string_lossy()));
-    let mut report = DiffText { total: &total, presences: total.presences(), text };
     report.write_head(&format!("{old} -> {new}"))?;
     report.write_gpus()?;
     for line in &file_lines {
@@ -48,6 +51,41 @@ pub(super) fn write(
     }
     report.write_kernels(&rows)?;
     Ok(report.write_not_read()?)
+}
+
+/// The paths that are compared. The title of the report has them, so the rest of the report leaves them out.
+struct ComparedRoots<'r> {
+    old: &'r Path,
+    new: &'r Path,
+    /// Whether the paths are directories.
+    is_tree: bool,
+}
+
+impl ComparedRoots<'_> {
+    /// Returns the text for a place in one of the files: its path below the directory, its members and sections.
+    fn place_text(&self, place: &Place) -> String {
+        let file = place.file();
+        let shown = place.to_string();
+        let steps = shown.strip_prefix(&printable(&file.to_string_lossy())).unwrap_or(&shown);
+        if self.is_tree {
+            let below = file.strip_prefix(self.new).or_else(|_| file.strip_prefix(self.old)).unwrap_or(file);
+            return printable(&below.to_string_lossy()) + steps;
+        }
+        if let Some(Step::Member(name)) = place.steps().first() {
+            let member = printable_name(name);
+            let rest = steps.strip_prefix(&format!("({member})")).unwrap_or_default();
+            return member + rest;
+        }
+        steps.to_owned()
+    }
+
+    /// Returns the text for the library of a loss. `library` is its full name.
+    fn library_text<'t>(&self, library: &'t str, loss: &'t LostCoverage) -> &'t str {
+        match &loss.member {
+            Some(member) if !self.is_tree => member,
+            _ => library,
+        }
+    }
 }
 
 /// The line about a file of two directories.
@@ -82,6 +120,7 @@ fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
 struct DiffText<'r, 'o> {
     total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
+    roots: ComparedRoots<'r>,
     text: Text<'o>,
 }
 
@@ -144,7 +183,7 @@ impl DiffText<'_, '_> {
         }
         for (library, loss) in &total.losses {
             if self.presence(&loss.gpu) != Presence::Lost {
-                self.text.write_item(&loss_text(library, loss))?;
+                self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
             }
         }
         Ok(())
@@ -193,23 +232,53 @@ impl DiffText<'_, '_> {
         self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
-    fn write_kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
+    fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
-        let (changes, all) = (change_numbers(changed, added, removed), changed + added + removed);
-        if all == 0 && equal == 0 {
+        let differing = changed + added + removed;
+        if differing == 0 && equal == 0 {
             return Ok(());
         }
-        let same = match equal {
-            0 => String::new(),
-            same => format!("{}{} without a difference in numbers", if all == 0 { "" } else { ", " }, grouped(same)),
-        };
-        let shown = match rows.len() {
-            len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
-            _ => String::new(),
-        };
-        self.text.write_item(&format!("kernels: {changes}{same}{shown}"))?;
-        let place_column = if have_same_place(rows) { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::write_kernels(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
+        let mut numbers = Vec::new();
+        if differing > 0 {
+            numbers.push(change_numbers(changed, added, removed));
+        }
+        if equal > 0 {
+            numbers.push(format!("{} without a difference in numbers", grouped(equal)));
+        }
+        let mut line = format!("kernels: {}", numbers.join(", "));
+        if rows.relocatable > 0 {
+            let number = grouped(rows.relocatable);
+            line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
+        }
+        let mut places = Vec::new();
+        for (kernel, _) in &rows.kept {
+            places.push(self.roots.place_text(&kernel.code_object.bundle.place));
+        }
+        let common = common_directory(places.iter().map(String::as_str));
+        let is_one_place = have_same_place(&rows.kept);
+        let mut notes = Vec::new();
+        if rows.kept.len() < differing - rows.relocatable && !rows.kept.is_empty() {
+            notes.push(format!("the first {}", grouped(rows.kept.len())));
+        }
+        if let Some(first) = places.first() {
+            let directory = first.get(..common).unwrap_or_default();
+            if is_one_place && !first.is_empty() && !first.starts_with('(') {
+                notes.push(format!("all in {first}"));
+            } else if !is_one_place && !directory.is_empty() {
+                notes.push(format!("in files of {directory}"));
+            }
+        }
+        if !notes.is_empty() {
+            line.push_str(&format!("; {}:", notes.join(", ")));
+        }
+        self.text.write_item(&line)?;
+        let mut listed = Vec::new();
+        for (index, row) in rows.kept.iter().enumerate() {
+            let place = places.get(index).and_then(|place| place.get(common..));
+            listed.push(ListedKernel { place, ..listed_kernel(row) });
+        }
+        let place_column = if is_one_place { PlaceColumn::None } else { PlaceColumn::File };
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
     }
 }
 
@@ -225,9 +294,16 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
     }
 }
 
-fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
-    let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
-    ListedKernel { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
+fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
+    ListedKernel {
+        gpu: &kernel.gpu,
+        code_object: &kernel.code_object,
+        place: None,
+        name,
+        change: Some(kernel.change()),
+        old: kernel.old.as_ref(),
+        new: kernel.new.as_ref(),
+    }
 }
 
 fn have_same_place(rows: &[(KernelDiff, Arc<str>)]) -> bool {

@@ -80,9 +80,12 @@ fn summary(rows: &[NamedKernel]) -> String {
 }
 
 /// A kernel of a table: as it was before, if two files are compared, and as it is.
+#[derive(Clone, Copy)]
 pub(crate) struct ListedKernel<'r> {
     pub(crate) gpu: &'r str,
     pub(crate) code_object: &'r CodeObject,
+    /// The text of [`PlaceColumn::File`], or `None` for the whole place of the code object.
+    pub(crate) place: Option<&'r str>,
     pub(crate) name: &'r str,
     /// The kind of difference, if two files are compared.
     pub(crate) change: Option<DiffChange>,
@@ -92,7 +95,7 @@ pub(crate) struct ListedKernel<'r> {
 
 impl<'r> ListedKernel<'r> {
     fn new(NamedKernel { code_object, gpu, name, kernel }: &'r NamedKernel) -> Self {
-        Self { gpu, code_object, name, change: None, old: None, new: Some(kernel) }
+        Self { gpu, code_object, place: None, name, change: None, old: None, new: Some(kernel) }
     }
 
     fn text(&self, column: &KernelColumn) -> String {
@@ -124,18 +127,20 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// The address of the object with the place, which is quicker to look up than the place.
+    /// Returns the address of the object with the place, which is quicker to look up than the place.
     fn place_key(&self, column: PlaceColumn) -> usize {
-        match column {
-            PlaceColumn::Uri => std::ptr::from_ref(self.code_object).addr(),
-            PlaceColumn::File | PlaceColumn::None => Arc::as_ptr(&self.code_object.bundle).addr(),
+        match (column, self.place) {
+            (PlaceColumn::Uri, _) => std::ptr::from_ref(self.code_object).addr(),
+            (_, Some(place)) => place.as_ptr().addr(),
+            (_, None) => Arc::as_ptr(&self.code_object.bundle).addr(),
         }
     }
 
     fn place_text(&self, column: PlaceColumn) -> String {
-        match column {
-            PlaceColumn::Uri => shown_uri(self.code_object),
-            PlaceColumn::File | PlaceColumn::None => self.code_object.bundle.place.to_string(),
+        match (column, self.place) {
+            (PlaceColumn::Uri, _) => shown_uri(self.code_object),
+            (_, Some(place)) => place.to_owned(),
+            (_, None) => self.code_object.bundle.place.to_string(),
         }
     }
 }
@@ -191,8 +196,10 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
 
 /// The column of a table with a number of each kernel.
 fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, kept: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
-    let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
-    let fit = if is_kept { Fit::Stays } else { Fit::LeftOut(0) };
+    let fit = match kept {
+        Some(key) if key.is_column(column) => Fit::Stays,
+        _ => Fit::LeftOut(0),
+    };
     let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.text(column));
     Column { fit, is_left_aligned: column.is_flag, ..numbers }
 }
