@@ -148,7 +148,7 @@ fn a_sort_by_a_column_that_no_kernel_has_is_an_error_that_names_the_others() {
             let outcome = run(&["-t", "sm_80", "--sort", key]);
             let error = format!(
                 "clang-offload-bundler kernels: error: no kernel records the column '{key}'; \
-                 --sort takes name, gpu, vgpr, scratch, lds, kernarg, code\n"
+                 --sort takes name, gpu, vgpr, scratch, lds, kernarg, group, code\n"
             );
             assert_eq!((outcome.status, outcome.stderr_text(), outcome.stdout), (1, error, Vec::new()), "{format:?}");
             // Kernels of another vendor have it.

@@ -163,7 +163,10 @@ impl Options for ExtractOptions {
 
 impl ExtractOptions {
     fn destination(&self) -> Destination {
-        let output = self.output.clone().unwrap_or_else(|| ".".into());
+        let output = match &self.output {
+            Some(output) => output.clone(),
+            None => PathBuf::from("."),
+        };
         if self.dry_run {
             Destination::Nowhere(output)
         } else if output.as_os_str() == "-" {
@@ -186,13 +189,13 @@ impl ExtractOptions {
             let start = file_name.get(..OWN_DIRECTORY_NAME_MAX).unwrap_or(&file_name);
             name = format!("{}.extracted", start.trim_start_matches('.'));
         }
-        Some(OwnDirectory { path: Path::new(".").join(name), unused_up_to: OWN_DIRECTORY_ABOVE })
+        Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })
     }
 
     /// Says where the files are, if that is the directory for many files.
     fn note_own_directory(&self, extract: &Extract, extracted: &[Extracted], console: &Console) {
         if let Some(own) = &extract.own_directory
-            && extracted.len() > own.unused_up_to
+            && extracted.len() > own.other_max
         {
             let verb = if self.dry_run { "would be" } else { "are" };
             let directory = printable(&own.path.to_string_lossy());
@@ -207,7 +210,7 @@ fn refuse(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<Exit
     usage_error(&ExtractOptions::command().bin_name(console.program()).error(kind, text))
 }
 
-/// The files to search. Directories and files in them that cannot be read are added to `problems`.
+/// Returns the files to search. Adds directories, and files in them, that cannot be read to `problems`.
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
     let mut sources = Vec::new();
     for file in files {

@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// The help of an option `--target` that limits the things that a subcommand lists or compares.
+/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares.
 pub(super) fn targets(things: &str, done: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \
@@ -57,7 +57,7 @@ pub(super) struct ExactOption {
 }
 
 impl ExactOption {
-    /// The selection made by some patterns; it matches everything if there are none.
+    /// Returns the selection that some patterns make. Without patterns, it matches everything.
     pub(super) fn selection(&self, patterns: &[TypedPattern]) -> Selection {
         let mut selection = Selection::default();
         selection.targets = patterns.iter().flat_map(|TypedPattern(patterns)| patterns).cloned().collect();
@@ -95,8 +95,8 @@ pub(super) fn kernel_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Returns the kernels that the values of an option mean, all of which [`kernel_name`] has checked, or `None` if there
-/// are no values.
+/// Returns the kernels that the values of an option mean, or `None` if there are no values. [`kernel_name`] has checked
+/// the values.
 pub(super) fn typed_kernels<'n>(names: impl IntoIterator<Item = &'n String>) -> Option<KernelNames> {
     let names = KernelNames::typed(names.into_iter().map(String::as_str), demangled);
     if names.names().is_empty() { None } else { Some(names) }

@@ -45,8 +45,8 @@ pub struct KernelNames {
 /// Returns the name in the source code of a kernel with a mangled name, or `None` if the name is not mangled.
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
-/// The way in which a typed name means a kernel, the weakest first. In a file, only the strongest way counts for each
-/// typed name: a name that equals that of a kernel is not a pattern too.
+/// How a typed name means a kernel, the weakest way first. In a file, only the strongest way counts for each typed name:
+/// a name that equals that of a kernel is not a pattern too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameMatch {
     /// The typed name has wildcards, which match the whole name of the kernel.
@@ -129,8 +129,8 @@ impl KernelNames {
     }
 
     /// Creates names as a user types them: each means all kernels whose names contain it, mangled or as `demangle` returns
-    /// them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel, unless it is, or is
-    /// contained in, the name of a kernel in the file as it stands. A name after `=` means only the kernel of this name.
+    /// them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel. Its wildcards are literal
+    /// if the name of a kernel in the file contains it as typed. A name after `=` means only the kernel of this name.
     pub(crate) fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all = Self::empty(demangle);
         for text in typed {
@@ -214,8 +214,8 @@ impl KernelNames {
         self.by_name.contains_key(&plain(spelling))
     }
 
-    /// Returns the strongest way in which one of the names means a kernel that has these spellings, or `None` if none
-    /// of them means it.
+    /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name means
+    /// it.
     pub(crate) fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
         let mut meant = MeantNames::default();
         for spelling in spellings {
@@ -342,8 +342,13 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
 
 /// Returns a name without white space and suffixes, because tools write these in different ways.
 fn plain(name: &str) -> String {
-    let name = name.trim_end();
-    let name = name.strip_suffix("[clone .kd]").or_else(|| name.strip_suffix(".kd")).unwrap_or(name);
+    let mut name = name.trim_end();
+    for suffix in ["[clone .kd]", ".kd"] {
+        if let Some(rest) = name.strip_suffix(suffix) {
+            name = rest;
+            break;
+        }
+    }
     name.chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 

@@ -143,8 +143,8 @@ fn function_name(kernel: &str) -> &str {
     qualified.rsplit([' ', ':']).next().unwrap_or_default()
 }
 
-/// Returns the number of letters that have to be inserted, removed or replaced to make the beginning of `name` from a
-/// typed name, at the end of which letters may be missing.
+/// Returns the number of letters to insert, remove or replace in a typed name to make `name`, or the beginning of it:
+/// letters that are missing at the end of the typed name are not wrong.
 fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
     // More letters are never needed.
     let name = name.get(..2 * typed.len()).unwrap_or(name);

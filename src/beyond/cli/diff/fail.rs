@@ -17,9 +17,9 @@ pub(super) enum DiffCondition {
     LostGpu,
     /// A kernel spills more registers than before.
     Spill,
-    /// All device code, or the code for a GPU, grows more.
+    /// The size of all device code, or of the code for a GPU, grows more.
     Size(Growth),
-    /// All device code grows more.
+    /// The size of all device code grows more.
     Total(Growth),
 }
 
@@ -27,7 +27,7 @@ pub(super) enum DiffCondition {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FailOnValue {
     Condition(DiffCondition),
-    /// The size in bytes from which on [`DiffCondition::Size`] counts.
+    /// The least size in bytes that [`DiffCondition::Size`] judges.
     SizeMin(u64),
 }
 
@@ -164,7 +164,7 @@ fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 pub(super) struct DiffConditions {
     conditions: Vec<DiffCondition>,
-    /// The size in bytes from which on [`DiffCondition::Size`] counts.
+    /// The least size in bytes that [`DiffCondition::Size`] judges.
     size_min: u64,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct KernelRows {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListedKernels {
     All,
-    /// All but kernels in relocatable code whose rows would equal those of the linked code.
+    /// Kernels in relocatable code are left out if the rows of the linked kernels have the same numbers.
     WithoutRepeats,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SpillingKernels {
     pub(super) worst: KernelDiff,
 }
 
-/// The number of kernels that a table keeps in memory in addition to the shown ones.
+/// The number of kernels that a table keeps in memory in addition to the listed ones.
 const SPARE: usize = 256;
 
 impl KernelRows {
@@ -181,8 +181,8 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
     new - old
 }
 
-/// The numbers of a kernel that got worse, each with its growth. An added kernel counts with its spills and scratch
-/// memory, a removed one not at all.
+/// Returns the growth of each number of a kernel for which more is worse, the worst number first. An added kernel counts
+/// with its spills and scratch memory, a removed one not at all.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

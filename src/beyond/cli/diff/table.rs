@@ -68,7 +68,13 @@ impl ComparedRoots<'_> {
         let shown = place.to_string();
         let steps = shown.strip_prefix(&printable(&file.to_string_lossy())).unwrap_or(&shown);
         if self.is_tree {
-            let below = file.strip_prefix(self.new).or_else(|_| file.strip_prefix(self.old)).unwrap_or(file);
+            let mut below = file;
+            for root in [self.new, self.old] {
+                if let Ok(path) = file.strip_prefix(root) {
+                    below = path;
+                    break;
+                }
+            }
             return printable(&below.to_string_lossy()) + steps;
         }
         if let Some(Step::Member(name)) = place.steps().first() {
@@ -88,7 +94,7 @@ impl ComparedRoots<'_> {
     }
 }
 
-/// The line about a file of two directories.
+/// Returns the line about a file of two directories.
 fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
     let path = pair.shown();
     match (&pair.old, &pair.new) {
@@ -102,7 +108,7 @@ fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
     }
 }
 
-/// The numbers of code objects that differ.
+/// Returns the numbers of code objects that differ, as text.
 fn changed_objects(gpu: &GpuDiff) -> String {
     change_numbers(gpu.changed, gpu.added, gpu.removed)
 }
@@ -132,7 +138,7 @@ struct GpuRow<'r> {
 }
 
 impl GpuRow<'_> {
-    /// The difference of the sizes in percent.
+    /// Returns the difference of the sizes in percent, as text.
     fn share(&self) -> String {
         match self.presence {
             Presence::Both => difference(&self.gpu, |difference| percent(difference, self.gpu.old.stored)),
@@ -147,7 +153,7 @@ impl GpuRow<'_> {
         }
     }
 
-    /// The order of rows: GPUs that are lost, GPUs that are gained, then the GPUs with the largest difference.
+    /// Returns the key that sorts rows: GPUs that are lost, GPUs that are gained, then GPUs with the largest difference.
     fn sort_key(&self) -> Reverse<(u8, u64)> {
         let rank = match self.presence {
             Presence::Lost => 2,
@@ -158,7 +164,7 @@ impl GpuRow<'_> {
     }
 }
 
-/// A column with a number of each GPU.
+/// Returns a column with a number of each GPU.
 fn gpu_column<'c, 'r>(title: &'static str, number: fn(&GpuDiff) -> String) -> Column<'c, GpuRow<'r>> {
     Column::number(title, move |row: &GpuRow<'r>| number(&row.gpu))
 }
@@ -234,10 +240,23 @@ impl DiffText<'_, '_> {
 
     fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
-        let differing = changed + added + removed;
-        if differing == 0 && equal == 0 {
+        if changed + added + removed + equal == 0 {
             return Ok(());
         }
+        let places = KernelPlaces::new(&rows.kept, &self.roots);
+        self.text.write_item(&self.kernels_line(rows, &places))?;
+        let mut listed = Vec::new();
+        for (row, place) in rows.kept.iter().zip(places.shown()) {
+            listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
+        }
+        let place_column = if places.is_one { PlaceColumn::None } else { PlaceColumn::File };
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
+    }
+
+    /// Returns the line before the table of kernels: their numbers, and which of them the table lists.
+    fn kernels_line(&self, rows: &KernelRows, places: &KernelPlaces) -> String {
+        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let differing = changed + added + removed;
         let mut numbers = Vec::new();
         if differing > 0 {
             numbers.push(change_numbers(changed, added, removed));
@@ -250,35 +269,55 @@ impl DiffText<'_, '_> {
             let number = grouped(rows.relocatable);
             line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
         }
-        let mut places = Vec::new();
-        for (kernel, _) in &rows.kept {
-            places.push(self.roots.place_text(&kernel.code_object.bundle.place));
-        }
-        let common = common_directory(places.iter().map(String::as_str));
-        let is_one_place = have_same_place(&rows.kept);
         let mut notes = Vec::new();
         if rows.kept.len() < differing - rows.relocatable && !rows.kept.is_empty() {
             notes.push(format!("the first {}", grouped(rows.kept.len())));
         }
-        if let Some(first) = places.first() {
-            let directory = first.get(..common).unwrap_or_default();
-            if is_one_place && !first.is_empty() && !first.starts_with('(') {
-                notes.push(format!("all in {first}"));
-            } else if !is_one_place && !directory.is_empty() {
-                notes.push(format!("in files of {directory}"));
-            }
-        }
+        notes.extend(places.note());
         if !notes.is_empty() {
             line.push_str(&format!("; {}:", notes.join(", ")));
         }
-        self.text.write_item(&line)?;
-        let mut listed = Vec::new();
-        for (index, row) in rows.kept.iter().enumerate() {
-            let place = places.get(index).and_then(|place| place.get(common..));
-            listed.push(ListedKernel { place, ..listed_kernel(row) });
+        line
+    }
+}
+
+/// The places of the listed kernels.
+struct KernelPlaces {
+    texts: Vec<String>,
+    /// The length of the directory that all texts begin with.
+    common: usize,
+    /// Whether all places are the same.
+    is_one: bool,
+}
+
+impl KernelPlaces {
+    fn new(rows: &[(KernelDiff, Arc<str>)], roots: &ComparedRoots<'_>) -> Self {
+        let mut texts = Vec::new();
+        for (kernel, _) in rows {
+            texts.push(roots.place_text(&kernel.code_object.bundle.place));
         }
-        let place_column = if is_one_place { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
+        let common = common_directory(texts.iter().map(String::as_str));
+        let is_one = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
+        Self { texts, common, is_one }
+    }
+
+    /// Returns the places without the common directory, in the order of the kernels.
+    fn shown(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| text.get(self.common..).unwrap_or(text))
+    }
+
+    /// Returns a note on the part that all places have in common, or `None` if that is nothing, or the compared files.
+    fn note(&self) -> Option<String> {
+        let first = self.texts.first()?;
+        let directory = first.get(..self.common).unwrap_or_default();
+        // A place that begins with a parenthesis is a section of the compared file.
+        if self.is_one && !first.is_empty() && !first.starts_with('(') {
+            Some(format!("all in {first}"))
+        } else if !self.is_one && !directory.is_empty() {
+            Some(format!("in files of {directory}"))
+        } else {
+            None
+        }
     }
 }
 
@@ -286,7 +325,7 @@ fn has_changed_objects(gpu: &GpuDiff) -> bool {
     gpu.changed > 0 || gpu.added > 0 || gpu.removed > 0
 }
 
-/// The difference of the stored sizes, with its sign; empty if they are equal.
+/// Returns the difference of the stored sizes with its sign, or an empty text if they are equal.
 fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> String {
     match new.stored.abs_diff(old.stored) {
         0 => String::new(),
@@ -304,15 +343,4 @@ fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
         old: kernel.old.as_ref(),
         new: kernel.new.as_ref(),
     }
-}
-
-fn have_same_place(rows: &[(KernelDiff, Arc<str>)]) -> bool {
-    let [(first, _), others @ ..] = rows else { return true };
-    others.iter().all(|(other, _)| has_same_place(first, other))
-}
-
-/// Whether the places of two kernels are the same in the old and the new file.
-fn has_same_place(a: &KernelDiff, b: &KernelDiff) -> bool {
-    let [a, b] = [a, b].map(|kernel| &kernel.code_object.bundle.place);
-    a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
 }

@@ -12,9 +12,9 @@ use super::row::NamedKernel;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelColumn {
     pub(crate) title: &'static str,
-    /// The number of a kernel, if it is recorded.
+    /// Returns the number of a kernel, or `None` if it is not recorded.
     pub(crate) number: fn(&Kernel) -> Option<u64>,
-    /// Whether the column says yes or no: yes for any number.
+    /// Whether the column has `yes` for each kernel with a number.
     pub(crate) is_flag: bool,
 }
 
@@ -51,18 +51,18 @@ pub(crate) const FLAGS: [KernelColumn; 2] = [
 ];
 
 impl KernelColumn {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(&self) -> String {
         self.title.to_ascii_lowercase()
     }
 
-    /// The number of a kernel, if there is a kernel and its number is recorded.
+    /// Returns the number of a kernel, or `None` if there is no kernel or its number is not recorded.
     pub(crate) fn number_of(&self, kernel: Option<&Kernel>) -> Option<u64> {
         (self.number)(kernel?)
     }
 }
 
-/// The number of spilled registers of a kernel.
+/// Returns the number of spilled registers of a kernel.
 pub(crate) fn spills(kernel: &Kernel) -> u64 {
     [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
@@ -80,7 +80,7 @@ pub(crate) struct SortKey {
 enum SortOrder {
     Name,
     Gpu,
-    /// One number, then another.
+    /// By the first number, and kernels with the same first number by the second.
     Numbers(KernelColumn, KernelColumn),
 }
 
@@ -90,7 +90,7 @@ const fn by(name: &'static str, order: SortOrder) -> SortKey {
 
 const SPILLS: SortKey = by("spills", SortOrder::Numbers(VSPILL, SSPILL));
 
-/// All keys, in the order of messages.
+/// The keys, in the order of messages.
 const KEYS: [SortKey; 11] = [
     by("name", SortOrder::Name),
     by("gpu", SortOrder::Gpu),

@@ -246,7 +246,7 @@ impl KernelsOptions {
         }
     }
 
-    /// The name that selects kernels, as typed.
+    /// Returns the name that selects kernels, as typed.
     fn name(&self) -> Option<&String> {
         self.name.as_ref().or(self.disassemble.as_ref())
     }

@@ -109,7 +109,7 @@ pub(super) struct NameMatches {
     has_match: bool,
     /// The first names of kernels.
     present: Vec<Arc<str>>,
-    /// The names that are similar to the one that selects nothing.
+    /// Names of kernels that are similar to the typed name, which selects nothing.
     similar: SimilarNames,
 }
 
@@ -189,7 +189,7 @@ impl KernelOrder {
         rows.truncate(self.most);
     }
 
-    /// The first rows of all files.
+    /// Returns the first rows of all files.
     pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<NamedKernel>>) -> Vec<NamedKernel> {
         let mut kept = Vec::new();
         for rows in files {
@@ -241,7 +241,7 @@ impl FileKernels {
     }
 }
 
-/// The GPU of a code object in one word.
+/// Returns the GPU of a code object in one word.
 fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
     let has_target_id = match code_object.entry_id() {
         Some(id) => !id.target().is_empty(),
@@ -285,7 +285,7 @@ pub(crate) fn demangled_names<'n>(
 /// The name of a selected kernel.
 struct SelectedName {
     shown: Arc<str>,
-    /// The way in which it is selected.
+    /// How the typed name selects it.
     by: NameMatch,
 }
 
@@ -314,7 +314,7 @@ fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {
     }
 }
 
-/// A mangled name, safe to print on a terminal.
+/// Returns a mangled name, safe to print on a terminal.
 pub(crate) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",

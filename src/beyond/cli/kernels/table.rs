@@ -73,7 +73,7 @@ fn have_same_place(rows: &[NamedKernel]) -> bool {
     others.iter().all(|other| place(other) == place(first))
 }
 
-/// The numbers of kernels and of code objects with them.
+/// Returns the numbers of kernels and of code objects with them, as text.
 fn summary(rows: &[NamedKernel]) -> String {
     let code_objects = rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object)).count();
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
@@ -115,7 +115,8 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// Whether a column of the table needs this row: its numbers differ, or it has one if no files are compared.
+    /// Returns whether a column is in the table because of this row: its numbers differ or, if no files are compared, it
+    /// has a number.
     fn differs_in(&self, column: &KernelColumn) -> bool {
         column.number_of(self.old) != column.number_of(self.new)
     }
@@ -145,7 +146,7 @@ impl<'r> ListedKernel<'r> {
     }
 }
 
-/// A number, or the old and the new number if they differ.
+/// Returns the text of a number, or of the old and the new number if they differ.
 pub(crate) fn old_to_new<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }
@@ -194,7 +195,7 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     text.write_table(Table { indent, columns }, rows)
 }
 
-/// The column of a table with a number of each kernel.
+/// Returns the column of a table with a number of each kernel.
 fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, kept: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
     let fit = match kept {
         Some(key) if key.is_column(column) => Fit::Stays,

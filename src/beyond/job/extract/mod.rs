@@ -36,8 +36,8 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
-/// The name of a file consists of the [input's name](Source::name), the names of the enclosing members, the number of the
-/// bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
+/// The name of a file begins with the [input's name](Source::name) and the names of the enclosing members. Then follow the
+/// number of the bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
 /// content. Names contain only letters, digits and `+-._=`, and do not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -66,8 +66,8 @@ pub struct Extract {
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDirectory {
     pub(crate) path: PathBuf,
-    /// The number of files up to which it is not used.
-    pub(crate) unused_up_to: usize,
+    /// The number of files that may go to the other directory.
+    pub(crate) other_max: usize,
 }
 
 /// A file to search.
@@ -597,7 +597,7 @@ impl<'j> Extraction<'j> {
         }
         let mut pending = self.all.done;
         if let Some(own) = &self.job.own_directory
-            && pending.len() > own.unused_up_to
+            && pending.len() > own.other_max
         {
             for file in &mut pending {
                 file.move_to(&own.path, &self.inputs)?;
