@@ -24,6 +24,7 @@ mod progress;
 mod ptx;
 mod python;
 mod recompress;
+mod replace;
 mod report;
 mod runtime;
 pub mod schema;

@@ -51,7 +51,7 @@ impl Globs {
         left
     }
 
-    /// Whether there is no pattern.
+    /// Returns whether there are no patterns.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_ends.is_empty()
     }

@@ -6,7 +6,7 @@ use crate::machine::memory_directory;
 use serde_json::Value;
 
 use super::*;
-use crate::properties::code_objects::{Kernel, amd};
+use crate::properties::code_objects::{self, Kernel, amd};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -279,12 +279,101 @@ fn growth_fails_if_that_is_asked_for() {
 }
 
 #[test]
+fn a_least_size_and_a_total_limit_which_sizes_fail() {
+    let files = |small: usize, large: usize| {
+        let [small, large] = [vec![b'x'; small], vec![b'y'; large]];
+        bundle(&[(GFX906, &small), (GFX90A, &large)])
+    };
+    let (old, new) = (files(100, 10_000), files(200, 10_000));
+    for (condition, reasons) in [
+        ("size=+20%", &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"][..]),
+        ("size=+20%,min=200", &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"]),
+        ("size=+20%,min=201", &[]),
+        ("min=1kB,size=+20%", &[]),
+        ("total=+20%", &[]),
+        ("total=+1%", &[]),
+        ("total=+0.5%", &["total: all device code grew by more than 0.5 %, from 10.1 kB to 10.2 kB"]),
+        ("total=+99B", &["total: all device code grew by more than 99 B, from 10.1 kB to 10.2 kB"]),
+    ] {
+        let outcome = diff(&["--fail-on", condition], &old, &new);
+        let expected: String =
+            reasons.iter().map(|reason| format!("clang-offload-bundler diff: error: {reason}\n")).collect();
+        assert_eq!((outcome.status, outcome.stderr_text()), (i32::from(!reasons.is_empty()), expected), "{condition}");
+        let document = report(&diff(&["--json", "--fail-on", condition], &old, &new));
+        assert_eq!(document["failures"].as_array().unwrap().len(), reasons.len(), "{condition}");
+    }
+}
+
+/// A library with the same CUDA kernels in linked and in relocatable code.
+fn cuda_library(linked: &[Kernel], relocatable: &[Kernel]) -> Vec<u8> {
+    use crate::properties::fatbins;
+    let [linked, relocatable] = [linked, relocatable].map(|kernels| {
+        fatbins::fatbin(&[fatbins::entry(&fatbins::Code::new(fatbins::CUBIN, 80, &code_objects::cubin(kernels)))])
+    });
+    Elf::LIBRARY.write(&[
+        Section::new(".nv_fatbin", &linked).aligned(8),
+        Section::new("__nv_relfatbin", &relocatable).aligned(8),
+    ])
+}
+
+#[test]
+fn a_kernel_in_relocatable_and_linked_code_has_one_row_and_two_in_json() {
+    let kernel = |name: &str, vgprs: u32, lds: u32| Kernel { vgprs, lds, code_size: 256, ..Kernel::named(name) };
+    let library = |vgprs: u32| {
+        // Shared memory is known only after linking. The kernel `apart` differs otherwise, too.
+        let linked = [kernel("same", vgprs, 64), kernel("apart", vgprs, 0), kernel("once", vgprs, 0)];
+        let relocatable = [kernel("same", vgprs, 0), kernel("apart", vgprs + 1, 0)];
+        cuda_library(&linked, &relocatable)
+    };
+    let (old, new) = (library(10), library(20));
+    let outcome = diff(&[], &old, &new);
+    let out = String::from_utf8(outcome.stdout).unwrap();
+    let head = "  kernels: 5 changed; not listed: 1 of relocatable code that linked code has too\n";
+    let rows = "    GPU        VGPR  FILE              KERNEL\n    \
+                sm_80  10 -> 20  (.nv_fatbin)      same\n    \
+                sm_80  10 -> 20  (.nv_fatbin)      apart\n    \
+                sm_80  10 -> 20  (.nv_fatbin)      once\n    \
+                sm_80  11 -> 21  (__nv_relfatbin)  apart\n";
+    assert!(out.ends_with(&(head.to_owned() + rows)), "{out}");
+    let document = report(&diff(&["--json"], &old, &new));
+    assert_eq!(document["files"][0]["kernels"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn the_table_of_kernels_leaves_out_the_wheel_and_the_common_directory() {
+    let wheel = |spills: u32| {
+        let library = library(&bundle(&[(GFX906, &code("k", spills))]));
+        zip(&["pack/lib/a.so", "pack/lib/b.so"].map(|name| Zipped::new(name, DEFLATED, &library)))
+    };
+    let table = |args: &[&str]| {
+        let outcome = diff(args, &wheel(0), &wheel(3));
+        let out = String::from_utf8(outcome.stdout).unwrap();
+        let at = out.find("  kernels:").unwrap_or_else(|| panic!("{out}"));
+        out[at..].to_owned()
+    };
+    assert_eq!(
+        table(&[]),
+        "  kernels: 2 changed, 2 without a difference in numbers; in files of pack/lib/:\n    \
+         GPU     VSPILL  FILE               KERNEL\n    \
+         gfx906  0 -> 3  a.so(.hip_fatbin)  k\n    \
+         gfx906  0 -> 3  b.so(.hip_fatbin)  k\n"
+    );
+    let first = table(&["--top=1"]);
+    let head =
+        "  kernels: 2 changed, 2 without a difference in numbers; the first 1, all in pack/lib/a.so(.hip_fatbin):\n";
+    assert!(first.starts_with(head), "{first}");
+}
+
+#[test]
 fn invalid_command_lines_are_usage_errors() {
     for (args, text) in [
-        (&["--fail-on=lost"][..], "the conditions are lost-gpu, spill and size=+N%"),
-        (&["--fail-on=spill,"], "the conditions are lost-gpu, spill and size=+N%"),
+        (&["--fail-on=lost"][..], "the conditions are lost-gpu, spill, size=+N%"),
+        (&["--fail-on=spill,"], "the conditions are lost-gpu, spill, size=+N%"),
         (&["--fail-on=size"], "by how much may it grow?"),
         (&["--fail-on=size=5 percent"], "expected size=+5%"),
+        (&["--fail-on=total"], "by how much may it grow? expected total=+5%"),
+        (&["--fail-on=size=+5%,min=5%"], "expected a number of bytes such as min=100kB"),
+        (&["--fail-on=total=+5%,min=1kB"], "min=N of --fail-on needs size=+N%"),
         (&["--top=x"], "invalid value 'x'"),
         (&["third"], "unexpected argument 'third'"),
     ] {

@@ -26,10 +26,11 @@ fn lines(outcome: &Outcome) -> Vec<String> {
 
 /// Extracts from one file, and checks that a dry run reports the same names. Returns the written files.
 fn extract(args: &[&str], data: &[u8]) -> BTreeMap<String, Vec<u8>> {
-    let outcome = tool(&[&["extract", "in"], args].concat(), &[("in", data)]);
+    let args = if args.contains(&"-o") { args.to_vec() } else { [args, &["-o", "."]].concat() };
+    let outcome = tool(&[&["extract", "in"], &args[..]].concat(), &[("in", data)]);
     assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{args:?}");
     let mut names = lines(&outcome);
-    let dry = tool(&[&["extract", "in", "--dry-run"], args].concat(), &[("in", data)]);
+    let dry = tool(&[&["extract", "in", "--dry-run"], &args[..]].concat(), &[("in", data)]);
     assert_eq!((dry.status, lines(&dry)), (0, names.clone()), "{args:?}");
     assert_eq!(written(&dry, &["in"]).len(), 0);
     let written: BTreeMap<String, Vec<u8>> = written(&outcome, &["in"]);
@@ -380,11 +381,57 @@ fn no_id_leads_out_of_the_directory_or_onto_another_file() {
 }
 
 #[test]
+fn more_than_ten_files_go_to_a_directory_named_after_the_input() {
+    let bundle = |number: usize| {
+        let ids: Vec<String> = (0..number).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
+        let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
+        formats::binary(&entries, 1)
+    };
+    let (ten, eleven) = (bundle(10), bundle(11));
+    for (args, data, directory, said) in [
+        (&["in.so"][..], &ten, "", ""),
+        (&["in.so"], &eleven, "in.so.extracted/", "11 files are in './in.so.extracted'"),
+        (&["in.so", "-n"], &eleven, "in.so.extracted/", "11 files would be in './in.so.extracted'"),
+        (&["in.so", "in.so"], &ten, "extracted/", "20 files are in './extracted'"),
+        (&["in.so", "-o", "."], &eleven, "", ""),
+        (&["in.so", "-o", "out"], &eleven, "out/", ""),
+    ] {
+        let outcome = tool(&[&["extract"], args].concat(), &[("in.so", data)]);
+        assert_eq!(outcome.status, 0, "{args:?}");
+        if said.is_empty() {
+            assert_eq!(outcome.stderr_text(), "", "{args:?}");
+        } else {
+            let note = format!("clang-offload-bundler extract: note: {said}; --output names another directory\n");
+            assert_eq!(outcome.stderr_text(), note, "{args:?}");
+        }
+        let mut names: Vec<String> =
+            lines(&outcome).iter().map(|name| name.trim_start_matches("./").to_owned()).collect();
+        assert!(names.iter().all(|name| name.starts_with(&format!("{directory}in.so-0-"))), "{args:?}: {names:?}");
+        if !args.contains(&"-n") {
+            names.sort();
+            assert_eq!(names, written(&outcome, &["in.so"]).into_keys().collect::<Vec<_>>(), "{args:?}");
+        }
+    }
+    // Files of an earlier run are replaced, and a failure leaves nothing behind.
+    let dir = memory_directory();
+    fs::write(dir.path().join("in"), &eleven).unwrap();
+    for _ in 0..2 {
+        assert_eq!(text(&tool_in(dir.path(), &["extract", "in"])).0, 0);
+        assert_eq!(fs::read_dir(dir.path().join("in.extracted")).unwrap().count(), 11);
+    }
+    fs::remove_dir_all(dir.path().join("in.extracted")).unwrap();
+    fs::write(dir.path().join("in.extracted"), "").unwrap();
+    let (status, out, said) = text(&tool_in(dir.path(), &["extract", "in"]));
+    assert!(status == 1 && out.is_empty() && said.contains("Not a directory"), "{said}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn names_differ_in_more_than_the_case_of_letters() {
     let ids = ["abc", "ABC", "Abc-2", "aBc", "abc", "other"];
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (*id, &b"x"[..])).collect();
     let data = formats::binary(&entries, 1);
-    let outcome = tool(&["extract", "in", "IN", "-n"], &[("in", &data), ("IN", &data)]);
+    let outcome = tool(&["extract", "in", "IN", "-n", "-o", "."], &[("in", &data), ("IN", &data)]);
     assert_eq!((outcome.status, lines(&outcome).len()), (0, 2 * ids.len()));
     let mut names: Vec<String> = lines(&outcome).iter().map(|name| name.to_ascii_lowercase()).collect();
     names.sort();
@@ -1119,7 +1166,8 @@ fn a_kernel_leads_to_the_code_objects_that_define_it() {
             let expected: Vec<&Value> = rows.iter().filter(is_it).map(|row| &row["uri"]).collect();
             let demangled = rows.iter().find(is_it).unwrap()["name"].as_str().unwrap();
             for spelling in [kernel, demangled] {
-                let outcome = tool(&["extract", name, "-n", "--json", "--kernel", spelling], &file);
+                let exact = format!("={spelling}");
+                let outcome = tool(&["extract", name, "-n", "--json", "--kernel", &exact], &file);
                 assert_eq!((outcome.status, outcome.stderr_text().as_str()), (0, ""), "{name} {spelling}");
                 let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
                 let written = document["code_objects"].as_array().unwrap().iter().map(|row| &row["uri"]);

@@ -457,12 +457,32 @@ fn a_help_has_one_paragraph_then_groups_of_options_and_the_common_ones_are_last(
 }
 
 #[test]
+fn tables_of_columns_and_conditions_are_in_the_manual_page_and_not_in_the_help() {
+    let dir = memory_directory();
+    assert_eq!(text(&tool_in(dir.path(), &["man", "-o", "."])).0, 0);
+    for (subcommand, headings) in
+        [("kernels", &["Columns", "Conditions of --fail-on"][..]), ("diff", &["Conditions of --fail-on"])]
+    {
+        let (_, help, _) = text(&tool_in(dir.path(), &[subcommand, "--help"]));
+        let page = fs::read_to_string(dir.path().join(format!("offload-bundle-{subcommand}.1"))).unwrap();
+        for heading in headings {
+            assert!(!help.contains(&format!("\n{heading}:\n")), "{help}");
+            assert!(page.contains(&format!(".SH {}\n", heading.to_uppercase().replace('-', "\\-"))), "{page}");
+        }
+        assert!(
+            help.contains("\nExit status:\n") && help.contains(&format!("man offload-bundle-{subcommand}\n")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_no_error() {
     let dir = memory_directory();
     let ids: Vec<String> = (0..5000).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
     fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();
-    for command in ["inspect in", "inspect --json in", "extract -n in", "completions bash"] {
+    for command in ["inspect in", "inspect --json in", "extract -n in -o .", "completions bash"] {
         let line = format!("{{ {PROGRAM} {command}; echo $? >&2; }} | head -n 1");
         let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stderr), "0\n", "{command}");

@@ -61,31 +61,41 @@ fn a_name_that_equals_that_of_a_kernel_is_that_kernel() {
     for (name, typed) in typed {
         let expected: BTreeSet<usize> = (0..held.len()).filter(|number| held[*number].contains(&name)).collect();
         assert!(!expected.is_empty() && expected.len() < held.len());
-        let (status, out, said) = text(&tool_in(dir.path(), &["extract", "-n", "in", "--kernel", typed]));
-        assert_eq!((status, numbers(&out)), (0, expected.clone()), "{typed}: {said}");
+        // A name without wildcards is also a part of other names, unless it is exact.
+        let has_wildcards = typed.contains(['*', '?', '[']);
+        let exact = format!("={typed}");
+        for selector in [&exact[..], typed].into_iter().take(if has_wildcards { 2 } else { 1 }) {
+            let (status, out, said) =
+                text(&tool_in(dir.path(), &["extract", "-n", "in", "-o", ".", "--kernel", selector]));
+            assert_eq!((status, numbers(&out)), (0, expected.clone()), "{selector}: {said}");
+            let (status, out, said) = text(&tool_in(dir.path(), &["kernels", "--json", "in", "--name", selector]));
+            assert_eq!(status, 0, "{selector}: {said}");
+            let listed = kernels::kernels_of(out.as_bytes());
+            let names =
+                listed["kernels"].as_array().unwrap().iter().map(|kernel| kernel["name"].as_str().unwrap().to_owned());
+            assert_eq!(names.collect::<BTreeSet<_>>(), BTreeSet::from([demangled(name)]), "{selector}");
+        }
         fs::write(dir.path().join("list"), typed).unwrap();
         let keep = ["recompress", "in", "-o", "out", "--keep-kernels", "list"];
         let (status, _, said) = text(&tool_in(dir.path(), &keep));
         assert_eq!(status, 0, "{typed}: {said}");
         let (_, out, _) = text(&tool_in(dir.path(), &["inspect", "out"]));
         assert_eq!(numbers(&out), expected, "{typed}");
-        // Without wildcards, `kernels` also lists other names that have this one in them.
-        if typed.contains(['*', '?', '[']) && glob::Pattern::new(typed).is_ok() {
-            let (status, out, said) = text(&tool_in(dir.path(), &["kernels", "--json", "in", "--name", typed]));
-            assert_eq!(status, 0, "{typed}: {said}");
-            let listed = kernels::kernels_of(out.as_bytes());
-            let names =
-                listed["kernels"].as_array().unwrap().iter().map(|kernel| kernel["name"].as_str().unwrap().to_owned());
-            assert_eq!(names.collect::<BTreeSet<_>>(), BTreeSet::from([demangled(name)]), "{typed}");
-        }
     }
-    // Other names are patterns, and mean the same for each option.
-    for (pattern, matching) in
-        [("k?*", &["k*", "kx", "k?", "k??", "k[x]", "k[", "k(float*)"][..]), ("[!k]", &["*", "?"])]
-    {
+    // Other names are parts and patterns, and mean the same for each option.
+    for (pattern, matching) in [
+        ("k?*", &["k*", "kx", "k?", "k??", "k[x]", "k[", "k(float*)"][..]),
+        ("[!k]", &["*", "?"]),
+        ("(float *", &["_Z1kIPfEvT_", "k(float*)"]),
+        ("[x", &["k[x]"]),
+        ("_Z1kIf", &["_Z1kIfEvT_"]),
+    ] {
         let expected: BTreeSet<usize> =
             (0..held.len()).filter(|number| held[*number].iter().any(|name| matching.contains(name))).collect();
-        let (_, out, said) = text(&tool_in(dir.path(), &["extract", "-n", "in", "--kernel", pattern]));
+        let (_, out, said) = text(&tool_in(dir.path(), &["extract", "-n", "in", "-o", ".", "--kernel", pattern]));
         assert_eq!(numbers(&out), expected, "{pattern}: {said}");
+        let (_, out, said) = text(&tool_in(dir.path(), &["kernels", "in", "--name", pattern]));
+        let listed: BTreeSet<usize> = numbers(&out);
+        assert_eq!(listed, expected, "{pattern}: {said}");
     }
 }

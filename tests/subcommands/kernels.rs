@@ -123,14 +123,50 @@ fn kernels_are_selected_by_target_and_name() {
         ("ba?", &[BAR]),
         ("ba", &[BAR]),
         ("Ba", &[]),
+        ("fill(float *", &[FILL]),
+        ("=bar", &[BAR]),
+        ("=ba", &[]),
+        ("=fill(float*, int)", &[FILL]),
+        ("=ba?", &[]),
+        ("[", &[]),
     ] {
         assert_eq!(listed(&["--name", pattern]), expected, "{pattern}");
     }
     for bad in
-        [&["--name="][..], &["--name=["], &["--target="], &["--sort=size"], &["--top=3"], &["--sort=name", "--top=x"]]
+        [&["--name="][..], &["--name=="], &["--target="], &["--sort=size"], &["--top=3"], &["--sort=name", "--top=x"]]
     {
         assert_eq!(tool(&[&["kernels", "in"], bad].concat(), &[("in", b"")]).status, 2, "{bad:?}");
     }
+}
+
+#[test]
+fn a_sort_by_a_column_that_no_kernel_has_is_an_error_that_names_the_others() {
+    let bundle = bundle();
+    for format in [&[][..], &["--json"], &["--top=1"]] {
+        let run = |args: &[&str]| tool(&[&["kernels", "in"], args, format].concat(), &[("in", &bundle)]);
+        for key in ["spills", "sgpr"] {
+            let outcome = run(&["-t", "sm_80", "--sort", key]);
+            let error = format!(
+                "clang-offload-bundler kernels: error: no kernel records the column '{key}'; \
+                 --sort takes name, gpu, vgpr, scratch, lds, kernarg, group, code\n"
+            );
+            assert_eq!((outcome.status, outcome.stderr_text(), outcome.stdout), (1, error, Vec::new()), "{format:?}");
+            // Kernels of another vendor have it.
+            assert_eq!(run(&["--sort", key]).status, 0);
+        }
+        assert_eq!(run(&["-t", "sm_90", "--sort", "spills"]).status, 0);
+    }
+    let (_, out, _) = text(&machine_output(&["kernels", "in", "--sort", "spills"], &bundle));
+    let rows: Vec<&str> = out.lines().skip(1).take(6).map(str::trim_start).collect();
+    assert!(rows[..3].iter().all(|row| row.starts_with("gfx90a")), "{out}");
+    assert!(rows[3..].iter().all(|row| row.starts_with("sm_80") && row.contains("  -  ")), "{out}");
+}
+
+/// Runs the tool on a file `in`.
+fn machine_output(args: &[&str], data: &[u8]) -> std::process::Output {
+    let dir = memory_directory();
+    fs::write(dir.path().join("in"), data).unwrap();
+    tool_in(dir.path(), args)
 }
 
 #[test]
@@ -153,6 +189,9 @@ fn a_pattern_that_matches_nothing_is_an_error_that_lists_what_there_is() {
             &["--name", "fill", "-t", "sm_80"],
             "no kernel matches 'fill' in 'in'; it has: stack, bar, foo(float*, int)".into(),
         ),
+        (&["--name", "spilz"], "no kernel matches 'spilz' in 'in'; did you mean 'spills'?".into()),
+        (&["--name", "=fill"], "no kernel matches '=fill' in 'in'; did you mean '=fill(float*, int)'?".into()),
+        (&["--name", "STACK"], "no kernel matches 'STACK' in 'in'; did you mean 'stack'?".into()),
         (&["--name", "bar", "-t", "sm_90"], "no kernel matches 'bar' in 'in'; it has none".into()),
     ] {
         for data in [&bundle, &packed] {

@@ -183,6 +183,16 @@ impl Output {
         Ok(())
     }
 
+    /// Gives an output, which was staged as [`Manner::Generated`], another path in the same file system.
+    pub(crate) fn move_to(&mut self, path: &Path) -> Result<()> {
+        if let OutputPlace::Name { staged, target, existing: existing_file } = &mut self.place {
+            *existing_file = inherit_from_replaced(staged, path).with_path(path)?;
+            path.clone_into(target);
+        }
+        path.clone_into(&mut self.path);
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();
@@ -521,16 +531,25 @@ fn stage_inheriting(target: &Path, old: &File) -> io::Result<Staged> {
 
 /// Stages a file that replaces anything at its path.
 fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
-    let Some(old) = existing(&target)? else { return stage_new(target, Manner::Replace) };
     let staged = Staged::create(&target, staging::MODE)?;
+    let existing = inherit_from_replaced(&staged, &target)?;
+    Ok(OutputPlace::Name { staged, target, existing })
+}
+
+/// Lets a staged file inherit the access to the file that it replaces at `target`, if there is one.
+fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
+    let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
+    if old.is_dir() {
+        return Err(sys::is_a_directory());
+    }
     if old.is_file() {
-        match process::open(|| open_as_permitted(&target)) {
+        match process::open(|| open_as_permitted(target)) {
             Ok(old) => take_over(&staged.file, &old, Inherited::Access)?,
             // Its access control list cannot be read.
             Err(_) => sys::make_private(&staged.file)?,
         }
     }
-    Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced })
+    Ok(ExistingFile::Replaced)
 }
 
 /// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.

@@ -1,15 +1,15 @@
 //! `extract`: copies code objects out of any file, selected by target.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::printable;
+use crate::base::display::{plain, printable};
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
-use crate::beyond::job::{Destination, Extract, Extracted, KernelNames, Source};
+use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
 use crate::beyond::serialized::ExtractReport;
 use crate::llvm::event::Event;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
@@ -25,6 +25,12 @@ use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
 
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
+/// The number of files that may go to the current directory without `--output`.
+const OWN_DIRECTORY_ABOVE: usize = 10;
+
+/// The most bytes of the name of the input in the name of its directory: below the limit of file systems.
+const OWN_DIRECTORY_NAME_MAX: usize = 240;
+
 /// Extract GPU code objects to files
 #[derive(Clone, Debug, Parser)]
 pub(super) struct ExtractOptions {
@@ -34,8 +40,14 @@ pub(super) struct ExtractOptions {
     #[command(flatten)]
     search: FollowOptions,
     /// Output directory, created if necessary; - writes a single code object to standard output.
-    #[arg(short, long, value_name = "DIR", default_value = ".", help_heading = heading::OUTPUT)]
-    output: PathBuf,
+    #[arg(
+        short, long, value_name = "DIR", help_heading = heading::OUTPUT,
+        long_help = format!(
+            "Output directory, created if necessary; - writes a single code object to standard output. By default, up to \
+             {OWN_DIRECTORY_ABOVE} files are written to the current directory, and more to a directory named after FILE there."
+        ),
+    )]
+    output: Option<PathBuf>,
     #[arg(
         help_heading = heading::SELECTION,
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = TARGETS,
@@ -54,17 +66,18 @@ pub(super) struct ExtractOptions {
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
     )]
     kind: Vec<OffloadKind>,
-    /// Extract only code objects that define this kernel.
+    /// Extract only code objects that define this kernel: a part of its name, or with =NAME the exact name.
     #[arg(
         help_heading = heading::SELECTION,
         long,
         value_name = "NAME",
-        long_help = "Extract only code objects that define this kernel or global variable, PTX too. The name is mangled or not, as `kernels` \
-            prints it; a name may have the wildcards * ? and [...], unless it ends with a parenthesis or equals that of a kernel in \
-            the file, and must match the whole name. \
-            May be repeated: each must be defined, and what defines any of them is extracted. Code whose kernels are not known \
-            (SPIR-V, bitcode, AMD's code object version 2) is not.",
-        value_parser = NonEmptyStringValueParser::new()
+        long_help = format!(
+            "Extract only code objects that define this kernel or global variable, PTX too. {} May be repeated: each must be defined, \
+             and what defines any of them is extracted. Code whose kernels are not known (SPIR-V, bitcode, AMD's code object \
+             version 2) is not.",
+            patterns::KERNEL_NAME,
+        ),
+        value_parser = patterns::kernel_name,
     )]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -120,10 +133,8 @@ impl Options for ExtractOptions {
         }
         let mut extract = Extract::new(inputs, selection, destination);
         (extract.scan, extract.devices, extract.sha256) = (scan, devices, self.json);
-        if !self.kernel.is_empty() {
-            let names = self.kernel.iter().map(String::as_str);
-            extract.kernels = Some(KernelNames::new(names, patterns::demangled));
-        }
+        extract.own_directory = self.own_directory();
+        extract.kernels = patterns::typed_kernels(&self.kernel);
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),
@@ -133,6 +144,9 @@ impl Options for ExtractOptions {
             && error.present_targets().is_empty()
         {
             console.last_hints = deep::hints_for_empty(&named, &extract.scan);
+        }
+        if let Ok(extracted) = &extracted {
+            self.note_own_directory(&extract, extracted, console);
         }
         let printed = match extracted {
             Ok(extracted) if self.json => {
@@ -149,12 +163,44 @@ impl Options for ExtractOptions {
 
 impl ExtractOptions {
     fn destination(&self) -> Destination {
+        let output = match &self.output {
+            Some(output) => output.clone(),
+            None => PathBuf::from("."),
+        };
         if self.dry_run {
-            Destination::Nowhere(self.output.clone())
-        } else if self.output.as_os_str() == "-" {
+            Destination::Nowhere(output)
+        } else if output.as_os_str() == "-" {
             Destination::StandardOutput
         } else {
-            Destination::Directory(self.output.clone())
+            Destination::Directory(output)
+        }
+    }
+
+    /// Returns the directory for many files, or `None` if `--output` names one.
+    fn own_directory(&self) -> Option<OwnDirectory> {
+        if self.output.is_some() {
+            return None;
+        }
+        let mut name = "extracted".to_owned();
+        if let [file] = self.files.as_slice()
+            && let Some(file_name) = file.file_name()
+        {
+            let file_name = plain(file_name.as_encoded_bytes());
+            let start = file_name.get(..OWN_DIRECTORY_NAME_MAX).unwrap_or(&file_name);
+            name = format!("{}.extracted", start.trim_start_matches('.'));
+        }
+        Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })
+    }
+
+    /// Says where the files are, if that is the directory for many files.
+    fn note_own_directory(&self, extract: &Extract, extracted: &[Extracted], console: &Console) {
+        if let Some(own) = &extract.own_directory
+            && extracted.len() > own.other_max
+        {
+            let verb = if self.dry_run { "would be" } else { "are" };
+            let directory = printable(&own.path.to_string_lossy());
+            console
+                .note(&format!("{} files {verb} in '{directory}'; --output names another directory", extracted.len()));
         }
     }
 }
@@ -164,7 +210,7 @@ fn refuse(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<Exit
     usage_error(&ExtractOptions::command().bin_name(console.program()).error(kind, text))
 }
 
-/// The files to search. Directories and files in them that cannot be read are added to `problems`.
+/// Returns the files to search. Adds directories, and files in them, that cannot be read to `problems`.
 fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> Vec<Source> {
     let mut sources = Vec::new();
     for file in files {

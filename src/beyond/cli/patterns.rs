@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use crate::beyond::job::SelectionMatches;
+use crate::beyond::job::{EXACT, KernelNames, SelectionMatches};
 use crate::beyond::runtime::with_ptx;
 use crate::beyond::scan::{Comparison, Pattern, Selection};
 use clap::Args;
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// The help of an option `--target` that limits the things that a subcommand lists or compares.
+/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares.
 pub(super) fn targets(things: &str, done: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \
@@ -57,7 +57,7 @@ pub(super) struct ExactOption {
 }
 
 impl ExactOption {
-    /// The selection made by some patterns; it matches everything if there are none.
+    /// Returns the selection that some patterns make. Without patterns, it matches everything.
     pub(super) fn selection(&self, patterns: &[TypedPattern]) -> Selection {
         let mut selection = Selection::default();
         selection.targets = patterns.iter().flat_map(|TypedPattern(patterns)| patterns).cloned().collect();
@@ -80,6 +80,26 @@ pub(super) fn ensure_match(
         return Ok(());
     }
     found.ensure_all(selection, files)
+}
+
+/// How the options that take the name of a kernel read it.
+pub(super) const KERNEL_NAME: &str = "A NAME is a part of the name of a kernel, mangled or not, and its white space is ignored. With the \
+    wildcards * ? and [...], it must match the whole name, unless the name of a kernel in the file contains it as it stands. \
+    =NAME means only the kernel of exactly this name.";
+
+/// Checks the name of a kernel, which [`typed_kernels`] then reads.
+pub(super) fn kernel_name(text: &str) -> Result<String, String> {
+    if text.trim_start_matches(EXACT).trim().is_empty() {
+        return Err("a name is missing".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Returns the kernels that the values of an option mean, or `None` if there are no values. [`kernel_name`] has checked
+/// the values.
+pub(super) fn typed_kernels<'n>(names: impl IntoIterator<Item = &'n String>) -> Option<KernelNames> {
+    let names = KernelNames::typed(names.into_iter().map(String::as_str), demangled);
+    if names.names().is_empty() { None } else { Some(names) }
 }
 
 /// Returns the C++ name of a kernel that an option names, or `None` if the name is not mangled.

@@ -1,27 +1,61 @@
 //! `replace`: puts a changed code object back in its place.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::beyond::job::Replace;
-use crate::llvm::uri::Uri;
-use clap::Parser;
+use crate::base::display::listed;
+use crate::base::error::{Error, ErrorKind};
+use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
+use crate::llvm::uri::{MEMORY, SCHEME, Uri};
+use anyhow::{Context as _, anyhow};
+use clap::error::ErrorKind as UsageErrorKind;
+use clap::{CommandFactory, Parser, ValueHint};
 
 use super::files::SizeOption;
-use super::print::units::bytes;
-use super::subcommand::Options;
+use super::patterns::{self, ExactOption, TypedPattern};
+use super::print::units::{bytes, count};
+use super::subcommand::{Options, heading, usage_error};
 use crate::llvm::cli::print::console::Console;
+
+/// The number of code objects that an error lists.
+const LISTED_MAX: usize = 10;
 
 /// Put a changed code object back in its place
 #[derive(Clone, Debug, Parser)]
 pub(super) struct ReplaceOptions {
-    #[arg(help = "URI of the code object to replace: file://<path>#offset=<n>&size=<n>")]
-    uri: OsString,
+    #[arg(
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        help = "File with the code object to replace, or the URI of the code object: file://<path>#offset=<n>&size=<n>",
+        long_help = "File with the code object to replace, which --target and --kernel select as in `extract`. Exactly one must match. \
+            Or the URI of the code object, as `inspect --each --uri` prints it: file://<path>#offset=<n>&size=<n>"
+    )]
+    place: OsString,
     /// File with the new code object.
-    file: PathBuf,
-    /// File to write; - writes to standard output (default: the file of the URI).
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(value_name = "NEW")]
+    content: PathBuf,
+    #[arg(
+        help_heading = heading::SELECTION,
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
+        long_help = format!(
+            "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) of the code object, with the wildcards \
+             * ? and [...], in a comma list. {}",
+            patterns::MATCHING,
+        ),
+    )]
+    target: Vec<TypedPattern>,
+    /// The code object defines this kernel: a part of its name, or with =NAME the exact name.
+    #[arg(
+        help_heading = heading::SELECTION,
+        long, value_name = "NAME", value_parser = patterns::kernel_name,
+        long_help = format!("The code object defines this kernel or global variable. {}", patterns::KERNEL_NAME),
+    )]
+    kernel: Option<String>,
+    #[command(flatten)]
+    comparison: ExactOption,
+    /// File to write; - writes to standard output (default: the file with the code object).
+    #[arg(short, long, value_name = "OUT", help_heading = heading::OUTPUT)]
     output: Option<PathBuf>,
     /// Also write a code object of another kind, for another target, or a broken one.
     #[arg(long)]
@@ -32,20 +66,114 @@ pub(super) struct ReplaceOptions {
 
 impl Options for ReplaceOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let mut replace = Replace::new(Uri::parse(&self.uri)?, &self.file);
+        let is_selected = !self.target.is_empty() || self.kernel.is_some() || self.comparison.exact;
+        if is_uri(&self.place) && is_selected {
+            let text = "a URI names one code object, so --target, --kernel and --exact need the name of a file instead";
+            let mut command = Self::command().bin_name(console.program());
+            return usage_error(&command.error(UsageErrorKind::ArgumentConflict, text));
+        }
+        let replaced = match self.uri(console) {
+            Ok(uri) => self.replace(uri, console),
+            Err(error) => Err(error),
+        };
+        if is_uri(&self.place)
+            && let Err(error) = &replaced
+            && is_invalid_uri(error)
+        {
+            console
+                .last_hints
+                .push("`inspect --each --uri FILE` prints the URIs of the code objects in a file".to_owned());
+        }
+        console.line(&result_text(replaced?));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ReplaceOptions {
+    /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.
+    fn uri(&self, console: &mut Console) -> anyhow::Result<Uri> {
+        if is_uri(&self.place) {
+            return Ok(Uri::parse(&self.place)?);
+        }
+        let file = Path::new(&self.place);
+        let found = self.find(file, console)?;
+        let [code_object] = found.as_slice() else {
+            let hint = "choose with --target, --exact and --kernel, or name the URI instead of the file";
+            console.last_hints.push(hint.to_owned());
+            return Err(several_match(file, &found)?);
+        };
+        let uri = code_object.code_object.uri()?;
+        uri.with_context(|| {
+            format!(
+                "'{}': no URI can name the code object, so it cannot be replaced",
+                code_object.code_object.bundle.place
+            )
+        })
+    }
+
+    /// Finds the selected code objects as `extract` does: also code in data that only a deep search finds, if nothing
+    /// else matches.
+    fn find(&self, file: &Path, console: &mut Console) -> anyhow::Result<Vec<Extracted>> {
+        let selection = self.comparison.selection(&self.target);
+        let mut extract =
+            Extract::new(vec![Source::named(file.to_owned())], selection, Destination::Nowhere(PathBuf::new()));
+        extract.scan.limits = self.size.limits();
+        extract.kernels = patterns::typed_kernels(&self.kernel);
+        let found = extract.run(&mut |event| console.event(event));
+        match found {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                extract.scan.deep = true;
+                // The first error has the names of code objects that are found without a deep search.
+                Ok(extract.run(&mut |_| {}).map_err(|_| error)?)
+            }
+            found => Ok(found?),
+        }
+    }
+
+    fn replace(&self, uri: Uri, console: &mut Console) -> anyhow::Result<Replaced> {
+        let mut replace = Replace::new(uri, &self.content);
         (replace.limits, replace.force) = (self.size.limits(), self.force);
         if let Some(output) = &self.output {
             replace.output.clone_from(output);
         }
-        let replaced = replace.run(&mut |event| console.event(event))?;
-        let how = if replaced.is_in_place {
-            "in place"
-        } else if replaced.is_now_compressed {
-            "its bundle had no room and is compressed now"
-        } else {
-            "its container was written again"
-        };
-        console.line(&format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after)));
-        Ok(ExitCode::SUCCESS)
+        Ok(replace.run(&mut |event| console.event(event))?)
     }
+}
+
+fn is_uri(place: &OsString) -> bool {
+    let place = place.as_encoded_bytes();
+    place.starts_with(SCHEME) || place.starts_with(MEMORY)
+}
+
+fn is_invalid_uri(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<Error>() {
+        Some(error) => error.kind() == ErrorKind::Usage,
+        None => false,
+    }
+}
+
+/// Returns the error that several code objects match, with the URI of each.
+fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<anyhow::Error> {
+    let mut places = Vec::new();
+    for Extracted { code_object, .. } in found {
+        match code_object.uri()? {
+            Some(uri) => places.push(format!("{} at {uri}", code_object.target())),
+            None => places.push(format!("{} without a URI", code_object.target())),
+        }
+    }
+    let matches = count(found.len(), "code object", "code objects");
+    let places = listed(&places, LISTED_MAX, ", ", " and ");
+    Ok(anyhow!("'{}': {matches} match, and only one can be replaced: {places}", file.display()))
+}
+
+/// Returns the sizes before and after, and the way in which the code object was written.
+fn result_text(replaced: Replaced) -> String {
+    let how = if replaced.is_in_place {
+        "in place"
+    } else if replaced.is_now_compressed {
+        "its bundle had no room and is compressed now"
+    } else {
+        "its container was written again"
+    };
+    format!("code object: {} before, {} now; {how}", bytes(replaced.before), bytes(replaced.after))
 }

@@ -182,11 +182,16 @@ impl Subcommand {
     pub(super) fn with_help(self, program: &str) -> Command {
         let mut command = self.named(program).disable_help_flag(true).disable_version_flag(true);
         let (description, _) = self.split_texts();
-        if let Some((first, _)) = description.split_once("\n\n") {
-            let after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
-            let page =
-                format!("Manual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)", self.name);
-            command = command.long_about(unwrapped(first)).after_help(format!("{after}\n\n{page}"));
+        let all_after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+        let mut after = without_manual_sections(&all_after);
+        let mut paragraphs = description.split("\n\n");
+        let first = paragraphs.next().unwrap_or_default();
+        if paragraphs.next().is_some() || after != all_after {
+            after.push_str(&format!(
+                "\n\nManual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)",
+                self.name
+            ));
+            command = command.long_about(unwrapped(first)).after_help(after);
         }
         let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
         let help = help.help("Print help (see more with '--help')").long_help("Print help (see a summary with '-h')");
@@ -260,6 +265,25 @@ fn unwrapped(text: &str) -> String {
         }
     }
     paragraphs.join("\n\n")
+}
+
+/// The headings of the sections after the options that only the manual page has.
+const MANUAL_SECTIONS: [&str; 2] = ["Columns:", "Conditions of --fail-on:"];
+
+/// Returns the text after the options without the sections that only the manual page has.
+fn without_manual_sections(text: &str) -> String {
+    let mut kept = String::new();
+    let mut is_kept = true;
+    for line in text.lines() {
+        if !line.is_empty() && !line.starts_with(' ') {
+            is_kept = !MANUAL_SECTIONS.contains(&line);
+        }
+        if is_kept {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept.trim_end().to_owned()
 }
 
 /// The name of the executable as typed, without the subcommand after it.

@@ -7,6 +7,7 @@ use std::path::Path;
 use object::{Object as _, ObjectSymbol as _};
 
 use super::share::check_size;
+use super::similar_names::{SimilarNames, SoughtName};
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -19,15 +20,23 @@ use crate::llvm::container::content_kind::ContentKind;
 /// The number of names that an error lists.
 const LISTED_MAX: usize = 5;
 
+/// The character before a typed name that means only the kernel of this name.
+pub(crate) const EXACT: char = '=';
+
 /// Names of kernels, as programs or profilers list them, and of global variables that programs copy to or from. White
 /// space is ignored, and so is `.kd` or `[clone .kd]` at the end of a name, which AMD's tools add.
 #[derive(Clone, Debug)]
 pub struct KernelNames {
-    /// As typed, without duplicates.
+    /// The names as typed, without duplicates.
     names: Vec<String>,
+    /// The indices of the names that mean the kernel of this name.
     by_name: HashMap<String, usize>,
+    /// The names that mean every kernel whose name contains them, with their indices.
+    parts: Vec<(usize, String)>,
     /// The names with wildcards, with their indices as numbers.
     patterns: Globs,
+    /// The typed names, by their indices, for the error that suggests similar names. Empty if the names are from a list.
+    sought: Vec<SoughtName>,
     demangle: Demangle,
     /// Whether names that no code object defines are allowed.
     pub allow_unused: bool,
@@ -36,27 +45,55 @@ pub struct KernelNames {
 /// Returns the name in the source code of a kernel with a mangled name, or `None` if the name is not mangled.
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
+/// How a typed name means a kernel, the weakest way first. In a file, only the strongest way counts for each typed name:
+/// a name that equals that of a kernel is not a pattern too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NameMatch {
+    /// The typed name has wildcards, which match the whole name of the kernel.
+    Pattern,
+    /// The name of the kernel contains the typed name.
+    Part,
+    /// The typed name is the name of the kernel.
+    Name,
+}
+
 /// The [`KernelNames`] that mean a kernel, or kernels and variables of a code object, by their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MeantNames {
     /// The names that equal one of its names.
     pub(super) equal: BTreeSet<usize>,
+    /// The names that one of its names contains.
+    pub(super) contained: BTreeSet<usize>,
     /// The names with wildcards that match one of its names.
     pub(super) matching: BTreeSet<usize>,
+    /// The names of its kernels that are similar to the typed ones.
+    pub(super) similar: SimilarNames,
 }
 
 impl MeantNames {
     /// Returns the number of the names.
     pub(super) fn len(&self) -> usize {
-        self.equal.len() + self.matching.len()
+        self.equal.len() + self.contained.len() + self.matching.len()
     }
 
-    /// Returns the indices of the names. Names that `equal` a name in the file match nothing else: their wildcards are
-    /// literal.
-    pub(super) fn without_patterns(&self, equal: &HashSet<usize>) -> BTreeSet<usize> {
+    /// Adds the names that mean other kernels of the file.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.equal.extend(&more.equal);
+        self.contained.extend(&more.contained);
+        self.matching.extend(&more.matching);
+        self.similar.add(&more.similar);
+    }
+
+    /// Returns the indices of the names, each only if nothing in the whole file is meant in a stronger way.
+    pub(super) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
         let mut names = self.equal.clone();
+        for index in &self.contained {
+            if !in_file.equal.contains(index) {
+                names.insert(*index);
+            }
+        }
         for index in &self.matching {
-            if !equal.contains(index) {
+            if !in_file.equal.contains(index) && !in_file.contained.contains(index) {
                 names.insert(*index);
             }
         }
@@ -75,24 +112,67 @@ impl KernelNames {
     /// Creates a list of names. A name is mangled, or as `demangle` returns it. With the wildcards `*`, `?` and `[...]`, it
     /// means all kernels whose whole name matches. They are literal in a name that equals that of a kernel in the file,
     /// and in a name that ends with a parenthesis, as the signature of a function does.
-    pub fn new<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
-        let (names, by_name, patterns) = (Vec::new(), HashMap::new(), Globs::default());
-        let mut all = Self { names, by_name, patterns, demangle, allow_unused: false };
-        for line in typed {
+    pub fn new<'n>(listed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
+        let mut all = Self::empty(demangle);
+        for line in listed {
             let (name, index) = (plain(line), all.names.len());
             if all.by_name.contains_key(&name) {
                 continue;
             }
-            if name.contains(WILDCARDS)
-                && !name.ends_with(')')
-                && let Ok(pattern) = glob::Pattern::new(&name)
-            {
-                all.patterns.add(index, pattern);
+            if !name.ends_with(')') {
+                all.add_pattern(index, &name);
             }
             all.by_name.insert(name, index);
             all.names.push(line.to_owned());
         }
         all
+    }
+
+    /// Creates names as a user types them: each means all kernels whose names contain it, mangled or as `demangle` returns
+    /// them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel. Its wildcards are literal
+    /// if the name of a kernel in the file contains it as typed. A name after `=` means only the kernel of this name.
+    pub(crate) fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
+        let mut all = Self::empty(demangle);
+        for text in typed {
+            if all.names.iter().any(|known| known == text) {
+                continue;
+            }
+            let index = all.names.len();
+            all.names.push(text.to_owned());
+            all.sought.push(SoughtName::new(text));
+            if let Some(name) = text.strip_prefix(EXACT) {
+                all.by_name.insert(plain(name), index);
+                continue;
+            }
+            let name = plain(text);
+            if name.contains(WILDCARDS) {
+                all.add_pattern(index, &name);
+                all.by_name.insert(name.clone(), index);
+            }
+            all.parts.push((index, name));
+        }
+        all
+    }
+
+    fn empty(demangle: Demangle) -> Self {
+        Self {
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            parts: Vec::new(),
+            patterns: Globs::default(),
+            sought: Vec::new(),
+            demangle,
+            allow_unused: false,
+        }
+    }
+
+    /// Adds a name with wildcards. Other names, and names that are not valid patterns, are only literal.
+    fn add_pattern(&mut self, index: usize, name: &str) {
+        if name.contains(WILDCARDS)
+            && let Ok(pattern) = glob::Pattern::new(name)
+        {
+            self.patterns.add(index, pattern);
+        }
     }
 
     /// Returns the names, without duplicates.
@@ -101,29 +181,62 @@ impl KernelNames {
     }
 
     /// Fails if names are not used because the files have no such kernel, unless that is [allowed](Self::allow_unused).
-    pub(super) fn ensure_used(&self, used: &HashSet<usize>, files: &[&Path]) -> Result<()> {
+    /// The message suggests names of kernels that are `similar` to the unused ones.
+    pub(super) fn ensure_used(&self, used: &HashSet<usize>, similar: &SimilarNames, files: &[&Path]) -> Result<()> {
         if self.allow_unused {
             return Ok(());
         }
-        let mut unused = Vec::new();
+        let (mut unused, mut suggested) = (Vec::new(), SimilarNames::default());
         for (index, name) in self.names.iter().enumerate() {
             if !used.contains(&index) {
                 unused.push(format!("'{}'", shown(name.as_bytes())));
+                suggested.add_for(index, similar);
             }
         }
         if unused.is_empty() {
             return Ok(());
         }
-        let reason = format!("no code object defines a kernel {}", listed(&unused, LISTED_MAX, " or ", " or "));
+        let mut reason = format!("no code object defines a kernel {}", listed(&unused, LISTED_MAX, " or ", " or "));
+        if !matches!(files, [_]) {
+            reason = format!("{reason} in {} files", files.len());
+        }
+        if let Some(question) = suggested.question() {
+            reason = format!("{reason}; {question}");
+        }
         Err(match files {
             [file] => Error::refused(ErrorKind::NotFound, *file, None, reason),
-            files => Error::new(ErrorKind::NotFound, format!("{reason} in {} files", files.len())),
+            _ => Error::new(ErrorKind::NotFound, reason),
         })
     }
 
     /// Returns whether one of the names is that of a kernel, given in one spelling: mangled or not.
     pub fn has(&self, spelling: &str) -> bool {
         self.by_name.contains_key(&plain(spelling))
+    }
+
+    /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name means
+    /// it.
+    pub(crate) fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
+        let mut meant = MeantNames::default();
+        for spelling in spellings {
+            self.add_meaning(&plain(spelling), &mut meant);
+        }
+        if !meant.equal.is_empty() {
+            Some(NameMatch::Name)
+        } else if !meant.contained.is_empty() {
+            Some(NameMatch::Part)
+        } else if !meant.matching.is_empty() {
+            Some(NameMatch::Pattern)
+        } else {
+            None
+        }
+    }
+
+    /// Notes the name of a kernel, demangled if possible, if it is similar to one of the names.
+    pub(crate) fn note_similar(&self, kernel: &str, similar: &mut SimilarNames) {
+        for (index, sought) in self.sought.iter().enumerate() {
+            similar.note(index, sought, kernel);
+        }
     }
 
     /// Returns whether a name has wildcards.
@@ -170,13 +283,25 @@ impl KernelNames {
         Ok(equal)
     }
 
-    /// Adds the names that mean a kernel.
-    fn add_meaning(&self, kernel: &[u8], meant: &mut MeantNames) {
-        let mangled = bytes::text_lossy(kernel);
-        let spellings = [Some(plain(&mangled)), (self.demangle)(mangled.as_bytes()).as_deref().map(plain)];
-        for name in spellings.iter().flatten() {
-            meant.equal.extend(self.by_name.get(name));
-            meant.matching.extend(self.patterns.matching(name));
+    /// Adds the names that mean a kernel or a variable.
+    fn add_meaning_of_symbol(&self, symbol: &[u8], meant: &mut MeantNames) {
+        let mangled = bytes::text_lossy(symbol);
+        let demangled = (self.demangle)(mangled.as_bytes());
+        self.add_meaning(&plain(&mangled), meant);
+        if let Some(demangled) = &demangled {
+            self.add_meaning(&plain(demangled), meant);
+        }
+        self.note_similar(demangled.as_deref().unwrap_or(&mangled), &mut meant.similar);
+    }
+
+    /// Adds the names that mean a kernel with this [plain] name.
+    fn add_meaning(&self, name: &str, meant: &mut MeantNames) {
+        meant.equal.extend(self.by_name.get(name));
+        meant.matching.extend(self.patterns.matching(name));
+        for (index, part) in &self.parts {
+            if name.contains(part.as_str()) {
+                meant.contained.insert(*index);
+            }
         }
     }
 
@@ -192,7 +317,7 @@ impl KernelNames {
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
         let mut meant = MeantNames::default();
         for name in names {
-            self.add_meaning(name, &mut meant);
+            self.add_meaning_of_symbol(name, &mut meant);
         }
         Ok((meant, has_kernels))
     }
@@ -217,8 +342,13 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
 
 /// Returns a name without white space and suffixes, because tools write these in different ways.
 fn plain(name: &str) -> String {
-    let name = name.trim_end();
-    let name = name.strip_suffix("[clone .kd]").or_else(|| name.strip_suffix(".kd")).unwrap_or(name);
+    let mut name = name.trim_end();
+    for suffix in ["[clone .kd]", ".kd"] {
+        if let Some(rest) = name.strip_suffix(suffix) {
+            name = rest;
+            break;
+        }
+    }
     name.chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 
@@ -238,7 +368,7 @@ mod tests {
             None
         };
         let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
-        let meant = MeantNames { equal: BTreeSet::from([0]), matching: BTreeSet::new() };
+        let meant = MeantNames { equal: BTreeSet::from([0]), ..MeantNames::default() };
         assert_eq!(names.find_in_code(code).unwrap(), (meant, true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
@@ -250,7 +380,7 @@ mod tests {
     /// Returns the indices of the names that equal a kernel's name, and of the names that match it.
     fn meaning(names: &KernelNames, kernel: &[u8]) -> (Vec<usize>, Vec<usize>) {
         let mut meant = MeantNames::default();
-        names.add_meaning(kernel, &mut meant);
+        names.add_meaning_of_symbol(kernel, &mut meant);
         (meant.equal.into_iter().collect(), meant.matching.into_iter().collect())
     }
 

@@ -21,6 +21,7 @@ mod recompress;
 mod replace;
 mod rewrite;
 mod share;
+mod similar_names;
 mod unmatched;
 mod verify;
 
@@ -28,13 +29,16 @@ pub use diff::{
     CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
     without_hash,
 };
+pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernel_names::{Demangle, KernelNames};
+pub(crate) use kernel_names::{EXACT, NameMatch};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
+pub(crate) use similar_names::SimilarNames;
 pub use unmatched::SelectionMatches;
 pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};

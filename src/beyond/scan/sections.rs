@@ -264,7 +264,7 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
 }
 
 /// Returns whether a section with this name has relocatable CUDA code.
-pub(super) fn is_relocatable_code(name: &[u8]) -> bool {
+pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 

@@ -97,9 +97,9 @@ pub(crate) struct OtherCode {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Failure {
-    /// The condition: `lost-gpu`, `spill` or `size` of `diff`; `spill`, `scratch`, `hostcall` or a limit such as
-    /// `vgpr>128` of `kernels`.
-    #[cfg_attr(test, schemars(regex(pattern = "^(lost-gpu|spill|size|scratch|hostcall|[a-z]+>[0-9]+)$")))]
+    /// The condition: `lost-gpu`, `spill`, `size` or `total` of `diff`; `spill`, `scratch`, `hostcall` or a limit
+    /// such as `vgpr>128` of `kernels`.
+    #[cfg_attr(test, schemars(regex(pattern = "^(lost-gpu|spill|size|total|scratch|hostcall|[a-z]+>[0-9]+)$")))]
     pub condition: String,
     /// The reason, as a sentence for people. For `kernels`, it has the number of kernels, and the first of them with
     /// the URIs of their code objects.

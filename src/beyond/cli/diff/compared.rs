@@ -6,7 +6,7 @@ use crate::beyond::job::{Diff, FileDiff};
 use crate::beyond::serialized::{ComparedFile, KernelChange};
 use serde::{Serialize, Serializer};
 
-use super::kernel::KernelRows;
+use super::kernel::{KernelRows, ListedKernels};
 use super::sets::FilePair;
 use crate::beyond::cli::files::WorkFile;
 use crate::beyond::cli::kernels::report::mangled;
@@ -21,18 +21,27 @@ pub(crate) struct Compared {
 impl Compared {
     /// Compares a pair. Keeps at most `top` kernels.
     pub(crate) fn new(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
+        Self::with_kernels(job, pair, top, ListedKernels::All)
+    }
+
+    /// Compares a pair for a table. Keeps at most `top` kernels, each once if relocatable and linked code have the same.
+    pub(super) fn for_table(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
+        Self::with_kernels(job, pair, top, ListedKernels::WithoutRepeats)
+    }
+
+    fn with_kernels(job: &Diff, pair: FilePair, top: usize, listed: ListedKernels) -> Result<Self> {
         let (old, new) = (open_if_some(job, pair.old.as_ref())?, open_if_some(job, pair.new.as_ref())?);
         let mut diff = job.run(old.as_ref(), new.as_ref())?;
-        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top);
+        let rows = KernelRows::new(std::mem::take(&mut diff.kernels), top, listed);
         Ok(Self { pair, diff, rows })
     }
 
-    /// The number of findings.
+    /// Returns the number of findings.
     pub(crate) fn weight(&self) -> usize {
         self.rows.kept.len() + self.diff.code_objects.len() + 1
     }
 
-    /// The kernels that differ.
+    /// Returns the kernels that differ.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = KernelChange<'_>> {
         self.rows.kept.iter().map(|(kernel, name)| KernelChange::new(kernel, (name, mangled(&kernel.name))))
     }

@@ -8,7 +8,7 @@ use crate::beyond::cli::judged::Judged;
 use crate::beyond::cli::kernels::column::spills;
 use crate::beyond::cli::kernels::report::demangled_names;
 use crate::beyond::cli::print::units::{bytes, count};
-use crate::beyond::job::{KernelDiff, LostCoverage};
+use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
 use crate::beyond::serialized::Failure;
 
 /// A condition on which the command fails.
@@ -17,10 +17,21 @@ pub(super) enum DiffCondition {
     LostGpu,
     /// A kernel spills more registers than before.
     Spill,
-    /// Device code grows more.
+    /// The size of all device code, or of the code for a GPU, grows more.
     Size(Growth),
+    /// The size of all device code grows more.
+    Total(Growth),
 }
 
+/// A value of `--fail-on`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FailOnValue {
+    Condition(DiffCondition),
+    /// The least size in bytes that [`DiffCondition::Size`] judges.
+    SizeMin(u64),
+}
+
+/// The largest permitted growth of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     /// In thousandths of a percent.
@@ -30,57 +41,69 @@ pub(super) enum Growth {
 
 const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
 
-impl DiffCondition {
-    /// Reads a value of `--fail-on`.
+/// The forms of a growth, for messages.
+const GROWTHS: &str = "+5%, or a number of bytes such as +1MB (B, kB, MB or GB)";
+
+impl FailOnValue {
+    /// Reads one value of the comma list.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
-            None if text == "lost-gpu" => Ok(Self::LostGpu),
-            None if text == "spill" => Ok(Self::Spill),
-            None if text == "size" => Err(format!("by how much may it grow? {SIZE}")),
-            Some(("size", growth)) => Growth::parse(growth).map(Self::Size),
-            _ => Err("not a condition; the conditions are lost-gpu, spill and size=+N%".to_owned()),
+            None if text == "lost-gpu" => Ok(Self::Condition(DiffCondition::LostGpu)),
+            None if text == "spill" => Ok(Self::Condition(DiffCondition::Spill)),
+            None if text == "size" || text == "total" => {
+                Err(format!("by how much may it grow? expected {text}={GROWTHS}"))
+            }
+            Some((name @ "size", growth)) => Ok(Self::Condition(DiffCondition::Size(Growth::parse(name, growth)?))),
+            Some((name @ "total", growth)) => Ok(Self::Condition(DiffCondition::Total(Growth::parse(name, growth)?))),
+            Some(("min", size)) => match size_in_bytes(size) {
+                Some(size) => Ok(Self::SizeMin(size)),
+                None => Err("expected a number of bytes such as min=100kB (B, kB, MB or GB)".to_owned()),
+            },
+            _ => {
+                Err("not a condition; the conditions are lost-gpu, spill, size=+N%, with min=N, and total=+N%"
+                    .to_owned())
+            }
         }
     }
+}
 
-    /// Whether code for a GPU records the numbers of the condition. Only compilers for AMD GPUs record spills.
+impl DiffCondition {
+    /// Returns whether code for a GPU records the numbers of the condition. Only compilers for AMD GPUs record spills.
     fn is_recorded(self, gpu: &str) -> bool {
         match self {
             Self::Spill => gpu.starts_with("gfx"),
-            Self::LostGpu | Self::Size(_) => true,
+            Self::LostGpu | Self::Size(_) | Self::Total(_) => true,
         }
     }
 
-    /// Whether code of the old files records the numbers of the condition.
+    /// Returns whether code of the old files records the numbers of the condition.
     fn is_recorded_in(self, total: &DiffTotal) -> bool {
         old_gpus(total).any(|gpu| self.is_recorded(gpu))
     }
 
     /// The name, as typed.
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::LostGpu => "lost-gpu",
             Self::Spill => "spill",
             Self::Size(_) => "size",
+            Self::Total(_) => "total",
         }
     }
 }
 
-const SIZE: &str = "expected size=+5%, or a number of bytes such as size=+1MB (B, kB, MB or GB)";
-
 impl Growth {
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Parses the growth that a condition of this name permits.
+    fn parse(name: &str, text: &str) -> Result<Self, String> {
         let number = text.strip_prefix('+').unwrap_or(text);
-        let growth = if let Some(percent) = number.strip_suffix('%') {
-            scaled(percent.trim_end(), 1000).map(Self::Percent)
-        } else {
-            let unit = UNITS.iter().find_map(|(unit, factor)| Some((number.strip_suffix(unit)?, *factor)));
-            let (number, factor) = unit.unwrap_or((number, 1));
-            scaled(number.trim_end(), factor).map(Self::Bytes)
+        let growth = match number.strip_suffix('%') {
+            Some(percent) => scaled(percent.trim_end(), 1000).map(Self::Percent),
+            None => size_in_bytes(number).map(Self::Bytes),
         };
-        growth.ok_or_else(|| SIZE.to_owned())
+        growth.ok_or_else(|| format!("expected {name}={GROWTHS}"))
     }
 
-    pub(super) fn is_exceeded(self, old: u64, new: u64) -> bool {
+    fn is_exceeded(self, old: u64, new: u64) -> bool {
         let grown = u128::from(new.saturating_sub(old));
         match self {
             Self::Bytes(most) => grown > most.into(),
@@ -100,6 +123,16 @@ impl fmt::Display for Growth {
             }
         }
     }
+}
+
+/// Returns the bytes of a size with a unit, or without one in bytes. Returns `None` if the text is not a size.
+fn size_in_bytes(text: &str) -> Option<u64> {
+    for (unit, factor) in UNITS {
+        if let Some(number) = text.strip_suffix(unit) {
+            return scaled(number.trim_end(), factor);
+        }
+    }
+    scaled(text, 1)
 }
 
 /// Returns a decimal number times `factor`, or `None` if the text is not a number, has more than three digits after the
@@ -122,49 +155,82 @@ fn is_number(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// The GPUs that the old files have code for.
+/// Returns the GPUs that the old files have code for.
 fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
     total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0).map(|(name, _)| &**name)
 }
 
-/// Says whether the conditions had something to judge: code of the old files, if the new ones have code to compare.
-pub(super) fn judged(conditions: &[DiffCondition], total: &DiffTotal) -> Judged {
-    if total.all().new.code_objects == 0 || old_gpus(total).next().is_none() {
-        Judged::Nothing
-    } else if conditions.iter().any(|condition| condition.is_recorded_in(total)) {
-        Judged::Something
-    } else {
-        Judged::Unrecorded
-    }
+/// The conditions of a command line.
+#[derive(Debug)]
+pub(super) struct DiffConditions {
+    conditions: Vec<DiffCondition>,
+    /// The least size in bytes that [`DiffCondition::Size`] judges.
+    size_min: u64,
 }
 
-/// The names of the conditions whose numbers no code of the old files records, if other conditions were judged.
-pub(super) fn unrecorded(conditions: &[DiffCondition], total: &DiffTotal) -> Vec<&'static str> {
-    let mut names = Vec::new();
-    if judged(conditions, total) == Judged::Something {
-        for condition in conditions {
-            if !condition.is_recorded_in(total) {
-                names.push(condition.name());
+impl DiffConditions {
+    /// # Errors
+    /// The reason why the values do not belong together.
+    pub(super) fn new(values: &[FailOnValue]) -> Result<Self, &'static str> {
+        let (mut conditions, mut size_min) = (Vec::new(), None);
+        for value in values {
+            match value {
+                FailOnValue::Condition(condition) => conditions.push(*condition),
+                FailOnValue::SizeMin(size) => size_min = Some(*size),
             }
         }
+        let has_size = conditions.iter().any(|condition| matches!(condition, DiffCondition::Size(_)));
+        if size_min.is_some() && !has_size {
+            return Err("min=N of --fail-on needs size=+N%, which it limits to code of at least N bytes");
+        }
+        Ok(Self { conditions, size_min: size_min.unwrap_or(0) })
     }
-    names
-}
 
-/// The conditions that are met, with the reasons.
-pub(super) fn failures(conditions: &[DiffCondition], total: &DiffTotal) -> Vec<Failure> {
-    let mut failures = Vec::new();
-    for condition in conditions {
-        let reasons = match condition {
-            DiffCondition::LostGpu => lost_gpus(total),
-            DiffCondition::Spill => added_spills(total),
-            DiffCondition::Size(growth) => grown_sizes(total, *growth),
-        };
-        for reason in reasons {
-            failures.push(Failure { condition: condition.name().to_owned(), reason });
+    pub(super) fn is_empty(&self) -> bool {
+        self.conditions.is_empty()
+    }
+
+    /// Returns whether the conditions had something to judge: code of the old files, if the new ones have code to
+    /// compare.
+    pub(super) fn judged(&self, total: &DiffTotal) -> Judged {
+        if total.all().new.code_objects == 0 || old_gpus(total).next().is_none() {
+            Judged::Nothing
+        } else if self.conditions.iter().any(|condition| condition.is_recorded_in(total)) {
+            Judged::Something
+        } else {
+            Judged::Unrecorded
         }
     }
-    failures
+
+    /// Returns the names of the conditions whose numbers no code of the old files records, if others were judged.
+    pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        if self.judged(total) == Judged::Something {
+            for condition in &self.conditions {
+                if !condition.is_recorded_in(total) {
+                    names.push(condition.name());
+                }
+            }
+        }
+        names
+    }
+
+    /// Returns the conditions that are met, with the reasons.
+    pub(super) fn failures(&self, total: &DiffTotal) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        for condition in &self.conditions {
+            let reasons = match condition {
+                DiffCondition::LostGpu => lost_gpus(total),
+                DiffCondition::Spill => added_spills(total),
+                DiffCondition::Size(growth) => grown_sizes(total, *growth, self.size_min),
+                DiffCondition::Total(growth) => Vec::from_iter(growth_text("all device code", &total.all(), *growth)),
+            };
+            for reason in reasons {
+                failures.push(Failure { condition: condition.name().to_owned(), reason });
+            }
+        }
+        failures
+    }
 }
 
 fn lost_gpus(total: &DiffTotal) -> Vec<String> {
@@ -219,7 +285,9 @@ fn spills_text(kernel: &KernelDiff) -> String {
     format!("{new} (before {old}) in '{shown}'")
 }
 
-fn grown_sizes(total: &DiffTotal, growth: Growth) -> Vec<String> {
+/// Returns the sizes that grew by more than `growth`: of all device code, and of the code for each GPU that both have.
+/// Code of less than `size_min` bytes does not count.
+fn grown_sizes(total: &DiffTotal, growth: Growth, size_min: u64) -> Vec<String> {
     let mut sizes = vec![("all device code".to_owned(), total.all())];
     for (name, gpu) in &total.gpus {
         if gpu.old.code_objects > 0 && gpu.new.code_objects > 0 {
@@ -228,12 +296,20 @@ fn grown_sizes(total: &DiffTotal, growth: Growth) -> Vec<String> {
     }
     let mut reasons = Vec::new();
     for (code, gpu) in sizes {
-        if growth.is_exceeded(gpu.old.stored, gpu.new.stored) {
-            let (old, new) = (bytes(gpu.old.stored), bytes(gpu.new.stored));
-            reasons.push(format!("{code} grew by more than {growth}, from {old} to {new}"));
+        if gpu.new.stored >= size_min {
+            reasons.extend(growth_text(&code, &gpu, growth));
         }
     }
     reasons
+}
+
+/// Returns a sentence about code that grew by more than `growth`, or `None` if it did not.
+fn growth_text(code: &str, gpu: &GpuDiff, growth: Growth) -> Option<String> {
+    if !growth.is_exceeded(gpu.old.stored, gpu.new.stored) {
+        return None;
+    }
+    let (old, new) = (bytes(gpu.old.stored), bytes(gpu.new.stored));
+    Some(format!("{code} grew by more than {growth}, from {old} to {new}"))
 }
 
 #[cfg(test)]
@@ -251,7 +327,11 @@ mod tests {
             ("size=+12", Growth::Bytes(12), "12 B"),
             ("size=+12B", Growth::Bytes(12), "12 B"),
         ] {
-            assert!(matches!(DiffCondition::parse(text), Ok(DiffCondition::Size(read)) if read == growth), "{text}");
+            let parsed = FailOnValue::parse(text);
+            assert!(
+                matches!(parsed, Ok(FailOnValue::Condition(DiffCondition::Size(read))) if read == growth),
+                "{text}: {parsed:?}"
+            );
             assert_eq!(growth.to_string(), shown);
         }
         for text in [
@@ -265,18 +345,44 @@ mod tests {
             "size=99999999999999999999%",
             "size=1TB",
         ] {
-            assert_eq!(DiffCondition::parse(text).is_err(), text != "size=+5", "{text}");
+            assert_eq!(FailOnValue::parse(text).is_err(), text != "size=+5", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_least_size_is_in_bytes_and_needs_a_condition_of_sizes() {
+        for (text, size) in [("min=100kB", 100_000), ("min=1", 1), ("min=0.5 MB", 500_000)] {
+            let parsed = FailOnValue::parse(text);
+            assert!(matches!(parsed, Ok(FailOnValue::SizeMin(read)) if read == size), "{text}: {parsed:?}");
+        }
+        for text in ["min", "min=", "min=5%", "min=+5kB"] {
+            assert!(FailOnValue::parse(text).is_err(), "{text}");
+        }
+        for (list, is_valid) in [
+            ("size=+5%,min=1kB", true),
+            ("min=1kB,size=+5%", true),
+            ("min=1kB", false),
+            ("total=+5%,min=1kB", false),
+            ("total=+5%", true),
+        ] {
+            let values: Vec<FailOnValue> = list.split(',').map(|text| FailOnValue::parse(text).unwrap()).collect();
+            assert_eq!(DiffConditions::new(&values).is_ok(), is_valid, "{list}");
         }
     }
 
     #[test]
     fn conditions_are_known_by_their_names() {
-        for name in ["lost-gpu", "spill"] {
-            assert_eq!(DiffCondition::parse(name).map(DiffCondition::name), Ok(name));
+        for (text, name) in
+            [("lost-gpu", "lost-gpu"), ("spill", "spill"), ("size=+5%", "size"), ("total=+1MB", "total")]
+        {
+            let parsed = FailOnValue::parse(text);
+            assert!(
+                matches!(parsed, Ok(FailOnValue::Condition(condition)) if condition.name() == name),
+                "{text}: {parsed:?}"
+            );
         }
-        assert_eq!(DiffCondition::parse("size=+5%").map(DiffCondition::name), Ok("size"));
-        for text in ["size", "scratch", "hostcall", "vgpr>128", "lost", ""] {
-            assert!(DiffCondition::parse(text).is_err(), "{text}");
+        for text in ["size", "total", "scratch", "hostcall", "vgpr>128", "lost", ""] {
+            assert!(FailOnValue::parse(text).is_err(), "{text}");
         }
     }
 

@@ -1,14 +1,17 @@
 //! The kernels that differ; kernels that got worse come first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::beyond::job::KernelDiff;
+use crate::beyond::scan::Step;
+use crate::beyond::scan::sections::is_relocatable_code;
 use crate::beyond::serialized::Counts;
 
-use crate::beyond::cli::kernels::column::spills;
+use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
 use crate::beyond::cli::kernels::report::demangled_names;
 
 /// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by spills,
@@ -18,8 +21,18 @@ pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
+    /// The number of kernels without a row, because the row of the linked kernel is the same.
+    pub(super) relocatable: usize,
     /// The kernels that spill more than before.
     pub(super) spills: SpillsByGpu,
+}
+
+/// The kernels of a pair of files that have rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListedKernels {
+    All,
+    /// Kernels in relocatable code are left out if the rows of the linked kernels have the same numbers.
+    WithoutRepeats,
 }
 
 /// The kernels that spill more than before, by GPU, and whether they are new.
@@ -33,12 +46,12 @@ pub(super) struct SpillingKernels {
     pub(super) worst: KernelDiff,
 }
 
-/// The number of kernels that a table keeps in memory in addition to the shown ones.
+/// The number of kernels that a table keeps in memory in addition to the listed ones.
 const SPARE: usize = 256;
 
 impl KernelRows {
-    /// The rows of a pair of files: at most `top`.
-    pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize) -> Self {
+    /// Returns the rows of a pair of files: at most `top`.
+    pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize, listed: ListedKernels) -> Self {
         let mut rows = Self::default();
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
@@ -46,6 +59,11 @@ impl KernelRows {
                 let key = (Arc::clone(&kernel.gpu), kernel.old.is_none());
                 add_spills(&mut rows.spills, key, SpillingKernels { kernels: 1, worst: kernel.clone() });
             }
+        }
+        if listed == ListedKernels::WithoutRepeats {
+            let all = kernels.len();
+            kernels = without_repeats(kernels);
+            rows.relocatable = all - kernels.len();
         }
         kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
         kernels.truncate(top);
@@ -60,6 +78,7 @@ impl KernelRows {
     /// Adds the rows of other files.
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
+        self.relocatable += more.relocatable;
         // Sorting at every file would take time for each of them.
         if self.kept.len() / 2 > top.max(SPARE) {
             self.keep(top);
@@ -71,6 +90,71 @@ impl KernelRows {
         self.kept.sort_by_cached_key(|(kernel, _)| Reverse(worsening(kernel)));
         self.kept.truncate(top);
     }
+}
+
+/// The library of a kernel, its GPU and its name.
+type KernelKey<'k> = (&'k Path, &'k [Step], &'k str, &'k [u8]);
+
+/// Returns the library, the GPU and the name of a kernel in a section, or `None` for other kernels.
+fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
+    let place = &kernel.code_object.bundle.place;
+    let (Step::Section(section), library) = place.steps().split_last()? else { return None };
+    Some(((place.file(), library, &*kernel.gpu, &*kernel.name), section))
+}
+
+/// Returns whether the row of a kernel in relocatable code has nothing that the row of the linked kernel does not have.
+/// Linking determines scratch and shared memory, so relocatable code does not have these numbers.
+fn repeats(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
+    if relocatable.change() != linked.change() {
+        return false;
+    }
+    for column in &NUMBERS {
+        let [old, new] = old_and_new(column, relocatable);
+        let is_linked_later = column.title == SCRATCH.title || column.title == LDS.title;
+        if old != new && !is_linked_later && [old, new] != old_and_new(column, linked) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns the number of a kernel in the old file, and that in the new file.
+fn old_and_new(column: &KernelColumn, kernel: &KernelDiff) -> [Option<u64>; 2] {
+    [column.number_of(kernel.old.as_ref()), column.number_of(kernel.new.as_ref())]
+}
+
+/// Leaves out kernels in relocatable code if the rows of the same kernels in the linked code of the library say the same.
+/// Several kernels of the same name are compared in their order.
+fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
+    let mut linked: HashMap<KernelKey<'_>, VecDeque<&KernelDiff>> = HashMap::new();
+    for kernel in &kernels {
+        if let Some((key, section)) = key_in_section(kernel)
+            && !is_relocatable_code(section)
+        {
+            linked.entry(key).or_default().push_back(kernel);
+        }
+    }
+    let mut is_repeat = Vec::with_capacity(kernels.len());
+    for kernel in &kernels {
+        let mut same = None;
+        if let Some((key, section)) = key_in_section(kernel)
+            && is_relocatable_code(section)
+            && let Some(linked) = linked.get_mut(&key)
+        {
+            same = linked.pop_front();
+        }
+        is_repeat.push(match same {
+            Some(linked) => repeats(kernel, linked),
+            None => false,
+        });
+    }
+    let mut left = Vec::new();
+    for (kernel, is_repeat) in kernels.into_iter().zip(is_repeat) {
+        if !is_repeat {
+            left.push(kernel);
+        }
+    }
+    left
 }
 
 /// Adds kernels of a GPU.
@@ -97,8 +181,8 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
     new - old
 }
 
-/// The numbers of a kernel that got worse, each with its growth. An added kernel counts with its spills and scratch
-/// memory, a removed one not at all.
+/// Returns the growth of each number of a kernel for which more is worse, the worst number first. An added kernel counts
+/// with its spills and scratch memory, a removed one not at all.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use crate::base::io::write_file;
 use crate::beyond::job::{Diff, SelectionMatches};
 use crate::beyond::serialized::DiffReport;
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
@@ -23,10 +24,10 @@ use super::picture::{changes, ensure_apart};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::{Options, heading};
+use super::subcommand::{Options, heading, usage_error};
 use crate::llvm::cli::print::console::Console;
 use compared::Compared;
-use fail::DiffCondition;
+use fail::{DiffConditions, FailOnValue};
 use sets::FileSets;
 use total::DiffTotal;
 
@@ -58,9 +59,14 @@ pub(super) struct DiffOptions {
     /// Show only the first N kernels; without it, 20 in the table and all in JSON.
     #[arg(long, value_name = "N", help_heading = heading::OUTPUT)]
     top: Option<usize>,
-    /// Exit with status 1 on lost-gpu, spill or size=+N% (see below), in a comma list.
-    #[arg(long, value_name = "CONDITION", value_delimiter = ',', value_parser = DiffCondition::parse)]
-    fail_on: Vec<DiffCondition>,
+    /// Exit with status 1 on lost-gpu, spill, size=+N% or total=+N%, in a comma list.
+    #[arg(
+        long, value_name = "CONDITION", value_delimiter = ',', value_parser = FailOnValue::parse,
+        long_help = "Exit with status 1 on lost-gpu (code for a GPU is gone), spill (a kernel spills more), size=+N% (all device code, or \
+            that for a GPU, grows by more than N percent, or bytes: +1MB) or total=+N% (all device code grows more), in a comma \
+            list. With min=N in the list, size= counts only code of at least N bytes (100kB). The manual page has the details."
+    )]
+    fail_on: Vec<FailOnValue>,
     /// Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
@@ -80,6 +86,13 @@ const TOP: usize = 20;
 impl Options for DiffOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let Self { old, new, .. } = self;
+        let conditions = match DiffConditions::new(&self.fail_on) {
+            Ok(conditions) => conditions,
+            Err(text) => {
+                let mut command = Self::command().bin_name(console.program());
+                return usage_error(&command.error(ErrorKind::ArgumentConflict, text));
+            }
+        };
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
         let FileSets { paths, pairs, problems } = FileSets::new(&self.search.search, [old, new])?;
@@ -94,7 +107,7 @@ impl Options for DiffOptions {
         let written = files::report(
             pairs,
             false,
-            |pair| Compared::new(&job, pair, top),
+            |pair| if is_json { Compared::new(&job, pair, top) } else { Compared::for_table(&job, pair, top) },
             Compared::weight,
             |compared, problems| {
                 problems.extend(compared.diff.problems.drain(..).map(Problem::from));
@@ -105,25 +118,25 @@ impl Options for DiffOptions {
             |compared, out| {
                 if !is_json {
                     let text = Text { style: self.table.style(), out };
-                    return table::write([old, new], compared, &total, (is_tree, top), text);
+                    return table::write([old, new], compared, &total, is_tree, top, text);
                 }
                 let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
                 // The values after the files are complete only after the last file.
                 let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
                 let failures = Late(|| {
-                    self.ensure_judged(&total.borrow(), &found.borrow(), &job, &paths, &problems);
-                    fail::failures(&self.fail_on, &total.borrow())
+                    self.ensure_judged(&conditions, &total.borrow(), &found.borrow(), &job, &paths, &problems);
+                    conditions.failures(&total.borrow())
                 });
                 json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
             },
         );
         let (total, found) = (total.into_inner(), found.into_inner());
-        self.ensure_judged(&total, &found, &job, &paths, &problems);
+        self.ensure_judged(&conditions, &total, &found, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
-        problems.extend(fail::failures(&self.fail_on, &total).iter().map(Problem::from));
+        problems.extend(conditions.failures(&total).iter().map(Problem::from));
         let status = console.problems(&problems);
-        for condition in fail::unrecorded(&self.fail_on, &total) {
+        for condition in conditions.unrecorded(&total) {
             console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
         }
         let drawn = match &self.svg {
@@ -151,6 +164,7 @@ impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge, unless a filter that matches nothing is the reason.
     fn ensure_judged(
         &self,
+        conditions: &DiffConditions,
         total: &DiffTotal,
         found: &SelectionMatches,
         job: &Diff,
@@ -159,12 +173,12 @@ impl DiffOptions {
     ) {
         let has_problems = !problems.borrow().is_empty();
         if patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems).is_err()
-            || self.fail_on.is_empty()
-            || !fail::failures(&self.fail_on, total).is_empty()
+            || conditions.is_empty()
+            || !conditions.failures(total).is_empty()
         {
             return;
         }
-        let judged = fail::judged(&self.fail_on, total);
+        let judged = conditions.judged(total);
         let named = [&self.old, &self.new].into_iter();
         let judgement = Judgement::new(&self.search.search, named, self.allow_none);
         judgement.ensure(judged, || self.error_if_not_judged(judged, total), problems);

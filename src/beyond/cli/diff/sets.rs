@@ -26,7 +26,7 @@ pub(crate) struct FilePair {
 }
 
 impl FilePair {
-    /// The path, safe to print on a terminal.
+    /// Returns the path, safe to print on a terminal.
     pub(super) fn shown(&self) -> String {
         printable(&self.path.to_string_lossy())
     }
@@ -80,7 +80,7 @@ fn pairs(
     pairs
 }
 
-/// The files of a directory, by their paths below it.
+/// Returns the files of a directory, by their paths below it.
 fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -> BTreeMap<PathBuf, WorkFile> {
     let mut by_path = BTreeMap::new();
     for file in files {
@@ -94,7 +94,7 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
     by_path
 }
 
-/// Pairs an old and a new file that have no partner yet, if `alike` gives both the same name and no other file has it.
+/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other file.
 fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {
@@ -113,8 +113,8 @@ fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, Wor
     }
 }
 
-/// The name of a package without its version, which is the second part of the name: `name-version-tags.whl` for a wheel,
-/// `name_version_arch.deb` for a package of Debian. Other paths stay.
+/// Returns the name of a package without its version. The version is the second part of the name:
+/// `name-version-tags.whl` for a wheel, `name_version_arch.deb` for a package of Debian. Other paths are returned whole.
 fn package_without_version(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let separator = match path.extension().and_then(OsStr::to_str) {
@@ -126,12 +126,12 @@ fn package_without_version(path: &Path) -> PathBuf {
     if let [name, _, rest] = *parts { [name, rest].iter().collect() } else { path.to_owned() }
 }
 
-/// A path without the version of a library.
+/// Returns a path without the version of a library.
 fn without_version(path: &Path) -> PathBuf {
     sys::os_str(unversioned(path.as_os_str().as_encoded_bytes())).into_owned().into()
 }
 
-/// A path without the version and the hash in the name of a library.
+/// Returns a path without the version and the hash in the name of a library.
 fn without_hash(path: &Path) -> PathBuf {
     sys::os_str(&job::without_hash(path.as_os_str().as_encoded_bytes())).into_owned().into()
 }

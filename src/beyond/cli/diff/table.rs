@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::display::printable;
-use crate::beyond::job::{GpuDiff, KernelDiff};
+use crate::base::display::{printable, printable_name};
+use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
+use crate::beyond::scan::{Place, Step};
 use crate::beyond::serialized::Counts;
 
 use super::compared::Compared;
@@ -18,16 +19,17 @@ use super::sets::FilePair;
 use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table};
+use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_directory};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report of all files, after the last one.
+/// Writes the report of all files, after the last one. At most `top` kernels are listed.
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
     total: &RefCell<DiffTotal>,
-    (is_tree, top): (bool, usize),
+    is_tree: bool,
+    top: usize,
     text: Text<'_>,
 ) -> anyhow::Result<()> {
     let (mut rows, mut file_lines) = (KernelRows::default(), Vec::new());
@@ -38,9 +40,10 @@ pub(super) fn write(
         rows.add(more, top);
     }
     rows.keep(top);
-    let (rows, total) = (rows.kept, total.borrow());
+    let total = total.borrow();
+    let roots = ComparedRoots { old, new, is_tree };
+    let mut report = DiffText { total: &total, presences: total.presences(), roots, text };
     let [old, new] = [old, new].map(|path| printable(&path.to_string_lossy()));
-    let mut report = DiffText { total: &total, presences: total.presences(), text };
     report.write_head(&format!("{old} -> {new}"))?;
     report.write_gpus()?;
     for line in &file_lines {
@@ -50,7 +53,48 @@ pub(super) fn write(
     Ok(report.write_not_read()?)
 }
 
-/// The line about a file of two directories.
+/// The paths that are compared. The title of the report has them, so the rest of the report leaves them out.
+struct ComparedRoots<'r> {
+    old: &'r Path,
+    new: &'r Path,
+    /// Whether the paths are directories.
+    is_tree: bool,
+}
+
+impl ComparedRoots<'_> {
+    /// Returns the text for a place in one of the files: its path below the directory, its members and sections.
+    fn place_text(&self, place: &Place) -> String {
+        let file = place.file();
+        let shown = place.to_string();
+        let steps = shown.strip_prefix(&printable(&file.to_string_lossy())).unwrap_or(&shown);
+        if self.is_tree {
+            let mut below = file;
+            for root in [self.new, self.old] {
+                if let Ok(path) = file.strip_prefix(root) {
+                    below = path;
+                    break;
+                }
+            }
+            return printable(&below.to_string_lossy()) + steps;
+        }
+        if let Some(Step::Member(name)) = place.steps().first() {
+            let member = printable_name(name);
+            let rest = steps.strip_prefix(&format!("({member})")).unwrap_or_default();
+            return member + rest;
+        }
+        steps.to_owned()
+    }
+
+    /// Returns the text for the library of a loss. `library` is its full name.
+    fn library_text<'t>(&self, library: &'t str, loss: &'t LostCoverage) -> &'t str {
+        match &loss.member {
+            Some(member) if !self.is_tree => member,
+            _ => library,
+        }
+    }
+}
+
+/// Returns the line about a file of two directories.
 fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
     let path = pair.shown();
     match (&pair.old, &pair.new) {
@@ -64,7 +108,7 @@ fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
     }
 }
 
-/// The numbers of code objects that differ.
+/// Returns the numbers of code objects that differ, as text.
 fn changed_objects(gpu: &GpuDiff) -> String {
     change_numbers(gpu.changed, gpu.added, gpu.removed)
 }
@@ -82,6 +126,7 @@ fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
 struct DiffText<'r, 'o> {
     total: &'r DiffTotal,
     presences: HashMap<&'r str, Presence>,
+    roots: ComparedRoots<'r>,
     text: Text<'o>,
 }
 
@@ -93,7 +138,7 @@ struct GpuRow<'r> {
 }
 
 impl GpuRow<'_> {
-    /// The difference of the sizes in percent.
+    /// Returns the difference of the sizes in percent, as text.
     fn share(&self) -> String {
         match self.presence {
             Presence::Both => difference(&self.gpu, |difference| percent(difference, self.gpu.old.stored)),
@@ -108,7 +153,7 @@ impl GpuRow<'_> {
         }
     }
 
-    /// The order of rows: GPUs that are lost, GPUs that are gained, then the GPUs with the largest difference.
+    /// Returns the key that sorts rows: GPUs that are lost, GPUs that are gained, then GPUs with the largest difference.
     fn sort_key(&self) -> Reverse<(u8, u64)> {
         let rank = match self.presence {
             Presence::Lost => 2,
@@ -119,7 +164,7 @@ impl GpuRow<'_> {
     }
 }
 
-/// A column with a number of each GPU.
+/// Returns a column with a number of each GPU.
 fn gpu_column<'c, 'r>(title: &'static str, number: fn(&GpuDiff) -> String) -> Column<'c, GpuRow<'r>> {
     Column::number(title, move |row: &GpuRow<'r>| number(&row.gpu))
 }
@@ -144,7 +189,7 @@ impl DiffText<'_, '_> {
         }
         for (library, loss) in &total.losses {
             if self.presence(&loss.gpu) != Presence::Lost {
-                self.text.write_item(&loss_text(library, loss))?;
+                self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
             }
         }
         Ok(())
@@ -193,23 +238,86 @@ impl DiffText<'_, '_> {
         self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
-    fn write_kernels(&mut self, rows: &[(KernelDiff, Arc<str>)]) -> io::Result<()> {
+    fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
-        let (changes, all) = (change_numbers(changed, added, removed), changed + added + removed);
-        if all == 0 && equal == 0 {
+        if changed + added + removed + equal == 0 {
             return Ok(());
         }
-        let same = match equal {
-            0 => String::new(),
-            same => format!("{}{} without a difference in numbers", if all == 0 { "" } else { ", " }, grouped(same)),
-        };
-        let shown = match rows.len() {
-            len if len < all && len > 0 => format!("; the first {}:", grouped(len)),
-            _ => String::new(),
-        };
-        self.text.write_item(&format!("kernels: {changes}{same}{shown}"))?;
-        let place_column = if have_same_place(rows) { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::write_kernels(|| rows.iter().map(listed), place_column, None, 4, &mut self.text)
+        let places = KernelPlaces::new(&rows.kept, &self.roots);
+        self.text.write_item(&self.kernels_line(rows, &places))?;
+        let mut listed = Vec::new();
+        for (row, place) in rows.kept.iter().zip(places.shown()) {
+            listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
+        }
+        let place_column = if places.is_one { PlaceColumn::None } else { PlaceColumn::File };
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
+    }
+
+    /// Returns the line before the table of kernels: their numbers, and which of them the table lists.
+    fn kernels_line(&self, rows: &KernelRows, places: &KernelPlaces) -> String {
+        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let differing = changed + added + removed;
+        let mut numbers = Vec::new();
+        if differing > 0 {
+            numbers.push(change_numbers(changed, added, removed));
+        }
+        if equal > 0 {
+            numbers.push(format!("{} without a difference in numbers", grouped(equal)));
+        }
+        let mut line = format!("kernels: {}", numbers.join(", "));
+        if rows.relocatable > 0 {
+            let number = grouped(rows.relocatable);
+            line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
+        }
+        let mut notes = Vec::new();
+        if rows.kept.len() < differing - rows.relocatable && !rows.kept.is_empty() {
+            notes.push(format!("the first {}", grouped(rows.kept.len())));
+        }
+        notes.extend(places.note());
+        if !notes.is_empty() {
+            line.push_str(&format!("; {}:", notes.join(", ")));
+        }
+        line
+    }
+}
+
+/// The places of the listed kernels.
+struct KernelPlaces {
+    texts: Vec<String>,
+    /// The length of the directory that all texts begin with.
+    common: usize,
+    /// Whether all places are the same.
+    is_one: bool,
+}
+
+impl KernelPlaces {
+    fn new(rows: &[(KernelDiff, Arc<str>)], roots: &ComparedRoots<'_>) -> Self {
+        let mut texts = Vec::new();
+        for (kernel, _) in rows {
+            texts.push(roots.place_text(&kernel.code_object.bundle.place));
+        }
+        let common = common_directory(texts.iter().map(String::as_str));
+        let is_one = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
+        Self { texts, common, is_one }
+    }
+
+    /// Returns the places without the common directory, in the order of the kernels.
+    fn shown(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|text| text.get(self.common..).unwrap_or(text))
+    }
+
+    /// Returns a note on the part that all places have in common, or `None` if that is nothing, or the compared files.
+    fn note(&self) -> Option<String> {
+        let first = self.texts.first()?;
+        let directory = first.get(..self.common).unwrap_or_default();
+        // A place that begins with a parenthesis is a section of the compared file.
+        if self.is_one && !first.is_empty() && !first.starts_with('(') {
+            Some(format!("all in {first}"))
+        } else if !self.is_one && !directory.is_empty() {
+            Some(format!("in files of {directory}"))
+        } else {
+            None
+        }
     }
 }
 
@@ -217,7 +325,7 @@ fn has_changed_objects(gpu: &GpuDiff) -> bool {
     gpu.changed > 0 || gpu.added > 0 || gpu.removed > 0
 }
 
-/// The difference of the stored sizes, with its sign; empty if they are equal.
+/// Returns the difference of the stored sizes with its sign, or an empty text if they are equal.
 fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) -> String {
     match new.stored.abs_diff(old.stored) {
         0 => String::new(),
@@ -225,18 +333,14 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
     }
 }
 
-fn listed((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
-    let (gpu, code_object, change) = (&*kernel.gpu, &*kernel.code_object, Some(kernel.change()));
-    ListedKernel { gpu, code_object, name, change, old: kernel.old.as_ref(), new: kernel.new.as_ref() }
-}
-
-fn have_same_place(rows: &[(KernelDiff, Arc<str>)]) -> bool {
-    let [(first, _), others @ ..] = rows else { return true };
-    others.iter().all(|(other, _)| has_same_place(first, other))
-}
-
-/// Whether the places of two kernels are the same in the old and the new file.
-fn has_same_place(a: &KernelDiff, b: &KernelDiff) -> bool {
-    let [a, b] = [a, b].map(|kernel| &kernel.code_object.bundle.place);
-    a.steps() == b.steps() && a.file().file_name() == b.file().file_name()
+fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
+    ListedKernel {
+        gpu: &kernel.gpu,
+        code_object: &kernel.code_object,
+        place: None,
+        name,
+        change: Some(kernel.change()),
+        old: kernel.old.as_ref(),
+        new: kernel.new.as_ref(),
+    }
 }

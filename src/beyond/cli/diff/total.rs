@@ -61,7 +61,7 @@ impl DiffTotal {
         }
     }
 
-    /// Whether each GPU has code in one of the files only.
+    /// Returns in which of the files each GPU has code.
     pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
         let mut presences: HashMap<&str, Presence> = HashMap::new();
         for (name, gpu) in &self.gpus {
@@ -88,8 +88,8 @@ impl DiffTotal {
         presences
     }
 
-    /// The GPUs that only the old files have code for, and the GPUs that only the new files have code for, as up to two
-    /// sentences.
+    /// Returns up to two sentences: the GPUs that only the old files have code for, and the GPUs that only the new files
+    /// have code for.
     pub(crate) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
         let mut sentences = Vec::new();
         for (title, presence) in [("GPUs lost", Presence::Lost), ("GPUs gained", Presence::Gained)] {
@@ -106,7 +106,7 @@ impl DiffTotal {
         sentences
     }
 
-    /// All code objects.
+    /// Returns the sums for the code objects of all GPUs.
     pub(crate) fn all(&self) -> GpuDiff {
         sum(self.gpus.values())
     }
@@ -132,7 +132,7 @@ impl Serialize for DiffTotal {
     }
 }
 
-/// The sums for several GPUs.
+/// Returns the sums for several GPUs.
 pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
     let mut sum = GpuDiff::default();
     for gpu in gpus {
@@ -141,7 +141,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
     sum
 }
 
-/// Whether a GPU has code in one of the files only.
+/// The files in which a GPU has code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Lost,

@@ -1,8 +1,10 @@
 //! The columns of the table, and the orders of kernels.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use crate::beyond::code::kernels::Kernel;
+use anyhow::bail;
 
 use super::row::NamedKernel;
 
@@ -10,9 +12,9 @@ use super::row::NamedKernel;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelColumn {
     pub(crate) title: &'static str,
-    /// The number of a kernel, if it is recorded.
+    /// Returns the number of a kernel, or `None` if it is not recorded.
     pub(crate) number: fn(&Kernel) -> Option<u64>,
-    /// Whether the column says yes or no: yes for any number.
+    /// Whether the column has `yes` for each kernel with a number.
     pub(crate) is_flag: bool,
 }
 
@@ -34,7 +36,7 @@ const SGPR: KernelColumn = number("SGPR", |kernel| kernel.sgprs.map(u64::from));
 const VSPILL: KernelColumn = number("VSPILL", |kernel| kernel.vgpr_spills.map(u64::from));
 const SSPILL: KernelColumn = number("SSPILL", |kernel| kernel.sgpr_spills.map(u64::from));
 pub(crate) const SCRATCH: KernelColumn = number("SCRATCH", |kernel| kernel.scratch.map(u64::from));
-const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
+pub(crate) const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
 const KERNARG: KernelColumn = number("KERNARG", |kernel| kernel.kernarg.map(u64::from));
 const GROUP: KernelColumn = number("GROUP", |kernel| kernel.max_workgroup.map(u64::from));
 const CODE: KernelColumn = number("CODE", |kernel| kernel.code_size);
@@ -49,64 +51,127 @@ pub(crate) const FLAGS: [KernelColumn; 2] = [
 ];
 
 impl KernelColumn {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub(crate) fn name(&self) -> String {
         self.title.to_ascii_lowercase()
     }
 
-    /// The number of a kernel, if there is a kernel and its number is recorded.
+    /// Returns the number of a kernel, or `None` if there is no kernel or its number is not recorded.
     pub(crate) fn number_of(&self, kernel: Option<&Kernel>) -> Option<u64> {
         (self.number)(kernel?)
     }
 }
 
-/// The number of spilled registers of a kernel.
+/// Returns the number of spilled registers of a kernel.
 pub(crate) fn spills(kernel: &Kernel) -> u64 {
     [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
 
-/// The key that sorts kernels.
+/// A key that sorts kernels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum SortKey {
+pub(crate) struct SortKey {
+    /// The name on the command line.
+    name: &'static str,
+    order: SortOrder,
+}
+
+/// The order of kernels that a key gives.
+#[derive(Clone, Copy, Debug)]
+enum SortOrder {
     Name,
     Gpu,
-    /// One number, then another.
+    /// By the first number, and kernels with the same first number by the second.
     Numbers(KernelColumn, KernelColumn),
 }
 
-/// The keys, by their names on the command line.
-const KEYS: [(&str, SortKey); 11] = [
-    ("name", SortKey::Name),
-    ("gpu", SortKey::Gpu),
-    ("vgpr", SortKey::Numbers(VGPR, AGPR)),
-    ("agpr", SortKey::Numbers(AGPR, VGPR)),
-    ("sgpr", SortKey::Numbers(SGPR, VGPR)),
-    ("spills", SortKey::Numbers(VSPILL, SSPILL)),
-    ("scratch", SortKey::Numbers(SCRATCH, VSPILL)),
-    ("lds", SortKey::Numbers(LDS, VGPR)),
-    ("kernarg", SortKey::Numbers(KERNARG, CODE)),
-    ("group", SortKey::Numbers(GROUP, VGPR)),
-    ("code", SortKey::Numbers(CODE, VGPR)),
+const fn by(name: &'static str, order: SortOrder) -> SortKey {
+    SortKey { name, order }
+}
+
+const SPILLS: SortKey = by("spills", SortOrder::Numbers(VSPILL, SSPILL));
+
+/// The keys, in the order of messages.
+const KEYS: [SortKey; 11] = [
+    by("name", SortOrder::Name),
+    by("gpu", SortOrder::Gpu),
+    by("vgpr", SortOrder::Numbers(VGPR, AGPR)),
+    by("agpr", SortOrder::Numbers(AGPR, VGPR)),
+    by("sgpr", SortOrder::Numbers(SGPR, VGPR)),
+    SPILLS,
+    by("scratch", SortOrder::Numbers(SCRATCH, VSPILL)),
+    by("lds", SortOrder::Numbers(LDS, VGPR)),
+    by("kernarg", SortOrder::Numbers(KERNARG, CODE)),
+    by("group", SortOrder::Numbers(GROUP, VGPR)),
+    by("code", SortOrder::Numbers(CODE, VGPR)),
 ];
 
 impl SortKey {
     pub(super) fn names() -> [&'static str; 11] {
-        KEYS.map(|(name, _)| name)
+        KEYS.map(|key| key.name)
     }
 
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        KEYS.iter().find(|(known, _)| *known == name).map(|(_, key)| *key)
+        KEYS.into_iter().find(|key| key.name == name)
     }
 
-    /// The order of two kernels: names and GPUs ascend, numbers descend, and kernels without a number come last.
+    /// Compares two kernels: names and GPUs ascend, numbers descend, and kernels without a number come last.
     pub(super) fn compare(self, a: &NamedKernel, b: &NamedKernel) -> Ordering {
-        match self {
-            Self::Name => a.name.cmp(&b.name),
-            Self::Gpu => a.gpu.cmp(&b.gpu),
-            Self::Numbers(first, then) => {
+        match self.order {
+            SortOrder::Name => a.name.cmp(&b.name),
+            SortOrder::Gpu => a.gpu.cmp(&b.gpu),
+            SortOrder::Numbers(first, then) => {
                 let [a, b] = [a, b].map(|row| ((first.number)(&row.kernel), (then.number)(&row.kernel)));
                 b.cmp(&a)
             }
         }
+    }
+
+    /// Returns whether the table is sorted by this column first.
+    pub(super) fn is_column(self, column: &KernelColumn) -> bool {
+        match self.order {
+            SortOrder::Numbers(first, _) => first.title == column.title,
+            SortOrder::Name | SortOrder::Gpu => false,
+        }
+    }
+
+    /// Returns whether a kernel records the number of this key.
+    fn is_recorded(self, kernel: &Kernel) -> bool {
+        match self.order {
+            SortOrder::Name | SortOrder::Gpu => true,
+            SortOrder::Numbers(first, then) => {
+                (first.number)(kernel).is_some() || (self.name == SPILLS.name && (then.number)(kernel).is_some())
+            }
+        }
+    }
+}
+
+/// The names of the keys whose numbers some kernels record.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedKeys(BTreeSet<&'static str>);
+
+impl RecordedKeys {
+    /// Returns the keys that one of the kernels records.
+    pub(super) fn of_kernels(rows: &[NamedKernel]) -> Self {
+        let mut names = BTreeSet::new();
+        for key in KEYS {
+            if rows.iter().any(|row| key.is_recorded(&row.kernel)) {
+                names.insert(key.name);
+            }
+        }
+        Self(names)
+    }
+
+    /// Adds the keys that other kernels record.
+    pub(super) fn add(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+
+    /// Fails if there are kernels, but none records the number of this key.
+    pub(super) fn ensure_recorded(&self, key: SortKey) -> anyhow::Result<()> {
+        if self.0.is_empty() || self.0.contains(key.name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = SortKey::names().into_iter().filter(|name| self.0.contains(name)).collect();
+        bail!("no kernel records the column '{}'; --sort takes {}", key.name, names.join(", "))
     }
 }

@@ -93,7 +93,7 @@ impl Disassembler {
         }
     }
 
-    /// The names of kernels for each run. NVIDIA's tool chooses functions only by numbers, so it prints the whole code
+    /// Returns the names of kernels for each run. NVIDIA's tool chooses functions only by numbers, so it prints the whole code
     /// object.
     fn names_by_run(self, rows: &[NamedKernel]) -> anyhow::Result<Vec<Vec<&str>>> {
         if matches!(self, Self::Nvdisasm) {
@@ -113,7 +113,7 @@ impl Disassembler {
         Ok(runs)
     }
 
-    /// The arguments before the file.
+    /// Returns the arguments before the file.
     fn arguments(self, names: &[&str]) -> Vec<String> {
         match self {
             Self::Nvdisasm => vec!["-c".to_owned()],
@@ -158,7 +158,8 @@ impl Disassembler {
         let _named = match standard_input {
             Some(name) => {
                 let mut file = tempfile::tempfile().context(failed)?;
-                file.write_all(code).and_then(|()| file.rewind()).context(failed)?;
+                file.write_all(code).context(failed)?;
+                file.rewind().context(failed)?;
                 command.arg(name).stdin(file);
                 None
             }
@@ -200,7 +201,7 @@ fn not_selectable(row: &NamedKernel, reason: &str) -> anyhow::Error {
     anyhow!("llvm-objdump cannot select '{name}': its name {reason}; choose kernels without it")
 }
 
-/// LLVM's disassemblers, the newest first: an old one does not know new GPUs.
+/// Returns LLVM's disassemblers, the newest first: an old one does not know new GPUs.
 fn objdumps() -> Vec<PathBuf> {
     let names: Vec<String> =
         (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
@@ -211,7 +212,7 @@ fn objdumps() -> Vec<PathBuf> {
     programs
 }
 
-/// The version of LLVM in the name of a program, or else in its output; 0 if neither has one.
+/// Returns the version of LLVM in the name of a program, or else in its output, or 0 if neither has one.
 fn version(program: &Path) -> u32 {
     let stem = program.file_stem().unwrap_or_default().to_string_lossy();
     if let Some(number) = stem.rsplit('-').next()

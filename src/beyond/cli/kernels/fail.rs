@@ -44,7 +44,7 @@ impl KernelCondition {
         Ok(Self::Above(column, limit))
     }
 
-    /// Whether a kernel records the number that the condition asks for.
+    /// Returns whether a kernel records the number that the condition asks for.
     fn is_recorded(self, kernel: &Kernel) -> bool {
         match self {
             Self::Spill => kernel.vgpr_spills.is_some() || kernel.sgpr_spills.is_some(),
@@ -168,12 +168,12 @@ impl ConditionResults {
         }
     }
 
-    /// The conditions that ask for a number that no kernel records.
+    /// Returns the conditions that ask for a number that no kernel records.
     pub(super) fn unrecorded(&self) -> impl Iterator<Item = KernelCondition> {
         self.results.iter().filter(|result| !result.is_recorded).map(|result| result.condition)
     }
 
-    /// The conditions that are met, with the reasons.
+    /// Returns the conditions that are met, with the reasons.
     pub(super) fn failures(&self) -> Vec<Failure> {
         let mut failures = Vec::new();
         for result in &self.results {

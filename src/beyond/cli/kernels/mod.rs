@@ -48,25 +48,24 @@ pub(super) struct KernelsOptions {
     target: Vec<TypedPattern>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// List only kernels with this text in their name; with wildcards * ? [...], the whole name.
+    /// List only kernels with this text in their name, or with =NAME the kernel of this name.
     #[arg(
         help_heading = heading::SELECTION,
-        long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
-        long_help = "List only kernels with this text in their name, mangled or not. A text with the wildcards * ? and [...] must \
-            match the whole name; if it equals the name of a kernel in a file, it selects that kernel there."
+        long, value_name = "NAME", value_parser = patterns::kernel_name,
+        long_help = format!("List only kernels with this name. {}", patterns::KERNEL_NAME),
     )]
-    name: Option<report::NameFilter>,
+    name: Option<String>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
         help_heading = heading::OUTPUT,
-        long, value_name = "PATTERN", value_parser = report::NameFilter::parse,
+        long, value_name = "NAME", value_parser = patterns::kernel_name,
         conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on", "markdown"],
         long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
             and llvm-objdump-N in the PATH and the one in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
             $CUDA_HOME, which prints all kernels of a cubin. If one fails, the next is tried. A line before the instructions says which \
             program it was."
     )]
-    disassemble: Option<report::NameFilter>,
+    disassemble: Option<String>,
     /// List only kernels that need calls of the host, such as those of `printf`.
     #[arg(
         help_heading = heading::SELECTION,
@@ -85,11 +84,12 @@ pub(super) struct KernelsOptions {
     /// List only the first N kernels.
     #[arg(long, value_name = "N", requires = "sort", help_heading = heading::OUTPUT)]
     top: Option<usize>,
-    /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list.
+    /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N, in a comma list.
     #[arg(
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse,
-        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (see below), in a comma list. The conditions apply to \
-            the kernels that --target, --name and --hostcall select, also to kernels that --top leaves out."
+        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (such as 'vgpr>128'), in a comma list. The conditions \
+            apply to the kernels that --target, --name and --hostcall select, also to those that --top leaves out. The manual page has \
+            the columns and the conditions."
     )]
     fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
@@ -116,8 +116,9 @@ impl Options for KernelsOptions {
         job.selection = self.comparison.selection(&self.target);
         (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
+        let names = patterns::typed_kernels(self.name());
         let wanted =
-            WantedKernels { name: self.name(), hostcall: self.hostcall, fail_on: self.fail_on.as_slice(), order };
+            WantedKernels { name: names.as_ref(), hostcall: self.hostcall, fail_on: self.fail_on.as_slice(), order };
         let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
         let in_turn = files::has_pipes(&files);
         let written = files::report(
@@ -138,7 +139,11 @@ impl Options for KernelsOptions {
                     return Ok(());
                 }
                 let mut rows = files.map(|file| file.rows);
-                let mut sorted = order.map(|order| std::iter::once(order.merge(&mut rows)));
+                let mut sorted = None;
+                if let Some(order) = order {
+                    sorted = Some(std::iter::once(order.merge(&mut rows)));
+                    sums.borrow().sort_keys.ensure_recorded(order.key)?;
+                }
                 let rows: &mut dyn Iterator<Item = Vec<NamedKernel>> = match &mut sorted {
                     Some(sorted) => sorted,
                     None => &mut rows,
@@ -241,8 +246,8 @@ impl KernelsOptions {
         }
     }
 
-    /// The filter by name.
-    fn name(&self) -> Option<&report::NameFilter> {
+    /// Returns the name that selects kernels, as typed.
+    fn name(&self) -> Option<&String> {
         self.name.as_ref().or(self.disassemble.as_ref())
     }
 }

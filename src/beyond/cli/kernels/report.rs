@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
-use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, SelectionMatches};
+use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, NameMatch, SelectionMatches, SimilarNames};
 use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::serialized::KernelRow;
@@ -14,12 +14,11 @@ use anyhow::bail;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
-use super::column::SortKey;
+use super::column::{RecordedKeys, SortKey};
 use super::demangle::Demangler;
 use super::disassemble::Contents;
 use super::fail::{ConditionResults, KernelCondition};
 use super::row::NamedKernel;
-use crate::beyond::cli::patterns;
 use crate::beyond::cli::print::units::{CountsByKind, first};
 
 /// The longest name that is shown in full: in characters, or in bytes if it is mangled.
@@ -76,6 +75,8 @@ pub(crate) struct KernelSums {
     pub(super) matches: SelectionMatches,
     pub(super) names: NameMatches,
     pub(super) conditions: ConditionResults,
+    /// The keys that the kernels can be sorted by.
+    pub(super) sort_keys: RecordedKeys,
 }
 
 impl KernelSums {
@@ -87,117 +88,90 @@ impl KernelSums {
         self.matches.add(more.matches);
         self.names.add(more.names);
         self.conditions.add(more.conditions);
+        self.sort_keys.add(more.sort_keys);
     }
 }
 
 /// The kernels that a report lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedKernels<'o> {
-    pub(crate) name: Option<&'o NameFilter>,
+    /// The name of the listed kernels, or `None` if all kernels are listed.
+    pub(crate) name: Option<&'o KernelNames>,
     /// Whether only kernels that need calls of the host are listed.
     pub(crate) hostcall: bool,
     pub(crate) fail_on: &'o [KernelCondition],
     pub(crate) order: Option<KernelOrder>,
 }
 
-/// The result of a filter by name: whether it selects a kernel, and if not, the first names of kernels.
+/// The result of a selection by name: whether it selects a kernel, and if not, names of kernels for the error.
 #[derive(Debug, Default)]
 pub(super) struct NameMatches {
     has_match: bool,
+    /// The first names of kernels.
     present: Vec<Arc<str>>,
+    /// Names of kernels that are similar to the typed name, which selects nothing.
+    similar: SimilarNames,
 }
 
-impl NameMatches {
-    /// The number of names that an error lists, and the characters of each.
-    const SHOWN: (usize, usize) = (10, 80);
+/// The number of names that an error lists.
+const NAMES_SHOWN: usize = 10;
 
-    fn new(list: &KernelList, has_match: bool) -> Self {
-        let mut present = Vec::new();
-        if !has_match {
-            let (mut known, demangler) = (HashSet::new(), Demangler::default());
-            let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
-            for kernel in kernels {
-                if present.len() > Self::SHOWN.0 {
-                    break;
-                }
-                if known.insert(&kernel.name) {
-                    present.push(shown_name(&kernel.name, demangler.demangled(&kernel.name)));
+/// The number of characters of each of these names that the error shows.
+const CHARACTERS_SHOWN: usize = 80;
+
+impl NameMatches {
+    fn new(list: &KernelList, names: Option<&KernelNames>, has_match: bool) -> Self {
+        let mut matches = Self { has_match, ..Self::default() };
+        if let Some(names) = names
+            && !has_match
+        {
+            matches.note_present(list, names);
+        }
+        matches
+    }
+
+    /// Notes the first kernels of a file, and all those with similar names.
+    fn note_present(&mut self, list: &KernelList, names: &KernelNames) {
+        let (mut known, demangler) = (HashSet::new(), Demangler::default());
+        for kernel in list.code_objects.iter().flat_map(|code_object| &code_object.kernels) {
+            if known.insert(&kernel.name) {
+                let name = shown_name(&kernel.name, demangler.demangled(&kernel.name));
+                names.note_similar(&name, &mut self.similar);
+                if self.present.len() <= NAMES_SHOWN {
+                    self.present.push(name);
                 }
             }
         }
-        Self { has_match, present }
     }
 
     /// Adds the result of another file.
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
         self.present.extend(more.present);
-        self.present.truncate(Self::SHOWN.0 + 1);
+        self.present.truncate(NAMES_SHOWN + 1);
+        self.similar.add(&more.similar);
     }
 
-    /// Fails if no kernel matches, unless no kernels could be read.
-    pub(super) fn ensure_match(&self, name: &NameFilter, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
+    /// Fails if no kernel has the typed name, unless no kernels could be read.
+    pub(super) fn ensure_match(&self, typed: &str, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
         if self.has_match || (self.present.is_empty() && !is_complete) {
             return Ok(());
         }
-        let typed = match name {
-            NameFilter::Part(part) => part,
-            NameFilter::Whole { pattern, .. } => pattern.as_str(),
-        };
-        let (most, chars) = Self::SHOWN;
-        let (present, more) = first(&self.present, most);
         let (place, have) = match paths {
             [path] => (format!("'{}'", path.display()), "it has"),
             paths => (format!("{} files", paths.len()), "they have"),
         };
-        let names: Vec<String> = present.iter().map(|name| printable_start(name, chars)).collect();
-        let names = match (names.join(", "), more) {
-            (names, _) if names.is_empty() => " none".to_owned(),
-            (names, 0) => format!(": {names}"),
-            (names, _) => format!(": {names}, and more"),
-        };
-        bail!("no kernel matches '{typed}' in {place}; {have}{names}")
-    }
-}
-
-/// A filter by name.
-#[derive(Clone, Debug)]
-pub(crate) enum NameFilter {
-    /// A part of the name.
-    Part(String),
-    /// The whole name: the name of a kernel, or else a pattern.
-    Whole { pattern: glob::Pattern, literally: KernelNames },
-}
-
-/// The way in which a filter selects a name, the weaker one first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SelectedBy {
-    Pattern,
-    /// The filter is the name itself, although it has characters that may be wildcards.
-    Name,
-}
-
-impl NameFilter {
-    /// Parses the value of `--name`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("it is empty".to_owned());
+        if let Some(question) = self.similar.question() {
+            bail!("no kernel matches '{typed}' in {place}; {question}");
         }
-        if !text.contains(['*', '?', '[']) {
-            return Ok(Self::Part(text.to_owned()));
+        let (present, more) = first(&self.present, NAMES_SHOWN);
+        let names: Vec<String> = present.iter().map(|name| printable_start(name, CHARACTERS_SHOWN)).collect();
+        let names = names.join(", ");
+        if names.is_empty() {
+            bail!("no kernel matches '{typed}' in {place}; {have} none");
         }
-        let literally = KernelNames::new([text], patterns::demangled);
-        let pattern = glob::Pattern::new(text).map_err(|error| error.msg.to_owned())?;
-        Ok(Self::Whole { pattern, literally })
-    }
-
-    fn selects(&self, name: &str) -> Option<SelectedBy> {
-        match self {
-            Self::Part(part) if name.contains(part.as_str()) => Some(SelectedBy::Pattern),
-            Self::Whole { literally, .. } if literally.has(name) => Some(SelectedBy::Name),
-            Self::Whole { pattern, .. } if pattern.matches(name) => Some(SelectedBy::Pattern),
-            _ => None,
-        }
+        let and_more = if more > 0 { ", and more" } else { "" };
+        bail!("no kernel matches '{typed}' in {place}; {have}: {names}{and_more}")
     }
 }
 
@@ -215,7 +189,7 @@ impl KernelOrder {
         rows.truncate(self.most);
     }
 
-    /// The first rows of all files.
+    /// Returns the first rows of all files.
     pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<NamedKernel>>) -> Vec<NamedKernel> {
         let mut kept = Vec::new();
         for rows in files {
@@ -239,7 +213,7 @@ impl FileKernels {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
-        let name_matches = NameMatches::new(&list, !names.is_empty());
+        let name_matches = NameMatches::new(&list, name, !names.is_empty());
         let (mut rows, mut conditions) = (Vec::new(), ConditionResults::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
             let gpu: Arc<str> = gpu_name(&code_object, recorded_target).into();
@@ -257,16 +231,17 @@ impl FileKernels {
             }
         }
         conditions.check(&rows)?;
+        let sort_keys = RecordedKeys::of_kernels(&rows);
         if let Some(order) = order {
             order.keep(&mut rows);
         }
-        let sums =
-            KernelSums { others: CountsByKind(list.others), matches: list.matches, names: name_matches, conditions };
+        let others = CountsByKind(list.others);
+        let sums = KernelSums { others, matches: list.matches, names: name_matches, conditions, sort_keys };
         Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }
 
-/// The GPU of a code object in one word.
+/// Returns the GPU of a code object in one word.
 fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
     let has_target_id = match code_object.entry_id() {
         Some(id) => !id.target().is_empty(),
@@ -278,45 +253,58 @@ fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
     }
 }
 
-/// The names of the kernels that `filter` selects, as they are shown. Each is demangled once. If the filter is the name
-/// of a kernel, it selects only that kernel, and is not used as a pattern.
+/// Returns the names of the kernels that `wanted` means, as they are shown, or of all kernels if it is `None`. Each is
+/// demangled once.
 pub(crate) fn demangled_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
-    filter: Option<&NameFilter>,
+    wanted: Option<&KernelNames>,
 ) -> HashMap<Arc<[u8]>, Arc<str>> {
     let mut known = HashSet::new();
     let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
     let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
     let demangler = Demangler::default();
-    let mut selected: Vec<_> = parallel::in_order(
+    let selected: Vec<Option<SelectedName>> = parallel::in_order(
         chunks,
-        |chunk| chunk.iter().map(|name| shown_if_selected(&demangler, name, filter)).collect::<Vec<_>>(),
+        |chunk| chunk.iter().map(|name| SelectedName::new(&demangler, name, wanted)).collect::<Vec<_>>(),
         Vec::len,
-        |shown| {
-            names.iter().zip(shown.flatten()).filter_map(|(name, shown)| Some((Arc::clone(name), shown?))).collect()
-        },
+        |selected| selected.flatten().collect(),
     );
-    if selected.iter().any(|(_, (_, by))| *by == SelectedBy::Name) {
-        selected.retain(|(_, (_, by))| *by == SelectedBy::Name);
-    }
-    selected.into_iter().map(|(name, (shown, _))| (name, shown)).collect()
-}
-
-/// Returns a name as it is shown, and the way in which it is selected, or `None` if it is not selected.
-fn shown_if_selected(
-    demangler: &Demangler,
-    name: &[u8],
-    filter: Option<&NameFilter>,
-) -> Option<(Arc<str>, SelectedBy)> {
-    let demangled = demangler.demangled(name);
-    let mut selected = Some(SelectedBy::Pattern);
-    if let Some(filter) = filter {
-        selected = filter.selects(&String::from_utf8_lossy(name));
-        if let Some(demangled) = &demangled {
-            selected = selected.max(filter.selects(demangled));
+    // A name that equals that of a kernel is not used as a pattern too.
+    let strongest = selected.iter().flatten().map(|name| name.by).max();
+    let mut shown = HashMap::new();
+    for (name, selected) in names.into_iter().zip(selected) {
+        if let Some(selected) = selected
+            && Some(selected.by) == strongest
+        {
+            shown.insert(Arc::clone(name), selected.shown);
         }
     }
-    Some((shown_name(name, demangled), selected?))
+    shown
+}
+
+/// The name of a selected kernel.
+struct SelectedName {
+    shown: Arc<str>,
+    /// How the typed name selects it.
+    by: NameMatch,
+}
+
+impl SelectedName {
+    /// Demangles the name of a kernel, or returns `None` if `wanted` does not mean the kernel.
+    fn new(demangler: &Demangler, name: &[u8], wanted: Option<&KernelNames>) -> Option<Self> {
+        let demangled = demangler.demangled(name);
+        let by = match wanted {
+            None => NameMatch::Name,
+            Some(wanted) => {
+                let mangled = String::from_utf8_lossy(name);
+                match &demangled {
+                    Some(demangled) => wanted.strongest_match(&[&mangled, demangled])?,
+                    None => wanted.strongest_match(&[&mangled])?,
+                }
+            }
+        };
+        Some(Self { shown: shown_name(name, demangled), by })
+    }
 }
 
 fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {
@@ -326,7 +314,7 @@ fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {
     }
 }
 
-/// A mangled name, safe to print on a terminal.
+/// Returns a mangled name, safe to print on a terminal.
 pub(crate) fn mangled(name: &[u8]) -> String {
     match name.get(..SHOWN_MAX) {
         Some(start) if start.len() < name.len() => printable_name(start) + "...",

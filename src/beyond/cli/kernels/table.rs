@@ -73,16 +73,19 @@ fn have_same_place(rows: &[NamedKernel]) -> bool {
     others.iter().all(|other| place(other) == place(first))
 }
 
-/// The numbers of kernels and of code objects with them.
+/// Returns the numbers of kernels and of code objects with them, as text.
 fn summary(rows: &[NamedKernel]) -> String {
     let code_objects = rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object)).count();
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
 /// A kernel of a table: as it was before, if two files are compared, and as it is.
+#[derive(Clone, Copy)]
 pub(crate) struct ListedKernel<'r> {
     pub(crate) gpu: &'r str,
     pub(crate) code_object: &'r CodeObject,
+    /// The text of [`PlaceColumn::File`], or `None` for the whole place of the code object.
+    pub(crate) place: Option<&'r str>,
     pub(crate) name: &'r str,
     /// The kind of difference, if two files are compared.
     pub(crate) change: Option<DiffChange>,
@@ -92,7 +95,7 @@ pub(crate) struct ListedKernel<'r> {
 
 impl<'r> ListedKernel<'r> {
     fn new(NamedKernel { code_object, gpu, name, kernel }: &'r NamedKernel) -> Self {
-        Self { gpu, code_object, name, change: None, old: None, new: Some(kernel) }
+        Self { gpu, code_object, place: None, name, change: None, old: None, new: Some(kernel) }
     }
 
     fn text(&self, column: &KernelColumn) -> String {
@@ -112,7 +115,8 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// Whether a column of the table needs this row: its numbers differ, or it has one if no files are compared.
+    /// Returns whether a column is in the table because of this row: its numbers differ or, if no files are compared, it
+    /// has a number.
     fn differs_in(&self, column: &KernelColumn) -> bool {
         column.number_of(self.old) != column.number_of(self.new)
     }
@@ -124,23 +128,25 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// The address of the object with the place, which is quicker to look up than the place.
+    /// Returns the address of the object with the place, which is quicker to look up than the place.
     fn place_key(&self, column: PlaceColumn) -> usize {
-        match column {
-            PlaceColumn::Uri => std::ptr::from_ref(self.code_object).addr(),
-            PlaceColumn::File | PlaceColumn::None => Arc::as_ptr(&self.code_object.bundle).addr(),
+        match (column, self.place) {
+            (PlaceColumn::Uri, _) => std::ptr::from_ref(self.code_object).addr(),
+            (_, Some(place)) => place.as_ptr().addr(),
+            (_, None) => Arc::as_ptr(&self.code_object.bundle).addr(),
         }
     }
 
     fn place_text(&self, column: PlaceColumn) -> String {
-        match column {
-            PlaceColumn::Uri => shown_uri(self.code_object),
-            PlaceColumn::File | PlaceColumn::None => self.code_object.bundle.place.to_string(),
+        match (column, self.place) {
+            (PlaceColumn::Uri, _) => shown_uri(self.code_object),
+            (_, Some(place)) => place.to_owned(),
+            (_, None) => self.code_object.bundle.place.to_string(),
         }
     }
 }
 
-/// A number, or the old and the new number if they differ.
+/// Returns the text of a number, or of the old and the new number if they differ.
 pub(crate) fn old_to_new<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -> String) -> String {
     if old == new { text(new) } else { format!("{} -> {}", text(old), text(new)) }
 }
@@ -189,10 +195,12 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     text.write_table(Table { indent, columns }, rows)
 }
 
-/// The column of a table with a number of each kernel.
+/// Returns the column of a table with a number of each kernel.
 fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, kept: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
-    let is_kept = matches!(kept, Some(SortKey::Numbers(first, _)) if first.title == column.title);
-    let fit = if is_kept { Fit::Stays } else { Fit::LeftOut(0) };
+    let fit = match kept {
+        Some(key) if key.is_column(column) => Fit::Stays,
+        _ => Fit::LeftOut(0),
+    };
     let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.text(column));
     Column { fit, is_left_aligned: column.is_flag, ..numbers }
 }

@@ -525,7 +525,8 @@ struct LostGpu {
     new: ServedBundles,
 }
 
-/// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns `None` if there are too many bundles to compare.
+/// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns
+/// `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
     let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
     let now = new.of_each(&devices)?;
@@ -557,8 +558,8 @@ fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
 }
 
 impl FileComparison<'_> {
-    /// Pairs code objects of the same place and entry ID that differ: those that share most kernels, then the rest in
-    /// the order of the files. Returns the new one for each old one, and the code objects that remain unpaired.
+    /// Pairs code objects of the same place and entry ID that differ. Code objects that share most kernels are paired
+    /// first, then the rest in the order of the files. Returns the new one for each old one, and the code objects that remain unpaired.
     fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Unpaired) {
         let mut unpaired = self.unpaired.clone();
         let mut pairs = unpaired.pair_nearest(|index| (self.group(index), kernel_names(kernels, index)));
@@ -673,7 +674,8 @@ impl ComparedKernel<'_> {
     }
 }
 
-/// Pairs kernels by GPU and name: first within pairs of code objects, then within libraries, then all others. Several with the same name are paired in order.
+/// Pairs kernels by GPU and name: first within pairs of code objects, then within libraries, then all others. Several
+/// kernels of the same name are paired in order.
 fn pair_kernels(unpaired: &mut Unpaired, kernels: &[ComparedKernel<'_>]) -> Vec<IndexPair> {
     let mut pairs = unpaired.pair_alike(|index| {
         let ComparedKernel { new_object, kernel, .. } = kernels.get(index)?;

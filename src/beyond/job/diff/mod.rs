@@ -22,8 +22,8 @@ pub use names::{unversioned, without_hash};
 ///
 /// Code objects are compared in place. Checksums of zip files and hashes of compressed bundles are checked. With
 /// `trust_hashes`, they decide instead, and only code objects that may be equal to another one are inflated. Kernels are
-/// listed of code objects that differ. Those of compressed ones are read when these are inflated, so that it happens
-/// once. Bytes are compared, and bundles inflated, on all processors.
+/// listed of code objects that differ. The kernels of a compressed code object are read when it is inflated, so that it is
+/// inflated once. Bytes are compared, and bundles inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {

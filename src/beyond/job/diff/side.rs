@@ -172,7 +172,11 @@ impl SideSearch<'_, '_> {
     /// Returns whether a code object is compared by its recorded hash or its stored bytes first, since hashes are trusted.
     fn compares_as_recorded(&self, object: &SideObject<'_>) -> bool {
         let recorded = object.code_object.bundle.compressed;
-        self.job.trust_hashes && (object.form().is_some() || recorded.is_some_and(|recorded| recorded.hash.is_some()))
+        let has_hash = match recorded {
+            Some(recorded) => recorded.hash.is_some(),
+            None => false,
+        };
+        self.job.trust_hashes && (object.form().is_some() || has_hash)
     }
 
     fn is_same(&self, object: &SideObject<'_>) -> bool {
@@ -185,7 +189,7 @@ impl SideSearch<'_, '_> {
 
 impl<'i> Side<'i> {
     /// Finds the code objects of a file, in the members that `is_searched` accepts, and reads the ones in inflated data
-    /// that have to be compared. Code objects in the members `same` are equal to those of the other file.
+    /// that have to be compared. The members `same` have equal code objects in both files.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,
@@ -313,7 +317,7 @@ impl<'i> Side<'i> {
             if let Some(slice) = object.code_object.stored_in(search.input) {
                 object.stored = StoredBytes::Here(slice);
             } else if search.is_same(&object) {
-                // It is equal without being read.
+                // Equal checksums decide, so the code object is not read.
             } else if !object.is_readable() || search.compares_as_recorded(&object) {
                 if let Some(slice) = code_object.stored_bytes() {
                     object.stored = StoredBytes::Digest(search.digester.digest(slice).with_path(slice.path())?);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
 use super::share::check_size;
+use super::similar_names::SimilarNames;
 use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -35,8 +36,8 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
-/// The name of a file consists of the [input's name](Source::name), the names of the enclosing members, the number of the
-/// bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
+/// The name of a file begins with the [input's name](Source::name) and the names of the enclosing members. Then follow the
+/// number of the bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
 /// content. Names contain only letters, digits and `+-._=`, and do not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -57,6 +58,16 @@ pub struct Extract {
     pub scan: Scan,
     /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
     pub sha256: bool,
+    /// The directory for the files if there are too many for the [`destination`](Self::destination).
+    pub(crate) own_directory: Option<OwnDirectory>,
+}
+
+/// A directory that is used if there are too many files for another one. Both are in the same file system.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnDirectory {
+    pub(crate) path: PathBuf,
+    /// The number of files that may go to the other directory.
+    pub(crate) other_max: usize,
 }
 
 /// A file to search.
@@ -122,8 +133,16 @@ pub struct Extracted {
 impl Extract {
     /// Creates a job that extracts the code objects of the inputs that match the selection.
     pub fn new(inputs: Vec<Source>, selection: Selection, destination: Destination) -> Self {
-        let (devices, kernels, scan) = (Vec::new(), None, Scan::default());
-        Self { inputs, selection, devices, kernels, destination, scan, sha256: false }
+        Self {
+            inputs,
+            selection,
+            devices: Vec::new(),
+            kernels: None,
+            destination,
+            scan: Scan::default(),
+            sha256: false,
+            own_directory: None,
+        }
     }
 
     /// Extracts code objects, and returns the written files in the order of the inputs.
@@ -191,17 +210,18 @@ impl Extract {
         self.takes_all() && code_object.unread().is_some()
     }
 
-    /// Searches for the code objects that match the selection and define kernels that are asked for. Returns their
-    /// positions, each with the indices of the names, or `None` if no names are given. This search comes first, because
-    /// the number of code objects must be known before one is written.
+    /// Searches for the code objects that match the selection and define kernels that are asked for. Returns `None` if no
+    /// names of kernels are given. This search comes first, because the number of code objects must be known before one
+    /// is written.
     fn find_defining(
         &self,
         selector: &Selector<'_>,
         scan: &Scan,
         input: &Input,
-    ) -> Result<Option<HashMap<usize, BTreeSet<usize>>>> {
+    ) -> Result<Option<DefiningCodeObjects>> {
         let Some(names) = &self.kernels else { return Ok(None) };
         let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
+        let mut in_file = MeantNames::default();
         let read = &|together: CodeObjectsOfBundle<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
                 let (meant, _) = locate_kernel_error(code_object, names.find_in_code(code.bytes()))?;
@@ -231,8 +251,12 @@ impl Extract {
                 ReadEvent::Read(read) => {
                     for ((position, _), meant) in read {
                         match meant {
-                            Ok(meant) if meant.len() == 0 => {}
-                            Ok(meant) => defining.push((position, meant)),
+                            Ok(meant) => {
+                                in_file.add(&meant);
+                                if meant.len() > 0 {
+                                    defining.push((position, meant));
+                                }
+                            }
                             Err(error) => failed = failed.take().or(Some(error)),
                         }
                     }
@@ -243,21 +267,27 @@ impl Extract {
         if let Some(error) = failed {
             return Err(error);
         }
-        let equal: HashSet<usize> = defining.iter().flat_map(|(_, meant)| &meant.equal).copied().collect();
         let mut names_by_position = HashMap::new();
         for (position, meant) in defining {
-            let names = meant.without_patterns(&equal);
+            let names = meant.strongest(&in_file);
             if !names.is_empty() {
                 names_by_position.insert(position, names);
             }
         }
-        Ok(Some(names_by_position))
+        Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
     }
 
-    /// Returns the directories that must be created, innermost first.
+    /// Returns the directories that may have to be created, innermost first.
     fn missing_directories(&self) -> Vec<&Path> {
         let Destination::Directory(directory) = &self.destination else { return Vec::new() };
-        directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect()
+        let mut missing = Vec::new();
+        if let Some(own) = &self.own_directory
+            && !own.path.exists()
+        {
+            missing.push(&*own.path);
+        }
+        missing.extend(directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()));
+        missing
     }
 }
 
@@ -281,6 +311,14 @@ impl Destination {
     }
 }
 
+/// The code objects of a file that define kernels that are asked for.
+struct DefiningCodeObjects {
+    /// The indices of the names of the kernels, by the position of the code object.
+    names_by_position: HashMap<usize, BTreeSet<usize>>,
+    /// The names of kernels that are similar to the names that are asked for.
+    similar: SimilarNames,
+}
+
 /// The state of an extraction.
 struct Extraction<'j> {
     job: &'j Extract,
@@ -301,6 +339,8 @@ struct ExtractedPart<'j> {
     matches: SelectionMatches,
     /// The indices of the [names](Extract::kernels) of kernels that are defined.
     used: HashSet<usize>,
+    /// The names of kernels that are similar to the names that are asked for.
+    similar: SimilarNames,
     /// The number of code objects that match the selection.
     taken: usize,
     /// The IDs of the matches, if only one may match.
@@ -317,6 +357,7 @@ impl<'j> ExtractedPart<'j> {
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
         self.matches.add(part.matches);
         self.used.extend(part.used);
+        self.similar.add(&part.similar);
         self.taken += part.taken;
         self.rivals.extend(part.rivals);
         self.second = self.second.take().or(part.second);
@@ -350,7 +391,11 @@ impl<'j> Extraction<'j> {
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
-        let defining = self.job.find_defining(self.selector, &scan, input)?;
+        let mut defining = None;
+        if let Some(found) = self.job.find_defining(self.selector, &scan, input)? {
+            part.similar.add(&found.similar);
+            defining = Some(found.names_by_position);
+        }
         let holders = CodeObjectsWithParts::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
@@ -529,7 +574,8 @@ impl<'j> Extraction<'j> {
         if let Some(names) = &self.job.kernels
             && unmatched.is_empty()
         {
-            names.ensure_used(&self.all.used, &self.job.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>())?;
+            let files: Vec<&Path> = self.job.inputs.iter().map(|input| &*input.path).collect();
+            names.ensure_used(&self.all.used, &self.all.similar, &files)?;
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
             if let Some(error) = self.apart
@@ -549,9 +595,21 @@ impl<'j> Extraction<'j> {
             };
             return Err(error.because(unfound));
         }
-        let (done, outputs): (_, Vec<_>) = self.all.done.into_iter().map(|done| (done.extracted, done.output)).unzip();
-        output::commit(outputs.into_iter().flatten().collect())?;
-        Ok(done)
+        let mut pending = self.all.done;
+        if let Some(own) = &self.job.own_directory
+            && pending.len() > own.other_max
+        {
+            for file in &mut pending {
+                file.move_to(&own.path, &self.inputs)?;
+            }
+        }
+        let (mut extracted, mut outputs) = (Vec::new(), Vec::new());
+        for file in pending {
+            extracted.push(file.extracted);
+            outputs.extend(file.output);
+        }
+        output::commit(outputs)?;
+        Ok(extracted)
     }
 }
 

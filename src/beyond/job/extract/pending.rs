@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -36,18 +36,36 @@ impl<'j> Pending<'j> {
         // The size is counted as bytes are written.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
-        let (destination, head, hash) = (&job.destination, Some(Vec::new()), job.sha256.then(Sha256::new));
-        Self { destination, stem, head, expected, extracted, hash, output: None }
+        let hash = if job.sha256 { Some(Sha256::new()) } else { None };
+        Self { destination: &job.destination, stem, head: Some(Vec::new()), expected, extracted, hash, output: None }
     }
 
     /// Ends the file, which must not be one of the `inputs`.
     pub(super) fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
         self.start(&[])?;
-        self.extracted.sha256 = self.hash.take().map(|hash| hash.finalize().into());
+        if let Some(hash) = self.hash.take() {
+            self.extracted.sha256 = Some(hash.finalize().into());
+        }
+        self.ensure_not_input(inputs)?;
+        Ok(self)
+    }
+
+    /// Moves the finished file to another directory, which must not hold one of the `inputs` under its name.
+    pub(super) fn move_to(&mut self, directory: &Path, inputs: &HashSet<PathBuf>) -> Result<()> {
+        self.extracted.path = directory.join(self.extracted.path.file_name().unwrap_or_default());
+        self.ensure_not_input(inputs)?;
+        if let Some(output) = &mut self.output {
+            output::create_directory(directory)?;
+            output.move_to(&self.extracted.path)?;
+        }
+        Ok(())
+    }
+
+    fn ensure_not_input(&self, inputs: &HashSet<PathBuf>) -> Result<()> {
         let path = &self.extracted.path;
         match path.canonicalize() {
             Ok(existing) if inputs.contains(&existing) => Err(Error::overwrites_input(path)),
-            _ => Ok(self),
+            _ => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::share::check_size;
+use crate::beyond::job::similar_names::SimilarNames;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
@@ -235,7 +236,7 @@ impl<'j> KeepFilter<'j> {
             return Err(self.into_mismatch_error(&unmatched, input));
         }
         if let Some(names) = &self.job.keep_kernels {
-            names.ensure_used(&self.launched, &[path])?;
+            names.ensure_used(&self.launched, &SimilarNames::default(), &[path])?;
         }
         if !self.removed.is_empty() && self.kept_devices == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));

@@ -40,8 +40,9 @@ use unchanged::Survey;
 ///   that is not compressed is written again too. In a file of fatbins or offload binaries, the data after it moves.
 ///   Elsewhere, a fatbin has room up to the next data in its section or member. An offload binary keeps its size,
 ///   because readers look for the next one directly after it.
-/// - A file that is a code object without a bundle becomes the new one. An ELF file without a bundle, in a section or
-///   an archive, is overwritten by one that is not larger, and zeros.
+/// - A file that is a code object without a bundle becomes the new one.
+/// - An ELF file without a bundle, in a section or an archive, is overwritten by a code object that is not larger. Zeros
+///   fill the rest.
 /// - A code object in any other container is overwritten by one of the same size.
 ///
 /// The new file is temporary at first, and is put in place only if nothing but this code object changed. Both files are
@@ -183,20 +184,18 @@ impl Replace {
 
     /// Fails if the new file would be wrong although it can be written.
     fn check(&self, file: &Input, new: &Input, target: &ReplaceTarget) -> Result<()> {
-        let refused = |reason: String| Err(self.refused(target, reason));
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
-            return refused("packages record checksums of their files".to_owned());
+            let reason = "packages record checksums of their files";
+            return Err(self.refused(target, reason.to_owned()));
         }
         if self.output == self.uri.path() && !is_regular_or_missing(&self.output) {
-            return refused(
-                "it cannot be written back, as it is not in a regular file; -o names another output".to_owned(),
-            );
+            let reason = "it cannot be written back, as it is not in a regular file; -o names another output";
+            return Err(self.refused(target, reason.to_owned()));
         }
         if target.is_nested() {
-            return refused(
-                "it is inside of another code object: extract that, replace it there, and put that back".to_owned(),
-            );
+            let reason = "it is inside of another code object: extract that, replace it there, and put that back";
+            return Err(self.refused(target, reason.to_owned()));
         }
         if self.force {
             return Ok(());
@@ -207,7 +206,7 @@ impl Replace {
             (Ok(_), None) => None,
         };
         match reason {
-            Some(reason) => refused(format!("{reason}; only --force replaces it all the same")),
+            Some(reason) => Err(self.refused(target, format!("{reason}; only --force replaces it all the same"))),
             None => Ok(()),
         }
     }
@@ -447,7 +446,6 @@ impl ReplaceTarget {
     fn no_room_reason(&self, len: u64, needs: u64) -> String {
         let (what, before) = (self.format().name(), len_of(&self.range));
         let room = self.space_end.saturating_sub(self.bundle().range.start);
-        let most = |most: &str| format!("the new code object must have {most}{before} bytes, not {len}");
         match self.format() {
             Format::Bundle | Format::Fatbin if !self.is_plain() => {
                 format!(
@@ -476,10 +474,13 @@ impl ReplaceTarget {
                     .to_owned()
             }
             _ if self.is_packed() => format!("{what}: a compressed code object cannot be written again"),
-            Format::CodeObject => {
-                format!("no bundle around it: {}", most(if self.is_elf { "at most " } else { "exactly " }))
+            Format::CodeObject if self.is_elf => {
+                format!("no bundle around it: the new code object must have at most {before} bytes, not {len}")
             }
-            _ => format!("{what}: {}", most("exactly ")),
+            Format::CodeObject => {
+                format!("no bundle around it: the new code object must have exactly {before} bytes, not {len}")
+            }
+            _ => format!("{what}: the new code object must have exactly {before} bytes, not {len}"),
         }
     }
 }

@@ -1,0 +1,217 @@
+//! Names of kernels that are similar to a typed one, for the error that no kernel has the typed name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kernel_names::EXACT;
+use crate::base::display::{printable, printable_start};
+use crate::beyond::globs::WILDCARDS;
+
+/// The number of similar names that are kept for each typed name.
+const KEPT_MAX: usize = 3;
+
+/// The longest function name that is compared letter by letter, in bytes. The time for a comparison grows with the
+/// square of it.
+const COMPARED_MAX: usize = 64;
+
+/// The longest name of a kernel that is suggested as a whole, in characters.
+const WHOLE_MAX: usize = 80;
+
+/// A typed name, prepared for comparisons with names of kernels.
+#[derive(Clone, Debug)]
+pub(super) struct SoughtName {
+    /// Whether only the kernel of exactly this name is meant.
+    is_exact: bool,
+    /// The longest part without wildcards, in small letters and without white space.
+    part: String,
+    /// The name of the function in it, in small letters.
+    function: String,
+}
+
+impl SoughtName {
+    pub(super) fn new(typed: &str) -> Self {
+        let name = typed.strip_prefix(EXACT).unwrap_or(typed);
+        let mut longest = "";
+        for part in name.split(WILDCARDS) {
+            if part.len() > longest.len() {
+                longest = part;
+            }
+        }
+        Self {
+            is_exact: name.len() < typed.len(),
+            part: without_space(longest).to_ascii_lowercase(),
+            function: function_name(longest).to_ascii_lowercase(),
+        }
+    }
+
+    /// Returns how far the name of a kernel is from this name, or `None` if the names are not similar. Zero means that
+    /// the name of the kernel contains this name, apart from the case of letters.
+    fn distance(&self, kernel: &str) -> Option<usize> {
+        let kernel = kernel.to_ascii_lowercase();
+        if !self.part.is_empty() && without_space(&kernel).contains(&self.part) {
+            return Some(0);
+        }
+        let len = self.function.len();
+        if len > COMPARED_MAX {
+            return None;
+        }
+        let wrong_max = (len + 1) / 4;
+        let wrong = wrong_letters(self.function.as_bytes(), function_name(&kernel).as_bytes());
+        if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
+    }
+
+    /// Returns the text to type for a kernel: its function, or its whole name if that has to be exact and is not too
+    /// long to type.
+    fn suggestion(&self, kernel: &str) -> String {
+        if self.is_exact && kernel.chars().count() <= WHOLE_MAX {
+            return format!("{EXACT}{}", printable(kernel));
+        }
+        printable_start(function_name(kernel), WHOLE_MAX)
+    }
+}
+
+/// The names that are the most similar to each of some typed names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SimilarNames {
+    /// The names by the index of the typed name, each after its distance, nearest first.
+    nearest: BTreeMap<usize, BTreeSet<(usize, String)>>,
+}
+
+impl SimilarNames {
+    /// Notes the name of a kernel if it is similar to a typed name.
+    pub(super) fn note(&mut self, index: usize, sought: &SoughtName, kernel: &str) {
+        if let Some(distance) = sought.distance(kernel) {
+            self.insert(index, distance, sought.suggestion(kernel));
+        }
+    }
+
+    /// Adds the names of other kernels.
+    pub(crate) fn add(&mut self, more: &Self) {
+        for index in more.nearest.keys() {
+            self.add_for(*index, more);
+        }
+    }
+
+    /// Adds the names that are similar to one typed name.
+    pub(super) fn add_for(&mut self, index: usize, more: &Self) {
+        for (distance, name) in more.nearest.get(&index).into_iter().flatten() {
+            self.insert(index, *distance, name.clone());
+        }
+    }
+
+    /// Adds a name, and keeps the nearest ones.
+    fn insert(&mut self, index: usize, distance: usize, name: String) {
+        let nearest = self.nearest.entry(index).or_default();
+        nearest.insert((distance, name));
+        if nearest.len() > KEPT_MAX {
+            nearest.pop_last();
+        }
+    }
+
+    /// Returns the question whether one of the names was meant, or `None` if there are no names.
+    pub(crate) fn question(&self) -> Option<String> {
+        let mut names = Vec::new();
+        for (_, name) in self.nearest.values().flatten() {
+            let name = format!("'{name}'");
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.truncate(KEPT_MAX);
+        let last = names.pop()?;
+        if names.is_empty() {
+            return Some(format!("did you mean {last}?"));
+        }
+        Some(format!("did you mean {} or {last}?", names.join(", ")))
+    }
+}
+
+fn without_space(name: &str) -> String {
+    name.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+/// Returns the name of the function in the name of a kernel, without its type, namespaces, template arguments and
+/// parameters.
+fn function_name(kernel: &str) -> &str {
+    let kernel = kernel.trim();
+    // The only namespace whose name has a parenthesis.
+    let kernel = match kernel.rsplit_once("(anonymous namespace)::") {
+        Some((_, rest)) => rest,
+        None => kernel,
+    };
+    let end = kernel.find(['<', '(']).unwrap_or(kernel.len());
+    let qualified = kernel.get(..end).unwrap_or_default();
+    qualified.rsplit([' ', ':']).next().unwrap_or_default()
+}
+
+/// Returns the number of letters to insert, remove or replace in a typed name to make `name`, or the beginning of it:
+/// letters that are missing at the end of the typed name are not wrong.
+fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
+    // More letters are never needed.
+    let name = name.get(..2 * typed.len()).unwrap_or(name);
+    // The distances of the letters of `typed` so far to each beginning of `name`.
+    let mut row: Vec<usize> = (0..=name.len()).collect();
+    for (index, letter) in typed.iter().enumerate() {
+        let mut left = index + 1;
+        let mut next = vec![left];
+        for (other, above) in name.iter().zip(row.windows(2)) {
+            let [diagonal, above] = *above else { continue };
+            let replaced = if letter == other { diagonal } else { diagonal + 1 };
+            left = replaced.min(above + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.into_iter().min().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_similar_if_one_contains_the_other_or_few_letters_differ() {
+        let kernel = "void ns::generate_kernel<int>(int*, (anonymous namespace)::state)";
+        for (typed, expected) in [
+            ("Generate_Kernel", Some(0)),
+            ("generate_kernel<int> (int *", Some(0)),
+            ("generate_kernel<*", Some(0)),
+            ("=generate", Some(0)),
+            ("generate_kernal", Some(2)),
+            ("genarate", Some(2)),
+            ("other::generate_kernel(long*)", Some(1)),
+            ("kernel", Some(0)),
+            ("gxneratorrr", None),
+            ("fill", None),
+            ("*", None),
+            ("g", Some(0)),
+            ("x", None),
+        ] {
+            assert_eq!(SoughtName::new(typed).distance(kernel), expected, "{typed}");
+        }
+        let hidden = "(anonymous namespace)::scale(float*)";
+        assert_eq!(SoughtName::new("scala").distance(hidden), Some(2));
+        assert_eq!(wrong_letters(b"kitten", b"sitting"), 2);
+        assert_eq!([wrong_letters(b"", b"ab"), wrong_letters(b"ab", b"")], [0, 2]);
+    }
+
+    #[test]
+    fn a_question_names_the_nearest_three_functions() {
+        let mut similar = SimilarNames::default();
+        assert_eq!(similar.question(), None);
+        let sought = SoughtName::new("scales");
+        for kernel in ["scale1(int)", "void scale<1>()", "other", "void scale<2>()", "rescales(float*)", "scxle22"] {
+            similar.note(0, &sought, kernel);
+        }
+        assert_eq!(similar.question().as_deref(), Some("did you mean 'rescales', 'scale' or 'scale1'?"));
+    }
+
+    #[test]
+    fn an_exact_name_is_suggested_as_a_whole_unless_it_is_long() {
+        let long = format!("fill<{}>()", "x".repeat(WHOLE_MAX));
+        for (kernel, expected) in [("fill(int*)", "did you mean '=fill(int*)'?"), (&long, "did you mean 'fill'?")] {
+            let mut similar = SimilarNames::default();
+            similar.note(0, &SoughtName::new("=fill"), kernel);
+            assert_eq!(similar.question().as_deref(), Some(expected));
+        }
+    }
+}
