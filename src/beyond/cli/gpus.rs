@@ -114,6 +114,75 @@ fn position_before(version: u32) -> Option<usize> {
     newest.map(|(_, at)| at)
 }
 
+/// Returns the start of the name that closely related GPUs have in common: `gfx110` of gfx1100 to gfx1103, and `sm_8` of
+/// sm_80 to sm_89. Returns `None` for targets with features or suffixes, and for other vendors.
+pub(super) fn family_of(target: &str) -> Option<&str> {
+    let (series, number) = split_series(target)?;
+    let (last, start) = number.as_bytes().split_last()?;
+    let is_plain = match series {
+        "gfx" => last.is_ascii_hexdigit() && start.iter().all(u8::is_ascii_digit),
+        _ => number.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    if is_plain && !start.is_empty() { target.get(..target.len() - 1) } else { None }
+}
+
+/// Splits the name of a GPU into its series and its number: `gfx` and `90a`, `sm_` and `90`.
+fn split_series(target: &str) -> Option<(&str, &str)> {
+    for series in ["gfx", "sm_", "compute_"] {
+        if let Some(number) = target.strip_prefix(series) {
+            return Some((series, number));
+        }
+    }
+    None
+}
+
+/// The name of a GPU without its series.
+fn number_of(target: &str) -> &str {
+    match split_series(target) {
+        Some((_, number)) => number,
+        None => target,
+    }
+}
+
+/// Names GPUs of one family in short: `gfx1100…1103`, `sm_80,86,89`. A range has all GPUs that are known between its
+/// ends. `mark` is the mark between them.
+pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
+    let Some(family) = targets.first().and_then(|first| family_of(first)) else { return targets.join(",") };
+    let known: Vec<&str> =
+        processors::all().map(|known| known.name).filter(|name| family_of(name) == Some(family)).collect();
+    let mut label = String::new();
+    let mut rest = targets;
+    while let Some((first, others)) = rest.split_first() {
+        if label.is_empty() {
+            label.push_str(first);
+        } else {
+            label.push(',');
+            label.push_str(number_of(first));
+        }
+        let length = length_of_run(rest, &known);
+        match rest.get(length.saturating_sub(1)) {
+            Some(last) if length >= RANGE_MIN => {
+                label.push_str(mark);
+                label.push_str(number_of(last));
+                rest = rest.get(length..).unwrap_or_default();
+            }
+            _ => rest = others,
+        }
+    }
+    label
+}
+
+/// The least number of GPUs that are written as a range.
+const RANGE_MIN: usize = 3;
+
+/// The number of targets, from the first one on, that follow each other among the known ones too.
+fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
+    let Some(first) = targets.first() else { return 0 };
+    let Some(start) = known.iter().position(|name| name == first) else { return 1 };
+    let known = known.get(start..).unwrap_or_default();
+    targets.iter().zip(known).take_while(|(target, known)| target == known).count()
+}
+
 /// The products that run code for a target, or a description of code that a runtime compiles for any product.
 pub(super) fn products_of(target: &str) -> String {
     let processor = target.split(':').next().unwrap_or_default();
@@ -251,6 +320,33 @@ mod tests {
             "spir64-unknown-unknown",
         ];
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn labels_of_families_name_each_gpu_and_no_other() {
+        for (targets, label) in [
+            (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"][..], "gfx1100…1103"),
+            (&["gfx1030", "gfx1031", "gfx1033", "gfx1034", "gfx1035"], "gfx1030,1031,1033…1035"),
+            (&["gfx908", "gfx90a"], "gfx908,90a"),
+            (&["sm_80", "sm_86", "sm_89"], "sm_80,86,89"),
+            (&["sm_86", "sm_87", "sm_88", "sm_89"], "sm_86…89"),
+            (&["compute_80"], "compute_80"),
+            (&["gfx90a:xnack+"], "gfx90a:xnack+"),
+        ] {
+            assert_eq!(label_of_family(targets, "…"), label);
+        }
+        for (target, family) in [
+            ("gfx90a", Some("gfx90")),
+            ("gfx1250", Some("gfx125")),
+            ("sm_120", Some("sm_12")),
+            ("sm_90a", None),
+            ("gfx11-generic", None),
+            ("gfx90a:xnack-", None),
+            ("gfx", None),
+            ("pvc", None),
+        ] {
+            assert_eq!(family_of(target), family, "{target}");
+        }
     }
 
     #[test]

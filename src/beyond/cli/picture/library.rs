@@ -10,6 +10,7 @@ use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{Place, Sizes, Step};
 
 use crate::beyond::cli::gpus::generation;
+use crate::beyond::cli::print::names::natural_order;
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
@@ -30,6 +31,8 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
+    /// Whether the library has the place of all that are not kept.
+    pub(super) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
     /// Whether the library refers to kpack archives, and no archive was found.
@@ -134,6 +137,7 @@ impl Libraries {
 
     fn add_to_rest(&mut self, library: &Library) {
         self.others += 1;
+        self.rest.is_rest = true;
         self.rest.name = count(self.others, "more library", "more libraries");
         self.rest.short.clone_from(&self.rest.name);
         self.rest.merge(library);
@@ -143,6 +147,14 @@ impl Libraries {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         let rest = if self.others > 0 { Some(&self.rest) } else { None };
         self.largest.iter().chain(rest)
+    }
+
+    /// The libraries that are shown, in the natural order of their names, and last the others.
+    pub(crate) fn by_name(&self) -> Vec<&Library> {
+        let mut libraries: Vec<&Library> = self.iter().collect();
+        libraries
+            .sort_by(|one, other| one.is_rest.cmp(&other.is_rest).then_with(|| natural_order(&one.name, &other.name)));
+        libraries
     }
 
     /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
@@ -271,13 +283,33 @@ impl Library {
 
     /// Whether the library has bundles. A GPU may need code from each of them.
     pub(crate) fn has_bundles(&self) -> bool {
-        self.coverage.bundles() > 0
+        self.bundles() > 0
     }
 
     /// Returns the number of bundles that serve each of these GPUs, or `None` if there are no bundles, or too many to
     /// compare.
     pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<ServedBundles>> {
         if self.has_bundles() { self.coverage.of_each(gpus) } else { None }
+    }
+
+    /// Returns the path of the file or directory, or `None` for several libraries.
+    pub(crate) fn path(&self) -> Option<&str> {
+        if self.is_rest { None } else { Some(&self.path) }
+    }
+
+    pub(crate) fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
+    /// The number of its bundles.
+    pub(crate) fn bundles(&self) -> usize {
+        self.coverage.bundles()
+    }
+
+    /// Returns the path of the package, archive or other file that the library is a member of, or `None` if the library
+    /// is a file itself.
+    pub(crate) fn package(&self) -> Option<&str> {
+        if self.member.is_some() { Some(&self.path) } else { None }
     }
 
     fn path_and_member(&self) -> (String, String) {

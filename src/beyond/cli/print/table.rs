@@ -43,7 +43,7 @@ impl Style {
 }
 
 /// The columns that a text takes.
-fn columns_of(text: &str) -> usize {
+pub(crate) fn columns_of(text: &str) -> usize {
     // Most texts are ASCII, whose widths need no table.
     if text.is_ascii() { text.len() } else { text.width() }
 }
