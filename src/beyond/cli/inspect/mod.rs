@@ -1,7 +1,9 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
+mod answer;
 mod lines;
 mod matrix;
+mod products;
 mod table;
 
 use std::cell::RefCell;
@@ -36,7 +38,7 @@ use table::InspectTables;
 #[derive(Clone, Debug, Parser)]
 pub(super) struct InspectOptions {
     /// Files to inspect, and directories of such files.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "gpus")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: FollowOptions,
@@ -46,7 +48,7 @@ pub(super) struct InspectOptions {
     /// Print only the totals for each GPU, and the numbers of files without readable device code.
     #[arg(long, conflicts_with_all = ["each", "json"], help_heading = heading::OUTPUT)]
     summary: bool,
-    /// List the GPUs that the files have code for, by generation, with the names of products.
+    /// List the GPUs that the files have code for, each with all its products; without a FILE, all known products.
     #[arg(long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT)]
     gpus: bool,
     /// Print tables of libraries and GPUs, with the gaps; with --json, add them to the document.
@@ -97,6 +99,10 @@ fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<Insp
 
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        if self.files.is_empty() {
+            to_stdout(|out| Ok(products::write(&mut Text { style: self.table.style(), out })?))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let (files, paths, scan) = self.search.files(&self.files);
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
@@ -116,7 +122,7 @@ impl Options for InspectOptions {
                 has_found |= !inspected.is_empty();
                 has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
                 problems.extend(inspected.problems.iter().map(Problem::from));
-                if self.svg.is_some() || self.matrix {
+                if self.needs_libraries() {
                     libraries.borrow_mut().add(inspected);
                 }
                 if self.json {
@@ -185,7 +191,13 @@ impl InspectOptions {
         for (file, inspected, _) in reports {
             tables.add_file(&inspected, file.is_named())?;
         }
-        Ok(tables.finish()?)
+        let mut libraries = libraries.borrow_mut();
+        libraries.finish();
+        Ok(tables.finish(&libraries)?)
+    }
+
+    fn needs_libraries(&self) -> bool {
+        self.svg.is_some() || self.matrix || !(self.json || self.each || self.summary)
     }
 
     fn rows(&self) -> TableRows {

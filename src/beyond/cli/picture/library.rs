@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path;
+use std::{fmt, path};
 
 use crate::beyond::job::{Inspected, InspectedBundle};
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
-use crate::beyond::scan::{Place, Sizes, Step};
+use crate::beyond::scan::{Place, Sizes, Step, member_of};
 
-use crate::beyond::cli::gpus::generation;
+use crate::beyond::cli::gpus::{Targets, generation};
 use crate::beyond::cli::print::names::natural_order;
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
@@ -32,7 +32,7 @@ pub(crate) struct Library {
     path: String,
     member: Option<String>,
     /// Whether the library has the place of all that are not kept.
-    pub(super) is_rest: bool,
+    pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
     /// Whether the library refers to kpack archives, and no archive was found.
@@ -40,6 +40,41 @@ pub(crate) struct Library {
     /// The sizes by section. The name is empty for code outside of sections.
     pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
+}
+
+/// The number of libraries that serve a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServingLibraries {
+    /// The number of libraries with bundles for GPUs of its vendor.
+    pub(crate) all: usize,
+    /// The number of libraries of which all bundles serve the GPU.
+    pub(crate) complete: usize,
+    /// The number of libraries of which only some bundles serve it.
+    pub(crate) partial: usize,
+}
+
+impl ServingLibraries {
+    fn add(&mut self, served: ServedBundles) {
+        if served.bundles == 0 {
+            return;
+        }
+        self.all += 1;
+        if served.is_complete() {
+            self.complete += 1;
+        } else if served.serving > 0 {
+            self.partial += 1;
+        }
+    }
+}
+
+/// Writes the numbers as in `5 of 13` or, if only some bundles of 2 libraries serve the GPU, `5+2 of 13`.
+impl fmt::Display for ServingLibraries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.partial {
+            0 => write!(f, "{} of {}", self.complete, self.all),
+            partial => write!(f, "{}+{partial} of {}", self.complete, self.all),
+        }
+    }
 }
 
 /// The libraries of several files, the largest first.
@@ -65,12 +100,12 @@ impl Libraries {
                 continue;
             }
             // Code in kpack archives for single sources of a library belongs to the library.
-            let parts = by_member.entry(bundle.info.member()).or_default();
+            let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
         }
         for reference in &file.references {
-            let parts = by_member.entry(reference.place.member()).or_default();
+            let parts = by_member.entry(member_of_library(reference.place.steps())).or_default();
             parts.containers.insert(reference.place.steps());
             match reference.archives.as_deref() {
                 None => parts.is_apart = true,
@@ -78,8 +113,9 @@ impl Libraries {
                 Some(_) => {}
             }
         }
+        let mut targets = Targets::default();
         for (member, parts) in by_member {
-            self.largest.push(Library::new(file, member, &parts));
+            self.largest.push(Library::new(file, member, &parts, &mut targets));
             // Sorting at every library would take time for each of them.
             if self.largest.len() > 2 * LIBRARIES_MAX {
                 self.keep(LIBRARIES_MAX);
@@ -92,7 +128,7 @@ impl Libraries {
         let mut parts = Parts::default();
         parts.bundles.push(bundle);
         parts.containers.insert(bundle.info.container());
-        let library = Library::new(file, bundle.info.member(), &parts);
+        let library = Library::new(file, member_of_library(bundle.info.container()), &parts, &mut Targets::default());
         let key = directory.to_string();
         if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(&key) {
             return self.add_to_rest(&library);
@@ -201,6 +237,20 @@ impl Libraries {
         &self.coverage
     }
 
+    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many bundles to compare.
+    pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
+        let mut numbers = vec![ServingLibraries::default(); gpus.len()];
+        for library in self.iter() {
+            if !library.has_bundles() {
+                continue;
+            }
+            for (number, served) in numbers.iter_mut().zip(library.served(gpus)?) {
+                number.add(served);
+            }
+        }
+        Some(numbers)
+    }
+
     /// Returns the GPUs that bundles have code for, by generation, or `None` if there are too many bundles to compare.
     pub(crate) fn served(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let mut gpus = self.coverage.gpus()?;
@@ -210,7 +260,7 @@ impl Libraries {
 }
 
 impl Library {
-    fn new(file: &Inspected, member: Option<String>, parts: &Parts<'_>) -> Self {
+    fn new<'f>(file: &Inspected, member: Option<String>, parts: &Parts<'f>, targets: &mut Targets<'f>) -> Self {
         let short = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
@@ -226,7 +276,13 @@ impl Library {
                 if code_object.size == 0 || code_object.has_parts {
                     continue;
                 }
-                *shares.entry(code_object.target()).or_default() += code_object.sizes();
+                let target = targets.target_of(code_object);
+                match shares.get_mut(target) {
+                    Some(sizes) => *sizes += code_object.sizes(),
+                    None => {
+                        shares.insert(target.to_owned(), code_object.sizes());
+                    }
+                }
             }
         }
         for container in &parts.containers {
@@ -268,7 +324,7 @@ impl Library {
         self.coverage.merge(&library.coverage);
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         sum(self.sections.values().flat_map(Shares::values).copied())
     }
 
@@ -337,6 +393,13 @@ fn last_name(directory: &str) -> &str {
         Some(separator) => directory.get(separator.saturating_add(1)..).unwrap_or(directory),
         None => directory,
     }
+}
+
+/// Returns the member of packages and archives that is a library, or `None` if the file itself is one. Members of
+/// archives inside a library, such as those of binaries for Intel GPUs, belong to the library.
+pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
+    let end = steps.iter().position(|step| !matches!(step, Step::Member(_)));
+    member_of(steps.get(..end.unwrap_or(steps.len())).unwrap_or_default())
 }
 
 /// The parts of a file that make up one library.

@@ -17,7 +17,7 @@ use crate::base::display::printable;
 use crate::beyond::container::kpack;
 use anyhow::bail;
 
-pub(super) use library::{Libraries, sections};
+pub(super) use library::{Libraries, Library, ServingLibraries, member_of_library, sections};
 pub(super) use matrix::Matrix;
 pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
 

@@ -72,8 +72,8 @@ impl CommonParts {
             beginning = "";
         }
         // The parenthesis of a member belongs to the one in the beginning.
-        if !has_word(end) && !beginning.contains('(') {
-            end = "";
+        if !has_word(end) {
+            end = if beginning.contains('(') && end.ends_with(')') { ")" } else { "" };
         }
         Self { beginning: beginning.to_owned(), end: end.to_owned() }
     }
@@ -175,6 +175,7 @@ mod tests {
             (&["x-y", "x-z-y"], "x-", ""),
             (&["v.whl(a.so)", "w.whl(b.so)"], "", ".so)"),
             (&["v.whl(a)", "w.whl(b)"], "", ""),
+            (&["v.whl(a/)", "v.whl(b/)"], "v.whl(", ")"),
             (&["v.whl(a)", "v.whl(b)"], "v.whl(", ")"),
             (&["w.whl(a/b/lib.so.1)"], "w.whl(a/b/", ")"),
             (&["lib.so"], "", ""),
