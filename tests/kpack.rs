@@ -108,14 +108,10 @@ fn a_library_of_several_sources_has_one_row_in_the_matrix() {
     let row = |out: &str| out.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     let whole = tree.says(&["inspect", "--matrix", "-r", "."]);
     assert_eq!(row(&whole), row(&out), "{whole}");
-    let left_out = "\nnot in the table (code without a bundle): ";
-    let archives = whole.split_once(left_out).map(|(_, rest)| rest.lines().next().unwrap().matches(".kpack").count());
-    assert!(archives.unwrap() > 1 && whole.matches(".kpack").count() == archives.unwrap(), "{whole}");
+    assert!(whole.contains("\nnot in the table: ") && whole.contains("code without a bundle"), "{whole}");
+    assert!(!whole.contains(".kpack"), "{whole}");
     let apart = tree.says(&["inspect", "--matrix", "--no-follow", LIBRARY]);
-    assert!(
-        apart.contains(&format!("not in the table (code in kpack archives that were not searched): {name}")),
-        "{apart}"
-    );
+    assert!(apart.contains("not in the table: 1 place (code in kpack archives that were not searched)"), "{apart}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!
 //! | vendor | source |
 //! |---|---|
-//! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026) |
+//! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026), in which RX 580 is the `polaris10` of RX 480; MI308X: AMD's ROCm blog (2026); RX 6500 XT and Radeon 680M: the table of devices in the README of AMD's TheRock (2026); RX 6300 and RX 6400: the chip of RX 6500 XT, Navi 24, in pci.ids (2026) |
 //! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
 
@@ -74,6 +74,34 @@ pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
     }
 }
 
+/// Returns the products that an incomplete name may mean, each with its processor, the older generations of each vendor
+/// first: MI300X and MI300A for `MI300`, RTX 5090 for `5090`, Quadro RTX 4000 and RTX 4000 Ada for `RTX 4000`. The name
+/// has a number, and that of each product has the same one.
+pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
+    let part = plain(typed);
+    let mut found = Vec::new();
+    if !part.contains(|c: char| c.is_ascii_digit()) || part.contains(['*', '?', '[']) {
+        return found;
+    }
+    for (processor, names) in all() {
+        for name in names {
+            if has_part(&plain(name), &part) {
+                found.push((processor, *name));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a name has a part, and no digit of a number is missing in the part.
+fn has_part(name: &str, part: &str) -> bool {
+    let Some((before, after)) = name.split_once(part) else { return false };
+    let is_cut_before =
+        part.starts_with(|c: char| c.is_ascii_digit()) && before.ends_with(|c: char| c.is_ascii_digit());
+    let is_cut_after = after.starts_with(|c: char| c.is_ascii_digit());
+    !is_cut_before && !is_cut_after
+}
+
 /// Returns the words of a name that count, in lower case and joined.
 pub(crate) fn plain(name: &str) -> String {
     // As in "with Max-Q Design"; Max alone is the name of some products.
@@ -103,12 +131,12 @@ const WITHOUT_MEANING: [&str; 30] = [
 
 #[rustfmt::skip]
 static PRODUCTS: &[(&str, &[&str])] = &[
-    ("gfx803", &["Instinct MI8", "Instinct MI6", "Radeon RX 480", "Radeon RX 470", "Radeon RX 460", "Radeon R9 Nano"]),
+    ("gfx803", &["Instinct MI8", "Instinct MI6", "Radeon RX 580", "Radeon RX 480", "Radeon RX 470", "Radeon RX 460", "Radeon R9 Nano"]),
     ("gfx900", &["Instinct MI25", "Radeon RX Vega 64", "Radeon RX Vega 56", "Radeon Vega Frontier Edition"]),
     ("gfx906", &["Instinct MI60", "Instinct MI50", "Radeon VII", "Radeon Pro VII"]),
     ("gfx908", &["Instinct MI100"]),
     ("gfx90a", &["Instinct MI250X", "Instinct MI250", "Instinct MI210"]),
-    ("gfx942", &["Instinct MI325X", "Instinct MI300X", "Instinct MI300A"]),
+    ("gfx942", &["Instinct MI325X", "Instinct MI308X", "Instinct MI300X", "Instinct MI300A"]),
     ("gfx950", &["Instinct MI355X", "Instinct MI350X"]),
     ("gfx1010", &["Radeon RX 5700 XT", "Radeon RX 5700"]),
     ("gfx1011", &["Radeon Pro V520"]),
@@ -117,6 +145,8 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         "Radeon PRO V620"]),
     ("gfx1031", &["Radeon RX 6750 XT", "Radeon RX 6700 XT"]),
     ("gfx1032", &["Radeon RX 6650 XT", "Radeon RX 6600 XT", "Radeon RX 6600", "Radeon PRO W6600"]),
+    ("gfx1034", &["Radeon RX 6500 XT", "Radeon RX 6400", "Radeon RX 6300"]),
+    ("gfx1035", &["Radeon 680M"]),
     ("gfx1100", &["Radeon RX 7900 XTX", "Radeon RX 7900 XT", "Radeon RX 7900 GRE", "Radeon PRO W7900",
         "Radeon PRO W7800"]),
     ("gfx1101", &["Radeon RX 7800 XT", "Radeon RX 7700 XT", "Radeon RX 7700", "Radeon PRO W7700", "Radeon PRO V710"]),
@@ -182,6 +212,25 @@ mod tests {
         assert_eq!(processor("rx7900xtx"), processor("Radeon RX 7900 XTX"));
         assert_eq!(processor("AMD A10"), None);
         assert_eq!(processor("sm_90"), None);
+    }
+
+    #[test]
+    fn an_incomplete_name_has_the_products_with_its_number() {
+        for (typed, names) in [
+            ("MI300", &["Instinct MI300X", "Instinct MI300A"][..]),
+            ("mi-308", &["Instinct MI308X"]),
+            ("5090", &["GeForce RTX 5090"]),
+            ("7900 gre", &["Radeon RX 7900 GRE"]),
+            ("RTX 4000", &["Quadro RTX 4000", "RTX 4000 Ada"]),
+            ("A1000", &["RTX A1000"]),
+            ("509", &[]),
+            ("90", &[]),
+            ("RTX", &[]),
+            ("", &[]),
+        ] {
+            let found: Vec<&str> = with_part(typed).into_iter().map(|(_, name)| name).collect();
+            assert_eq!(found, names, "{typed}");
+        }
     }
 
     #[test]

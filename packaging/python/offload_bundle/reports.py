@@ -156,6 +156,26 @@ class File:
 
 
 @dataclass(frozen=True)
+class LibraryCoverage:
+    """A library, program, object or archive with device code, or the files of a directory that serve GPUs together."""
+    bundles: int
+    """The number of bundles of the library."""
+    coverage: Optional[list[ServedGpu]]
+    """For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this one
+    that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no bundles,
+    or if there are too many GPUs and bundles to compare.
+    """
+    member: Optional[str]
+    """The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
+    archives.
+    """
+    path: Optional[str]
+    """The path of the file, or of the directory. Null for the libraries that are not told apart because there are too
+    many.
+    """
+
+
+@dataclass(frozen=True)
 class Reference:
     """A reference of a split ROCm library to the kpack archives with its device code."""
     archives: Optional[list[str]]
@@ -215,6 +235,10 @@ class InspectReport(Report):
     files: list[File]
     """The files that could be opened: in the order of the command line, those of a directory by name. Files without
     device code are included.
+    """
+    libraries: Optional[list[LibraryCoverage]]
+    """With `--matrix`: the libraries in the files, in the natural order of their names, each with the number of its
+    bundles that serve each GPU. Otherwise null.
     """
     problems: list[str]
     """Files and parts that could not be read, and that there was nothing to judge, as sentences for people. If there are

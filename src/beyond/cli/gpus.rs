@@ -1,12 +1,14 @@
 //! Options with names of GPUs.
 
 use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::{fs, io};
 
 use crate::base::id::processors;
 use crate::base::id::triple::Triple;
 use crate::beyond::products;
 use crate::beyond::runtime::Device;
+use crate::beyond::scan::{CodeObject, Format};
 use anyhow::bail;
 
 use super::suggest;
@@ -78,9 +80,19 @@ fn length_of_name(typed: &str) -> usize {
     typed.len()
 }
 
+/// The targets of code objects, by their IDs. Parsing an ID takes longer than everything else about a code object.
+#[derive(Default)]
+pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
+
+impl<'c> Targets<'c> {
+    pub(super) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
+        self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target())
+    }
+}
+
 /// Orders target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
 pub(super) fn generation(target: &str) -> impl Ord + use<> {
-    let processor = target.split(':').next().unwrap_or_default();
+    let processor = processor_of(target);
     let processor = match processor.split_once('_') {
         Some(("compute" | "lto", version)) => format!("sm_{version}"),
         _ => processor.to_owned(),
@@ -114,24 +126,114 @@ fn position_before(version: u32) -> Option<usize> {
     newest.map(|(_, at)| at)
 }
 
+/// Returns the start of the name that closely related GPUs have in common: `gfx110` of gfx1100 to gfx1103, and `sm_8` of
+/// sm_80 to sm_89. Returns `None` for targets with features or suffixes, and for GPUs that are not known.
+pub(super) fn family_of(target: &str) -> Option<&str> {
+    let (series, number) = split_series(target)?;
+    let is_known = match series {
+        "compute_" => processors::find(&format!("sm_{number}")).is_some(),
+        _ => processors::find(target).is_some(),
+    };
+    let family = target.get(..target.len().checked_sub(1)?)?;
+    let is_plain = match series {
+        "gfx" => !number.contains('-'),
+        _ => number.bytes().all(|byte| byte.is_ascii_digit()),
+    };
+    if is_known && is_plain { Some(family) } else { None }
+}
+
+/// Splits the name of a GPU into its series and its number: `gfx` and `90a`, `sm_` and `90`.
+fn split_series(target: &str) -> Option<(&str, &str)> {
+    for series in ["gfx", "sm_", "compute_"] {
+        if let Some(number) = target.strip_prefix(series) {
+            return Some((series, number));
+        }
+    }
+    None
+}
+
+/// The name of a GPU without its series.
+fn number_of(target: &str) -> &str {
+    match split_series(target) {
+        Some((_, number)) => number,
+        None => target,
+    }
+}
+
+/// Names GPUs of one family in short: `gfx1100…1103`, `sm_80,86,89`. A range has all GPUs that are known between its
+/// ends. `mark` is the mark between them.
+pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
+    let Some(family) = targets.first().and_then(|first| family_of(first)) else { return targets.join(",") };
+    let known: Vec<&str> =
+        processors::all().map(|known| known.name).filter(|name| family_of(name) == Some(family)).collect();
+    let mut label = String::new();
+    let mut rest = targets;
+    while let Some((first, others)) = rest.split_first() {
+        if label.is_empty() {
+            label.push_str(first);
+        } else {
+            label.push(',');
+            label.push_str(number_of(first));
+        }
+        let length = length_of_run(rest, &known);
+        match rest.get(length.saturating_sub(1)) {
+            Some(last) if length >= RANGE_MIN => {
+                label.push_str(mark);
+                label.push_str(number_of(last));
+                rest = rest.get(length..).unwrap_or_default();
+            }
+            _ => rest = others,
+        }
+    }
+    label
+}
+
+/// The least number of GPUs that are written as a range.
+const RANGE_MIN: usize = 3;
+
+/// The number of targets, from the first one on, that follow each other among the known ones too.
+fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
+    let Some(first) = targets.first() else { return 0 };
+    let Some(start) = known.iter().position(|name| name == first) else { return 1 };
+    let known = known.get(start..).unwrap_or_default();
+    targets.iter().zip(known).take_while(|(target, known)| target == known).count()
+}
+
 /// The products that run code for a target, or a description of code that a runtime compiles for any product.
 pub(super) fn products_of(target: &str) -> String {
-    let processor = target.split(':').next().unwrap_or_default();
-    if processor.ends_with("-generic") || processor.starts_with("sm_") && processor.ends_with('f') {
+    match description_if_compiled(processor_of(target)) {
+        Some(description) => description.to_owned(),
+        None => names_of_products(target).join(", "),
+    }
+}
+
+/// Returns a description of compiled code, without its second half if there is no room for it.
+fn description_within(description: &str, room: usize) -> &str {
+    match description.split_once(": ") {
+        Some((form, _)) if description.len() > room => form,
+        _ => description,
+    }
+}
+
+/// The name of the processor in a target ID.
+fn processor_of(target: &str) -> &str {
+    target.split(':').next().unwrap_or_default()
+}
+
+/// The names of the products that run code for a target.
+fn names_of_products(target: &str) -> Vec<&'static str> {
+    let processor = processor_of(target);
+    let is_sm = processor.starts_with("sm_");
+    if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
         return products_of_family(processor);
     }
-    if let Some(description) = description_if_compiled(processor) {
-        return description.to_owned();
-    }
-    if processor.starts_with("sm_") {
-        // Code with this suffix runs on the same products.
-        return products::with_processor(processor.trim_end_matches('a')).join(", ");
-    }
-    products::with_processor(processor).join(", ")
+    // Code with the suffix `a` runs on the same products.
+    let processor = if is_sm { processor.trim_end_matches('a') } else { processor };
+    products::with_processor(processor).to_vec()
 }
 
 /// The products whose processors run code for a family of processors.
-fn products_of_family(family: &str) -> String {
+fn products_of_family(family: &str) -> Vec<&'static str> {
     let mut products = Vec::new();
     for (processor, names) in products::all() {
         if let Ok(device) = Device::parse(processor)
@@ -140,7 +242,115 @@ fn products_of_family(family: &str) -> String {
             products.extend_from_slice(names);
         }
     }
-    products.join(", ")
+    products
+}
+
+/// Names products that run code for some targets, in at most `room` characters: as many of each series, such as RTX, as
+/// there is room for, and after the last one `mark` if there are more.
+pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
+    if let [target] = targets
+        && let Some(description) = description_if_compiled(processor_of(target))
+    {
+        return description_within(description, room).to_owned();
+    }
+    let products: Vec<Vec<&str>> = targets.iter().map(|target| names_of_products(target)).collect();
+    let number = products.iter().map(Vec::len).max().unwrap_or_default();
+    let all = ProductsBySeries::new(&products, number).names();
+    if all.join(", ").len() <= room {
+        return all.join(", ");
+    }
+    const SERIES_MAX: usize = 3;
+    let mut names = Vec::new();
+    for most in (1..=SERIES_MAX).rev() {
+        names = ProductsBySeries::new(&products, most).names();
+        if names.join(", ").len() + ", ".len() + mark.len() <= room {
+            break;
+        }
+    }
+    // Of the least, as many as there is room for, but one.
+    while names.len() > 1 && names.join(", ").len() + ", ".len() + mark.len() > room {
+        names.pop();
+    }
+    names.push(mark.to_owned());
+    names.join(", ")
+}
+
+/// Products by series, such as RTX, the series for workstations last.
+struct ProductsBySeries<'p>(Vec<(&'p str, Vec<&'p str>)>);
+
+impl<'p> ProductsBySeries<'p> {
+    /// Takes at most `most` products of each series with each processor.
+    fn new(products: &[Vec<&'p str>], most: usize) -> Self {
+        let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+        for names in products {
+            let mut taken: Vec<&str> = Vec::new();
+            for name in names {
+                let (series, model) = split_product(name);
+                if taken.iter().filter(|other| **other == series).count() >= most {
+                    continue;
+                }
+                taken.push(series);
+                match all.iter_mut().find(|(other, _)| *other == series) {
+                    Some((_, models)) if models.contains(&model) => {}
+                    Some((_, models)) => models.push(model),
+                    None => all.push((series, vec![model])),
+                }
+            }
+        }
+        all.sort_by_key(|(series, _)| is_for_workstations(series));
+        Self(all)
+    }
+
+    /// The names without brands. Only the first one of a series has the name of the series.
+    fn names(&self) -> Vec<String> {
+        let (mut names, mut whole) = (Vec::new(), BTreeSet::new());
+        let mut last = String::new();
+        for (series, models) in &self.0 {
+            for (index, model) in models.iter().enumerate() {
+                let name = format!("{series} {model}");
+                let name = without_brand(name.trim_start());
+                if !whole.insert(name.to_owned()) {
+                    continue;
+                }
+                let (series, _) = split_product(name);
+                let is_named = index == 0 && (series != last || series.is_empty());
+                names.push(if is_named { name.to_owned() } else { (*model).to_owned() });
+                last = series.to_owned();
+            }
+        }
+        names
+    }
+}
+
+/// Whether the products of a series are for workstations. Fewer people know those.
+fn is_for_workstations(series: &str) -> bool {
+    series == "RTX" || ["Quadro", "PRO", "Pro", "TITAN", "Jetson"].iter().any(|word| series.contains(word))
+}
+
+/// Returns the name of a product without a brand that goes without saying: `RTX 5090`, `RX 7900 XTX`, `MI300X`.
+pub(super) fn without_brand(product: &str) -> &str {
+    for brand in ["GeForce ", "Instinct ", "Tesla ", "Data Center GPU "] {
+        if let Some(name) = product.strip_prefix(brand) {
+            return name;
+        }
+    }
+    match product.strip_prefix("Radeon ") {
+        Some(name) if name.starts_with("RX ") => name,
+        _ => product,
+    }
+}
+
+/// Splits the name of a product before the first word with a digit: `RTX` and `3090 Ti`.
+fn split_product(name: &str) -> (&str, &str) {
+    let mut start = 0;
+    for word in name.split_inclusive(' ') {
+        if word.contains(|c: char| c.is_ascii_digit()) {
+            let (series, model) = name.split_at(start);
+            return (series.trim_end(), model);
+        }
+        start += word.len();
+    }
+    ("", name)
 }
 
 /// Returns a description of code that is compiled or linked at run time, or `None` for machine code.
@@ -254,13 +464,63 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_families_name_each_gpu_and_no_other() {
+        for (targets, label) in [
+            (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"][..], "gfx1100…1103"),
+            (&["gfx1030", "gfx1031", "gfx1033", "gfx1034", "gfx1035"], "gfx1030,1031,1033…1035"),
+            (&["gfx908", "gfx90a"], "gfx908,90a"),
+            (&["sm_80", "sm_86", "sm_89"], "sm_80,86,89"),
+            (&["sm_86", "sm_87", "sm_88", "sm_89"], "sm_86…89"),
+            (&["compute_80"], "compute_80"),
+            (&["gfx90a:xnack+"], "gfx90a:xnack+"),
+        ] {
+            assert_eq!(label_of_family(targets, "…"), label);
+        }
+        for (target, family) in [
+            ("gfx90a", Some("gfx90")),
+            ("gfx1250", Some("gfx125")),
+            ("sm_120", Some("sm_12")),
+            ("sm_90a", None),
+            ("compute_90", Some("compute_9")),
+            ("gfx9001", None),
+            ("gfx11-generic", None),
+            ("gfx90a:xnack-", None),
+            ("gfx", None),
+            ("pvc", None),
+        ] {
+            assert_eq!(family_of(target), family, "{target}");
+        }
+    }
+
+    #[test]
+    fn some_products_of_each_series_are_named_within_the_room() {
+        for (targets, room, products) in [
+            (&["gfx942"][..], 40, "MI325X, MI308X, MI300X, MI300A"),
+            (&["sm_90"], 40, "GH200, H200, H100"),
+            (&["sm_120"], 30, "RTX 5090, RTX PRO 6000, …"),
+            (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"], 50, "RX 7900 XTX, 7800 XT, 7600 XT, Radeon 780M, …"),
+            (&["sm_75"], 30, "T4, RTX 2080 Ti, …"),
+            (&["sm_89"], 40, "L4, RTX 4090, 6000 Ada, …"),
+            (&["compute_90"], 10, "PTX"),
+            (&["compute_90"], 50, "PTX: any GPU of this version or a later one"),
+            (&["pvc"], 40, "Max 1550, 1100"),
+            (&["gfx1033"], 40, ""),
+        ] {
+            assert_eq!(some_products_of(targets, room, "…"), products, "{targets:?}");
+        }
+    }
+
+    #[test]
     fn targets_have_the_products_that_take_their_code() {
         for (target, products) in [
             ("sm_103a", "GB300, B300"),
             ("sm_100f", "GB200, B200, GB300, B300"),
             ("sm_103f", "GB300, B300"),
-            ("gfx942:xnack-", "Instinct MI325X, Instinct MI300X, Instinct MI300A"),
-            ("gfx9-4-generic", "Instinct MI325X, Instinct MI300X, Instinct MI300A, Instinct MI355X, Instinct MI350X"),
+            ("gfx942:xnack-", "Instinct MI325X, Instinct MI308X, Instinct MI300X, Instinct MI300A"),
+            (
+                "gfx9-4-generic",
+                "Instinct MI325X, Instinct MI308X, Instinct MI300X, Instinct MI300A, Instinct MI355X, Instinct MI350X",
+            ),
             ("compute_90a", "PTX: GPUs of this version only"),
             ("lto_80", "LTO-IR, linked at run time: any GPU of this version or a later one"),
             ("spir64-unknown-unknown", "SPIR-V: any GPU whose driver compiles it"),

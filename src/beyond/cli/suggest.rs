@@ -12,7 +12,7 @@ use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::products;
 use crate::beyond::runtime::{Device, DeviceError};
 
-use super::gpus::target_of;
+use super::gpus::{target_of, without_brand};
 use crate::llvm::cli::suggest::distance;
 
 /// Returns the subcommand among `names` that a misspelled word may mean, or `None` if none is near. The word may
@@ -108,14 +108,56 @@ fn unknown_product(typed: &str) -> Option<String> {
     if !may_be_product || target_of(typed) != typed {
         return None;
     }
+    let meant = products_meant(name);
+    if let Some(meant) = &meant
+        && name.chars().all(|c| c.is_ascii_digit())
+    {
+        return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?"));
+    }
     let series = series_of(name)?;
     if !names_vendor(name) && !is_known_series(&series) {
         return None;
+    }
+    if let Some(meant) = meant {
+        return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
     }
     Some(format!(
         "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
          capability 8.9 in the output of nvidia-smi --query-gpu=compute_cap --format=csv"
     ))
+}
+
+/// The largest number of products that are suggested for a name.
+const PRODUCTS_MAX: usize = 4;
+
+/// Returns the products that an incomplete name may mean, with their processors, as in `MI300X or MI300A (both gfx942)`,
+/// or `None` if there are none or too many.
+fn products_meant(typed: &str) -> Option<String> {
+    let found = products::with_part(typed);
+    let (first, _) = *found.first()?;
+    if found.len() > PRODUCTS_MAX {
+        return None;
+    }
+    if found.iter().any(|(processor, _)| *processor != first) {
+        let each: Vec<String> =
+            found.iter().map(|(processor, name)| format!("{} ({processor})", without_brand(name))).collect();
+        return Some(alternatives(&each));
+    }
+    let names: Vec<String> = found.iter().map(|(_, name)| without_brand(name).to_owned()).collect();
+    let number = match names.len() {
+        1 => "",
+        2 => "both ",
+        _ => "all ",
+    };
+    Some(format!("{} ({number}{first})", alternatives(&names)))
+}
+
+/// Joins alternatives as in `A, B or C`.
+fn alternatives(names: &[String]) -> String {
+    match names {
+        [start @ .., last] if !start.is_empty() => format!("{} or {last}", start.join(", ")),
+        names => names.join(""),
+    }
 }
 
 /// Returns the letters of a product before its number, such as `mi` of MI300X, or `None` if it has no number.
@@ -172,8 +214,20 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     }
     match unknown_product(name) {
         Some(advice) => advice,
-        None => format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string())),
+        None if is_known_processor(error.text()) => {
+            format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string()))
+        }
+        None => format!(
+            "{}, or a product like 'RTX 5090'; inspect lists the GPUs that a file has code for, inspect --gpus the products",
+            printable(&error.to_string())
+        ),
     }
+}
+
+/// Whether a target ID with an error has the name of a known processor.
+fn is_known_processor(target: &str) -> bool {
+    let processor = target.split(':').next().unwrap_or_default();
+    Device::parse(processor).is_ok() || processor.starts_with("sm_")
 }
 
 /// Returns the nearest names among `known`, quoted, that a misspelled target may mean: names that differ in case and
@@ -267,18 +321,12 @@ mod tests {
         for typed in [
             "GTX 1650X",
             "RTX 5095",
-            "MI300",
             "L20",
             "GeForce GTX 960M",
             "Radeon RX 6800M",
             "RX 6800S",
             "RX 7700S",
-            "RTX 4000",
-            "NVIDIA RTX 5000",
             "RTX 1660",
-            "Tesla MI300X",
-            "AMD A10",
-            "Radeon A100",
             "GTX 1250",
             "RX 5600 XT",
             "Quadro P1000",
@@ -306,6 +354,23 @@ mod tests {
             "list1.txt",
         ] {
             assert_eq!(unknown_product(typed), None, "{typed}");
+        }
+    }
+
+    #[test]
+    fn the_products_that_an_incomplete_name_may_mean_are_suggested_with_their_processors() {
+        for (typed, meant) in [
+            ("MI300", "MI300X or MI300A (both gfx942)"),
+            ("5090", "RTX 5090 (sm_120)"),
+            ("RTX 4000", "Quadro RTX 4000 (sm_75) or RTX 4000 Ada (sm_89)"),
+            ("NVIDIA RTX 5000", "Quadro RTX 5000 (sm_75) or RTX 5000 Ada (sm_89)"),
+            ("Tesla MI300X", "MI300X (gfx942)"),
+            ("AMD A10", "A10 or A10G (both sm_86)"),
+            ("RX 7900", "RX 7900 XTX, RX 7900 XT or RX 7900 GRE (all gfx1100)"),
+        ] {
+            let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));
+            assert!(text.contains(&format!("'{typed}'")), "{text}");
+            assert!(text.ends_with(&format!("; did you mean {meant}?")), "{text}");
         }
     }
 

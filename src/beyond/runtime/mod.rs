@@ -28,7 +28,7 @@ mod load;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{BundleCodes, Code, UnfoundCode};
+pub(crate) use code::{BundleCodes, Code, GpuVendor, UnfoundCode};
 pub(crate) use coverage::{CodeSet, FileSet, LoadUnit, LoadUnits};
 pub use coverage::{Coverage, ServedBundles, ServedDirectory};
 pub use device::{Device, DeviceError, with_ptx};

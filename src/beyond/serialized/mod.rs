@@ -63,7 +63,7 @@ impl<R: Report, P: Serialize> Document<R, P> {
 /// The GPU code objects in files.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct InspectReport<F, D> {
+pub(crate) struct InspectReport<F, D, L> {
     /// The files that could be opened: in the order of the command line, those of a directory by name. Files without
     /// device code are included.
     #[cfg_attr(test, schemars(with = "Vec<Inspected>"))]
@@ -72,9 +72,43 @@ pub(crate) struct InspectReport<F, D> {
     /// program needs one of these files for its GPU, so they are one set.
     #[cfg_attr(test, schemars(with = "Vec<Directory>"))]
     pub directories: D,
+    /// With `--matrix`: the libraries in the files, in the natural order of their names, each with the number of its
+    /// bundles that serve each GPU. Otherwise null.
+    #[cfg_attr(test, schemars(with = "Option<Vec<LibraryCoverage>>"))]
+    pub libraries: L,
 }
 
-impl<F: Serialize, D: Serialize> Report for InspectReport<F, D> {}
+impl<F: Serialize, D: Serialize, L: Serialize> Report for InspectReport<F, D, L> {}
+
+/// A library, program, object or archive with device code, or the files of a directory that serve GPUs together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct LibraryCoverage {
+    /// The path of the file, or of the directory. Null for the libraries that are not told apart because there are too
+    /// many.
+    path: Option<String>,
+    /// The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
+    /// archives.
+    member: Option<String>,
+    /// The number of bundles of the library.
+    bundles: usize,
+    /// For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this one
+    /// that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no bundles, or if there are too many GPUs and
+    /// bundles to compare.
+    coverage: Option<Vec<ServedGpu>>,
+}
+
+impl LibraryCoverage {
+    pub(crate) fn new(
+        path: Option<&str>,
+        member: Option<&str>,
+        bundles: usize,
+        gpus: Option<Vec<(Device, ServedBundles)>>,
+    ) -> Self {
+        let [path, member] = [path, member].map(|name| name.map(str::to_owned));
+        Self { path, member, bundles, coverage: gpus.map(ServedGpu::all) }
+    }
+}
 
 /// A directory whose files serve GPUs together.
 #[derive(Serialize)]

@@ -108,7 +108,7 @@ fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> String {
 fn the_schemas_in_docs_match_the_types() {
     let bless = std::env::var("BLESS").as_deref() == Ok("1");
     for (subcommand, schema) in [
-        ("inspect", generate_schema::<InspectReport<(), ()>>("inspect")),
+        ("inspect", generate_schema::<InspectReport<(), (), ()>>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
         ("kernels", generate_schema::<KernelsReport<(), (), ()>>("kernels")),
         ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),

@@ -9,7 +9,7 @@ use crate::beyond::runtime::{Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Format, Sizes};
 use crate::llvm::container::content_kind::ContentKind;
 
-use crate::beyond::cli::gpus::products_of;
+use crate::beyond::cli::gpus::Targets;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
@@ -143,17 +143,6 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     }
 }
 
-/// The targets of code objects, by their IDs. Parsing an ID takes longer than everything else that makes a line.
-#[derive(Default)]
-pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
-
-impl<'c> Targets<'c> {
-    fn target_of(&mut self, code_object: &'c CodeObject) -> String {
-        let target = self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target());
-        target.clone()
-    }
-}
-
 impl Line {
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
@@ -167,7 +156,7 @@ impl Line {
         } else {
             format!("{:>5}  {id}", bundle.index)
         };
-        let gpu = targets.target_of(code_object);
+        let gpu = targets.target_of(code_object).to_owned();
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = match &code_object.packed {
             Some(packed) => packed.is_shared(),
@@ -209,15 +198,15 @@ impl Line {
         self.counted.code_objects > 0
     }
 
-    fn count(&self) -> String {
+    pub(super) fn count(&self) -> String {
         self.sizes.code_objects.to_string()
     }
 
-    fn size(&self) -> String {
+    pub(super) fn size(&self) -> String {
         bytes(self.sizes.size)
     }
 
-    fn stored(&self, style: Style) -> String {
+    pub(super) fn stored(&self, style: Style) -> String {
         let about = if style.unicode { "≈ " } else { "~" };
         format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))
     }
@@ -273,18 +262,6 @@ pub(super) fn write_lines(
         let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
         columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
     }
-    text.write_table(Table { indent: 4, columns }, || lines.iter())
-}
-
-/// Writes a table of GPUs with the products that they are sold as.
-pub(super) fn write_gpus(lines: &[Line], text: &mut Text<'_>) -> io::Result<()> {
-    let columns = vec![
-        Column { width: TITLE_MIN, ..Column::label("GPU", |line: &Line| Cell::Bold(line.label.clone())) },
-        Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) },
-        Column { fit: Fit::LeftOut(2), ..Column::number("SIZE", Line::size) },
-        Column::number("SERVED", Line::served),
-        Column::name("PRODUCTS", |line: &Line| products_of(&line.gpu)),
-    ];
     text.write_table(Table { indent: 4, columns }, || lines.iter())
 }
 

@@ -1,112 +1,277 @@
 //! The table of `inspect --matrix`: in how many bundles of each library each GPU is served.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use crate::base::display::printable;
 use crate::beyond::runtime::{Device, ServedBundles};
+use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;
-use crate::beyond::cli::picture::{Libraries, Library};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table};
-use crate::beyond::cli::print::text::Text;
-use crate::beyond::cli::print::units::first;
+use crate::beyond::cli::picture::{GpuGroup, Libraries, ServedLibrary, ServedTable};
+use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, columns_of};
+use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::units::{count, grouped};
 
-/// The number of GPUs that are shown; hostile files can name any number.
-const GPUS_MAX: usize = 200;
-
-/// The number of libraries that are named below the table for each reason.
-const LEFT_OUT_MAX: usize = 20;
-
-/// The columns for the names of libraries if a terminal is too narrow for all GPUs, which then take several tables.
+/// The widest column of names that does not make a table too wide: names are shortened to it.
 const NAME: usize = 32;
 
-/// Writes the table, or the reason why it cannot be shown.
+/// The title of the column of libraries, and of the column of GPUs in a turned table.
+const TITLES: [&str; 2] = ["LIBRARY", "GPU"];
+
+/// The space before a column.
+const GAP: usize = 2;
+
+/// Writes the tables, or the reason why they cannot be shown.
 pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
-    let Some(mut all) = libraries.served() else {
+    let Some(served) = ServedTable::new(libraries) else {
         return text.write_line("too many GPUs and bundles to tell which bundles serve which GPU");
     };
-    let more = all.split_off(all.len().min(GPUS_MAX)).len();
-    let (gpus, served): (Vec<Device>, Vec<ServedBundles>) = all.into_iter().unzip();
-    let mut left_out = LeftOut::default();
-    let mut rows: Vec<(String, Vec<ServedBundles>)> = Vec::new();
-    for library in libraries.iter() {
-        match library.served(&gpus) {
-            Some(served) if !gpus.is_empty() => rows.push((printable(&library.name), served)),
-            _ => left_out.entry(reason(library, gpus.is_empty())).or_default().push(printable(&library.name)),
+    if served.groups.is_empty() {
+        text.write_line("no bundles with code for GPUs")?;
+        return write_left_out(&served, text);
+    }
+    let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
+    let tables = tables(&served, text.style);
+    for (position, (names, grids)) in tables.iter().enumerate() {
+        if position > 0 {
+            text.write_empty_line()?;
+        }
+        if let Some(names) = names {
+            text.write_line(names)?;
+            text.write_empty_line()?;
+        }
+        for (position, grid) in grids.iter().enumerate() {
+            if position > 0 {
+                text.write_empty_line()?;
+            }
+            grid.write(&mut text)?;
         }
     }
-    if gpus.is_empty() {
-        text.write_line("no bundles with code for GPUs")?;
-        return write_left_out(&left_out, text);
+    text.write_empty_line()?;
+    if served.other_gpus > 0 {
+        text.write_line(&format!("GPUs not shown: {}", served.other_gpus))?;
     }
-    if rows.len() > 1 {
-        rows.push(("all".to_owned(), served));
-    }
-    let widest = gpus.iter().map(|gpu| gpu.name().len()).max().unwrap_or_default();
-    let in_a_table = match text.style.width {
-        Some(width) => (width.saturating_sub(NAME) / (widest + 2)).max(1),
-        None => gpus.len(),
-    };
-    let gpus: Vec<(usize, Device)> = gpus.into_iter().enumerate().collect();
-    for gpus in gpus.chunks(in_a_table) {
-        let mut columns = vec![Column::name("LIBRARY", |(library, _): &(String, Vec<ServedBundles>)| library.clone())];
-        columns.extend(gpus.iter().map(|(index, gpu)| Column {
-            title: gpu.name().to_owned().into(),
-            fit: Fit::Stays,
-            ..Column::number("", |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(*index)))
-        }));
-        text.write_table(Table { indent: 0, columns }, || rows.iter())?;
-        text.write_empty_line()?;
-    }
-    if more > 0 {
-        text.write_line(&format!("GPUs not shown: {more}"))?;
-    }
-    write_left_out(&left_out, text)?;
+    write_left_out(&served, &mut text)?;
     for line in unfound_lines(libraries.all_coverage()) {
         text.write_line(&line)?;
     }
-    text.write_line(
-        "all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: no code for GPUs of its vendor",
-    )
+    text.write_line(&legend(tables.iter().flat_map(|(_, grids)| grids)))
 }
 
-/// The libraries that are not in the table, by the reason. Its number is its place in the order of reasons.
-type LeftOut = BTreeMap<(u8, &'static str), Vec<String>>;
-
-fn reason(library: &Library, is_without_gpus: bool) -> (u8, &'static str) {
-    if !library.has_bundles() {
-        if library.is_apart {
-            (1, "code in kpack archives that were not searched")
-        } else {
-            (0, "code without a bundle")
+/// Returns the libraries for a JSON report, in the order of the tables.
+pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
+    let gpus = match libraries.served() {
+        Some(gpus) => Some(gpus.into_iter().map(|(gpu, _)| gpu).collect::<Vec<Device>>()),
+        None => None,
+    };
+    let mut report = Vec::new();
+    for library in libraries.by_name() {
+        let mut served = None;
+        if let Some(gpus) = &gpus
+            && let Some(numbers) = library.served(gpus)
+        {
+            let numbers = gpus.iter().cloned().zip(numbers);
+            served = Some(numbers.filter(|(_, served)| served.bundles > 0).collect());
         }
-    } else if !is_without_gpus {
-        (4, "too many GPUs and bundles to compare")
-    } else if library.is_lost {
-        (2, "kpack archives not found")
-    } else {
-        (3, "no code for GPUs")
+        report.push(LibraryCoverage::new(library.path(), library.member(), library.bundles(), served));
     }
+    report
 }
 
-fn write_left_out(left_out: &LeftOut, text: &mut Text<'_>) -> io::Result<()> {
-    for ((_, why), names) in left_out {
-        let (listed, more) = first(names, LEFT_OUT_MAX);
-        let mut listed = listed.to_vec();
-        if more > 0 {
-            listed.push(format!("{more} more"));
-        }
-        text.write_line(&format!("not in the table ({why}): {}", listed.join(", ")))?;
+/// Returns tables with the names of their rows: one for all libraries if it is narrow enough, and otherwise one for each
+/// package.
+fn tables(served: &ServedTable<'_>, style: Style) -> Vec<(Option<String>, Vec<Grid>)> {
+    let width = style.width.unwrap_or(usize::MAX);
+    if let Some(grids) = Grid::narrow(served, style, width) {
+        return vec![(names_of(served), grids)];
     }
-    Ok(())
+    let mut tables = Vec::new();
+    for table in served.split_by_package() {
+        let grids = match Grid::narrow(&table, style, width) {
+            Some(grids) => grids,
+            None => Grid::of_width(&table, style, width),
+        };
+        tables.push((names_of(&table), grids));
+    }
+    tables
+}
+
+/// Returns the number of libraries and the parts of their names that a table leaves out, or `None` if nothing is left
+/// out.
+fn names_of(served: &ServedTable<'_>) -> Option<String> {
+    if served.common.is_empty() {
+        return None;
+    }
+    let number = count(served.libraries.len(), "library", "libraries");
+    Some(format!("{number}: {}", printable(&served.common.pattern())))
+}
+
+/// Says what the cells of tables mean, as far as they occur.
+fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
+    let cells: Vec<&ServedBundles> = grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served)).collect();
+    let mut legend = "all: all bundles serve the GPU".to_owned();
+    if cells.iter().any(|served| !served.is_complete() && served.serving > 0) {
+        legend.push_str("; 1/3: one of three does");
+    }
+    if cells.iter().any(|served| !served.is_complete() && served.serving == 0) {
+        legend.push_str("; -: none does");
+    }
+    if cells.iter().any(|served| served.bundles == 0) {
+        legend.push_str("; empty: no code for its vendor");
+    }
+    legend
+}
+
+/// Counts the places of code that are not in the table, by the reason.
+fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<()> {
+    let (mut number, mut reasons) = (0, Vec::new());
+    for (reason, libraries) in &served.left_out {
+        number += libraries.len();
+        reasons.push((libraries.len(), reason.text()));
+    }
+    let reasons = match reasons.as_slice() {
+        [] => return Ok(()),
+        [(_, reason)] => (*reason).to_owned(),
+        several => {
+            let each: Vec<String> =
+                several.iter().map(|(number, reason)| format!("{}: {reason}", grouped(number))).collect();
+            each.join("; ")
+        }
+    };
+    text.write_line(&format!("not in the table: {} ({reasons})", count(number, "place", "places")))
+}
+
+/// A table of cells with names.
+#[derive(Clone, Debug)]
+struct Grid {
+    /// The title of the first column.
+    title: &'static str,
+    /// The titles of the other columns.
+    titles: Vec<String>,
+    rows: Vec<(String, Vec<ServedBundles>)>,
+}
+
+impl Grid {
+    /// Returns the first of these that is narrow enough, or `None`: one table with libraries as rows, one for each
+    /// vendor of GPUs, and these turned.
+    fn narrow(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
+        let whole = Self::new(&served.libraries, &served.groups, style);
+        let by_vendor = whole.split_by_vendor(served);
+        let turned = by_vendor.iter().map(Self::turned).collect();
+        [vec![whole], by_vendor, turned].into_iter().find(|grids| grids.iter().all(|grid| grid.width() <= width))
+    }
+
+    /// Returns several tables for the GPUs of each vendor, so that each is narrow enough.
+    fn of_width(served: &ServedTable<'_>, style: Style, width: usize) -> Vec<Self> {
+        let by_vendor = Self::new(&served.libraries, &served.groups, style).split_by_vendor(served);
+        by_vendor.iter().flat_map(|grid| grid.split_by_width(width)).collect()
+    }
+
+    /// Returns the table with libraries as rows.
+    fn new(libraries: &[ServedLibrary<'_>], groups: &[GpuGroup], style: Style) -> Self {
+        let [title, _] = TITLES;
+        let titles = groups.iter().map(|group| group.label(style.range())).collect();
+        let rows = libraries.iter().map(|library| (library.name.clone(), library.served.clone())).collect();
+        Self { title, titles, rows }
+    }
+
+    /// Returns a table for the GPUs of each vendor, with the libraries that have code for them.
+    fn split_by_vendor(&self, served: &ServedTable<'_>) -> Vec<Self> {
+        let mut tables = Vec::new();
+        let mut start = 0;
+        for groups in served.groups.chunk_by(|one, next| one.vendor() == next.vendor()) {
+            let mut table = self.columns(start, groups.len());
+            table.rows.retain(|(_, served)| served.iter().any(|served| served.bundles > 0));
+            tables.push(table);
+            start += groups.len();
+        }
+        tables
+    }
+
+    /// Returns the table with some of the columns.
+    fn columns(&self, start: usize, number: usize) -> Self {
+        let titles = self.titles.iter().skip(start).take(number).cloned().collect();
+        let mut rows = Vec::new();
+        for (name, served) in &self.rows {
+            rows.push((name.clone(), served.iter().skip(start).take(number).copied().collect()));
+        }
+        Self { title: self.title, titles, rows }
+    }
+
+    /// Returns the table with GPUs as rows.
+    fn turned(&self) -> Self {
+        let [_, title] = TITLES;
+        let mut rows = Vec::new();
+        for (index, gpu) in self.titles.iter().enumerate() {
+            let served = self.rows.iter().filter_map(|(_, served)| served.get(index).copied()).collect();
+            rows.push((gpu.clone(), served));
+        }
+        Self { title, titles: self.rows.iter().map(|(name, _)| name.clone()).collect(), rows }
+    }
+
+    /// Returns tables that are not wider than this, with at least one column of cells each.
+    fn split_by_width(&self, width: usize) -> Vec<Self> {
+        let mut tables = Vec::new();
+        let (mut start, mut number, mut used) = (0, 0, self.width_of_names());
+        for (index, _) in self.titles.iter().enumerate() {
+            let column = GAP + self.width_of_column(index);
+            if number > 0 && used + column > width {
+                tables.push(self.columns(start, number));
+                (start, number, used) = (index, 0, self.width_of_names());
+            }
+            number += 1;
+            used += column;
+        }
+        tables.push(self.columns(start, number));
+        tables
+    }
+
+    fn width(&self) -> usize {
+        let mut width = self.width_of_names();
+        for (index, _) in self.titles.iter().enumerate() {
+            width += GAP + self.width_of_column(index);
+        }
+        width
+    }
+
+    fn width_of_names(&self) -> usize {
+        let widest = self.rows.iter().map(|(name, _)| columns_of(name)).max().unwrap_or_default();
+        widest.max(self.title.len()).min(NAME)
+    }
+
+    fn width_of_column(&self, index: usize) -> usize {
+        let mut widest = self.titles.get(index).map(|title| columns_of(title)).unwrap_or_default();
+        for (_, served) in &self.rows {
+            if let Some(served) = served.get(index) {
+                widest = widest.max(text_of(*served).len());
+            }
+        }
+        widest
+    }
+
+    fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
+        let mut columns = vec![Column::name(self.title, |(name, _): &(String, Vec<ServedBundles>)| name.clone())];
+        for (index, title) in self.titles.iter().enumerate() {
+            let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(index)));
+            columns.push(Column { title: title.clone().into(), fit: Fit::Stays, gap: GAP, ..column });
+        }
+        text.write_table(Table { indent: 0, columns }, || self.rows.iter())
+    }
 }
 
 fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
-        None | Some(ServedBundles { bundles: 0, .. }) => Cell::Text(String::new()),
-        Some(served) if served.is_complete() => Cell::Text("all".to_owned()),
-        Some(ServedBundles { serving: 0, .. }) => Cell::Bold("-".to_owned()),
-        Some(ServedBundles { serving, bundles, .. }) => Cell::Bold(format!("{serving}/{bundles}")),
+        Some(served) if served.is_complete() => Cell::Text(text_of(*served)),
+        Some(served) => Cell::Bold(text_of(*served)),
+        None => Cell::Text(String::new()),
+    }
+}
+
+fn text_of(served: ServedBundles) -> String {
+    match served {
+        ServedBundles { bundles: 0, .. } => String::new(),
+        ServedBundles { serving: 0, .. } => "-".to_owned(),
+        served if served.is_complete() => "all".to_owned(),
+        ServedBundles { serving, bundles, .. } => format!("{serving}/{bundles}"),
     }
 }

@@ -1,7 +1,9 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
+mod answer;
 mod lines;
 mod matrix;
+mod products;
 mod table;
 
 use std::cell::RefCell;
@@ -36,7 +38,7 @@ use table::InspectTables;
 #[derive(Clone, Debug, Parser)]
 pub(super) struct InspectOptions {
     /// Files to inspect, and directories of such files.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "gpus")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: FollowOptions,
@@ -46,11 +48,11 @@ pub(super) struct InspectOptions {
     /// Print only the totals for each GPU, and the numbers of files without readable device code.
     #[arg(long, conflicts_with_all = ["each", "json"], help_heading = heading::OUTPUT)]
     summary: bool,
-    /// List the GPUs that the files have code for, by generation, with the names of products.
+    /// List the GPUs that the files have code for, each with all its products; without a FILE, all known products.
     #[arg(long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT)]
     gpus: bool,
-    /// Print a table of libraries and GPUs, with the gaps.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary", "gpus"], help_heading = heading::OUTPUT)]
+    /// Print tables of libraries and GPUs, with the gaps; with --json, add them to the document.
+    #[arg(long, conflicts_with_all = ["each", "summary", "gpus"], help_heading = heading::OUTPUT)]
     matrix: bool,
     /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
     #[arg(long, requires = "each", help_heading = heading::OUTPUT)]
@@ -97,12 +99,16 @@ fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<Insp
 
 impl Options for InspectOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        if self.files.is_empty() {
+            to_stdout(|out| Ok(products::write(&mut Text { style: self.table.style(), out })?))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let (files, paths, scan) = self.search.files(&self.files);
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let (problems, mut libraries) = (Problems::default(), Libraries::default());
-        let coverage = RefCell::new(Coverage::default());
+        let problems = Problems::default();
+        let (coverage, libraries) = (RefCell::new(Coverage::default()), RefCell::new(Libraries::default()));
         let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
@@ -116,23 +122,24 @@ impl Options for InspectOptions {
                 has_found |= !inspected.is_empty();
                 has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
                 problems.extend(inspected.problems.iter().map(Problem::from));
-                if self.svg.is_some() || self.matrix {
-                    libraries.add(inspected);
+                if self.needs_libraries() {
+                    libraries.borrow_mut().add(inspected);
                 }
                 if self.json {
                     coverage.borrow_mut().merge(&inspected.coverage());
                 }
             },
             &problems,
-            |reports, out| self.print(reports, &coverage, &problems, out),
+            |reports, out| self.print(reports, (&coverage, &libraries), &problems, out),
         );
         if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
         console.last_hints = hints;
+        let mut libraries = libraries.into_inner();
         libraries.finish();
         let shown = match written {
-            Ok(()) if self.matrix => {
+            Ok(()) if self.matrix && !self.json => {
                 to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?))
             }
             written => written,
@@ -153,7 +160,7 @@ impl InspectOptions {
     fn print(
         &self,
         reports: impl Iterator<Item = InspectedFile>,
-        coverage: &RefCell<Coverage>,
+        (coverage, libraries): (&RefCell<Coverage>, &RefCell<Libraries>),
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
@@ -163,7 +170,15 @@ impl InspectOptions {
                 let directories = coverage.borrow().served_directories();
                 directories.into_iter().map(Directory::new).collect::<Vec<_>>()
             });
-            return json::write(InspectReport { files, directories }, problems, out);
+            let libraries = Late(|| {
+                if !self.matrix {
+                    return None;
+                }
+                let mut libraries = libraries.borrow_mut();
+                libraries.finish();
+                Some(matrix::report(&libraries))
+            });
+            return json::write(InspectReport { files, directories, libraries }, problems, out);
         }
         if self.matrix {
             // The table is written after the last file.
@@ -176,7 +191,13 @@ impl InspectOptions {
         for (file, inspected, _) in reports {
             tables.add_file(&inspected, file.is_named())?;
         }
-        Ok(tables.finish()?)
+        let mut libraries = libraries.borrow_mut();
+        libraries.finish();
+        Ok(tables.finish(&libraries)?)
+    }
+
+    fn needs_libraries(&self) -> bool {
+        self.svg.is_some() || self.matrix || !(self.json || self.each || self.summary)
     }
 
     fn rows(&self) -> TableRows {

@@ -10,9 +10,11 @@ use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, PlaceOrigin as Base, Sizes, Step};
 use crate::llvm::container::Codec;
 
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, Targets, add_served, group_lines, write_gpus, write_lines};
+use super::answer::{self, Servers};
+use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
-use crate::beyond::cli::gpus::generation;
+use crate::beyond::cli::gpus::Targets;
+use crate::beyond::cli::picture::{Libraries, member_of_library};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
@@ -21,17 +23,27 @@ pub(super) struct InspectTables<'o> {
     rows: TableRows,
     text: Text<'o>,
     totals: Totals,
+    /// The texts about the files so far: all of them, until there are several libraries, which are not listed one by one.
+    held: Vec<u8>,
+    /// The texts about files without tables, at most about [`NOTES_MAX`] bytes.
+    notes: Vec<u8>,
+    /// The unread parts of files with tables.
+    unread: CountsByKind,
     /// Whether nothing has been printed yet.
     is_silent: bool,
 }
 
+/// The most text about files without tables that is kept until all files are read.
+const NOTES_MAX: usize = 1 << 20;
+
 impl<'o> InspectTables<'o> {
     pub(super) fn new(rows: TableRows, text: Text<'o>) -> Self {
-        Self { rows, text, totals: Totals::default(), is_silent: true }
+        let (totals, unread) = (Totals::default(), CountsByKind::default());
+        Self { rows, text, totals, held: Vec::new(), notes: Vec::new(), unread, is_silent: true }
     }
 
-    /// Adds a file to the totals, and writes its tables, unless only totals are printed. Nothing is written about a file
-    /// of a directory that has no device code.
+    /// Adds a file to the totals. With `--each`, writes its tables. Nothing is written about a file of a directory that
+    /// has no device code.
     pub(super) fn add_file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(file);
         let is_listed = is_named
@@ -42,18 +54,51 @@ impl<'o> InspectTables<'o> {
             return Ok(());
         }
         self.is_silent = false;
-        self.write_file(file)?;
-        self.text.out.flush()
+        if self.rows.is_each() {
+            write_file(file, self.rows, &mut self.text)?;
+            return self.text.out.flush();
+        }
+        self.hold(file)
     }
 
-    /// Writes the totals.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        let Self { rows, text, totals, is_silent } = self;
-        if rows.is_summary() {
-            return totals.write_summary(*rows, text);
+    /// Keeps the text about a file until all files are read.
+    fn hold(&mut self, file: &Inspected) -> io::Result<()> {
+        let has_table = !file.bundles.is_empty();
+        let has_several = self.totals.libraries > 1;
+        if has_several {
+            self.held = Vec::new();
         }
-        if totals.groups > 1 && !(totals.files == 1 && is_summed_first(*rows, totals.groups)) {
-            totals.write_table(*rows, text)?;
+        if has_table {
+            for part in &file.unread {
+                self.unread.add(part.what.name(), 1);
+            }
+        }
+        if has_table && has_several || !has_table && self.notes.len() > NOTES_MAX {
+            return Ok(());
+        }
+        let mut written = Vec::new();
+        write_file(file, self.rows, &mut Text { style: self.text.style, out: &mut written })?;
+        if !has_table {
+            self.notes.extend_from_slice(&written);
+        }
+        if !has_several {
+            self.held.extend_from_slice(&written);
+        }
+        Ok(())
+    }
+
+    /// Writes the totals, and everything that was kept. The libraries are those of the files.
+    pub(super) fn finish(&mut self, libraries: &Libraries) -> io::Result<()> {
+        if self.rows.is_summary() {
+            return self.totals.write_summary(self.rows, libraries, &mut self.text);
+        }
+        if !self.rows.is_each() && self.totals.libraries > 1 {
+            return self.write_answer(libraries);
+        }
+        let Self { rows, text, totals, held, is_silent, .. } = self;
+        text.out.write_all(held)?;
+        if rows.is_each() && totals.groups > 1 {
+            totals.write_table(text)?;
         }
         if totals.is_unsure {
             text.write_line("?: not inflated; use --inflate to see the kind")?;
@@ -67,51 +112,80 @@ impl<'o> InspectTables<'o> {
         text.write_line(&format!("no device code found; not read: {}", totals.unread))
     }
 
-    fn write_file(&mut self, file: &Inspected) -> io::Result<()> {
-        let Self { rows, text, totals, .. } = self;
-        let name = printable(&file.path.to_string_lossy());
-        if let Some(reason) = reason_without_table(file) {
-            text.write_heading(&name, &format!(": {reason}"))?;
-            write_references(file, text)?;
-            return write_unread(file, text);
+    /// Writes the GPUs and the libraries of files that have several libraries.
+    fn write_answer(&mut self, libraries: &Libraries) -> io::Result<()> {
+        let Self { text, totals, .. } = self;
+        match &totals.heading {
+            Some((name, rest)) if totals.files == 1 => text.write_heading(name, rest)?,
+            _ => totals.write_heading(text)?,
         }
-        let mut groups: Vec<(&[InspectedBundle], Vec<Line>)> = Vec::new();
-        for group in groups_by_place(&file.bundles) {
-            let mut lines = group_lines(group, *rows);
-            if !rows.is_each()
-                && let Some(first) = group.first()
-                && let Some(coverage) = file.coverage_in(first.info.container())
-            {
-                add_served(&mut lines, coverage);
-            }
-            groups.push((group, lines));
+        totals.write_gpus(false, libraries, text)?;
+        if libraries.iter().count() > 1 {
+            answer::write_libraries(libraries, totals.is_compressed, text)?;
         }
-        let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
-        let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
-        let inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
-        let inflated = if inflated { ", members inflated" } else { "" };
-        text.write_heading(&name, &format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes)))?;
-        if is_summed_first(*rows, groups.len()) {
-            if totals.files == 1 {
-                // The totals so far are those of this file.
-                totals.write_table(*rows, text)?;
-            } else {
-                let mut own = Totals::default();
-                own.add(file);
-                own.write_table(*rows, text)?;
-            }
+        for line in unfound_lines(&totals.coverage) {
+            text.write_item(&line)?;
         }
-        for (bundles, lines) in &groups {
-            text.write_subheading(&group_heading(bundles))?;
-            write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+        if self.unread.total() > 0 {
+            text.write_item(&format!("not read: {}", self.unread))?;
         }
-        write_references(file, text)?;
-        write_unread(file, text)?;
-        if groups.len() == 1 {
-            write_incomplete(&file.coverage(), text)?;
+        if totals.files_with_missing > 0 {
+            text.write_item(&totals.missing_text())?;
         }
-        text.write_empty_line()
+        text.out.write_all(&self.notes)?;
+        text.write_line("more: --matrix (GPUs by library), --each (code objects), --gpus (products)")
     }
+}
+
+/// Writes the text about a file: its tables, unread parts and references to kpack archives.
+fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    let name = printable(&file.path.to_string_lossy());
+    if let Some(reason) = reason_without_table(file) {
+        text.write_heading(&name, &format!(": {reason}"))?;
+        write_references(file, text)?;
+        return write_unread(file, text);
+    }
+    let mut groups: Vec<(&[InspectedBundle], Vec<Line>)> = Vec::new();
+    for group in groups_by_place(&file.bundles) {
+        let mut lines = group_lines(group, rows);
+        if !rows.is_each()
+            && let Some(first) = group.first()
+            && let Some(coverage) = file.coverage_in(first.info.container())
+        {
+            add_served(&mut lines, coverage);
+        }
+        groups.push((group, lines));
+    }
+    let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
+    text.write_heading(&name, &facts(file))?;
+    if !rows.is_each() && groups.len() > 1 {
+        let mut totals = Totals::default();
+        totals.add(file);
+        let compression = (false, totals.is_compressed);
+        answer::write(&totals.lines, Servers::Bundles(&totals.coverage), compression, text)?;
+    }
+    for (bundles, lines) in &groups {
+        text.write_subheading(&group_heading(bundles))?;
+        write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+    }
+    write_references(file, text)?;
+    write_unread(file, text)?;
+    if groups.len() == 1 {
+        write_incomplete(&file.coverage(), text)?;
+    } else if !rows.is_each() {
+        for line in unfound_lines(&file.coverage()) {
+            text.write_item(&line)?;
+        }
+    }
+    text.write_empty_line()
+}
+
+/// Returns the text after the name of a file: its size and that of its code objects.
+fn facts(file: &Inspected) -> String {
+    let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
+    let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
+    let inflated = if is_inflated { ", members inflated" } else { "" };
+    format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))
 }
 
 /// Returns the reason why a file has no table, or `None` if it has one.
@@ -128,12 +202,6 @@ fn reason_without_table(file: &Inspected) -> Option<&'static str> {
     } else {
         Some("no device code")
     }
-}
-
-/// Whether the totals of a file come before its tables, because nobody reads that many tables.
-fn is_summed_first(rows: TableRows, groups: usize) -> bool {
-    const GROUPS_MAX: usize = 5;
-    rows == TableRows::Grouped && groups > GROUPS_MAX
 }
 
 /// The longest list of search paths, in characters.
@@ -304,6 +372,10 @@ pub(super) struct Totals {
     files_split: usize,
     /// The number of tables.
     groups: usize,
+    /// The number of libraries with code.
+    libraries: usize,
+    /// The heading of the last file with code: its name, and the text after it.
+    heading: Option<(String, String)>,
     /// A line for each GPU, and the index of each by label.
     pub(super) lines: Vec<Line>,
     known: HashMap<String, usize>,
@@ -338,6 +410,10 @@ impl Totals {
             self.unread.add(row.what.name(), 1);
         }
         self.groups += groups_by_place(bundles).count();
+        self.libraries += number_of_libraries(bundles);
+        if !bundles.is_empty() {
+            self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
+        }
         self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
         for bundle in bundles {
@@ -365,32 +441,46 @@ impl Totals {
         }
     }
 
-    /// Writes the table, one line for each GPU, largest first, unless `rows` are GPUs by generation.
-    fn write_table(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+    /// Writes the table, one line for each GPU, largest first.
+    fn write_table(&self, text: &mut Text<'_>) -> io::Result<()> {
         let mut lines = self.lines.clone();
         add_served(&mut lines, &self.coverage);
-        if rows == TableRows::Gpus {
-            lines.retain(|line| line.gpu != "host");
-            lines.sort_by_cached_key(|line| generation(&line.gpu));
-        } else {
-            lines.sort_by_key(|line| Reverse(line.sizes.stored));
-        }
+        lines.sort_by_key(|line| Reverse(line.sizes.stored));
         let scale = Scale::new(lines.iter());
-        let objects = count(self.sizes.code_objects, "code object", "code objects");
-        let files = count(self.files_with_bundles, "file", "files");
-        text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")?;
-        if rows == TableRows::Gpus {
-            return write_gpus(&lines, text);
-        }
+        self.write_heading(text)?;
         write_lines(&lines, scale, ("GPU", false), self.is_compressed, text)?;
         write_incomplete(&self.coverage, text)
     }
 
+    fn write_heading(&self, text: &mut Text<'_>) -> io::Result<()> {
+        let objects = count(self.sizes.code_objects, "code object", "code objects");
+        let files = count(self.files_with_bundles, "file", "files");
+        text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")
+    }
+
+    /// Writes the table of the GPUs by generation, with products: `is_full` as for [`answer::write`].
+    fn write_gpus(&self, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
+        let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
+            Servers::Libraries(libraries)
+        } else {
+            Servers::Bundles(&self.coverage)
+        };
+        answer::write(&self.lines, servers, (is_full, self.is_compressed), text)
+    }
+
+    /// Counts the files whose kpack archives have no code for them.
+    fn missing_text(&self) -> String {
+        format!("No code found in kpack archives for {}", file_count(self.files_with_missing))
+    }
+
     /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
     /// unread parts.
-    fn write_summary(&self, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
-        if self.files_with_bundles > 0 {
-            self.write_table(rows, text)?;
+    fn write_summary(&self, rows: TableRows, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
+        if self.files_with_bundles > 0 && rows == TableRows::Gpus {
+            self.write_heading(text)?;
+            self.write_gpus(true, libraries, text)?;
+        } else if self.files_with_bundles > 0 {
+            self.write_table(text)?;
         }
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
@@ -406,13 +496,24 @@ impl Totals {
             text.write_line(&format!("Device code of {} in kpack archives", file_count(self.files_split)))?;
         }
         if self.files_with_missing > 0 {
-            text.write_line(&format!("No code found in kpack archives for {}", file_count(self.files_with_missing)))?;
+            text.write_line(&self.missing_text())?;
         }
         if self.files_with_unread > 0 {
             text.write_line(&format!("Not read in {}: {}", file_count(self.files_with_unread), self.unread))?;
         }
         Ok(())
     }
+}
+
+/// Counts the libraries in a file by the members that they are.
+fn number_of_libraries(bundles: &[InspectedBundle]) -> usize {
+    let mut members = BTreeSet::new();
+    for group in groups_by_place(bundles) {
+        if let Some(first) = group.first() {
+            members.insert(member_of_library(first.info.container()));
+        }
+    }
+    members.len()
 }
 
 fn file_count(number: usize) -> String {

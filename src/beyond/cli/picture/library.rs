@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path;
+use std::{fmt, path};
 
 use crate::beyond::job::{Inspected, InspectedBundle};
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
-use crate::beyond::scan::{Place, Sizes, Step};
+use crate::beyond::scan::{Place, Sizes, Step, member_of};
 
-use crate::beyond::cli::gpus::generation;
+use crate::beyond::cli::gpus::{Targets, generation};
+use crate::beyond::cli::print::names::natural_order;
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
@@ -30,6 +31,8 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
+    /// Whether the library has the place of all that are not kept.
+    pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
     /// Whether the library refers to kpack archives, and no archive was found.
@@ -37,6 +40,41 @@ pub(crate) struct Library {
     /// The sizes by section. The name is empty for code outside of sections.
     pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
+}
+
+/// The number of libraries that serve a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServingLibraries {
+    /// The number of libraries with bundles for GPUs of its vendor.
+    pub(crate) all: usize,
+    /// The number of libraries of which all bundles serve the GPU.
+    pub(crate) complete: usize,
+    /// The number of libraries of which only some bundles serve it.
+    pub(crate) partial: usize,
+}
+
+impl ServingLibraries {
+    fn add(&mut self, served: ServedBundles) {
+        if served.bundles == 0 {
+            return;
+        }
+        self.all += 1;
+        if served.is_complete() {
+            self.complete += 1;
+        } else if served.serving > 0 {
+            self.partial += 1;
+        }
+    }
+}
+
+/// Writes the numbers as in `5 of 13` or, if only some bundles of 2 libraries serve the GPU, `5+2 of 13`.
+impl fmt::Display for ServingLibraries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.partial {
+            0 => write!(f, "{} of {}", self.complete, self.all),
+            partial => write!(f, "{}+{partial} of {}", self.complete, self.all),
+        }
+    }
 }
 
 /// The libraries of several files, the largest first.
@@ -62,12 +100,12 @@ impl Libraries {
                 continue;
             }
             // Code in kpack archives for single sources of a library belongs to the library.
-            let parts = by_member.entry(bundle.info.member()).or_default();
+            let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
         }
         for reference in &file.references {
-            let parts = by_member.entry(reference.place.member()).or_default();
+            let parts = by_member.entry(member_of_library(reference.place.steps())).or_default();
             parts.containers.insert(reference.place.steps());
             match reference.archives.as_deref() {
                 None => parts.is_apart = true,
@@ -75,8 +113,9 @@ impl Libraries {
                 Some(_) => {}
             }
         }
+        let mut targets = Targets::default();
         for (member, parts) in by_member {
-            self.largest.push(Library::new(file, member, &parts));
+            self.largest.push(Library::new(file, member, &parts, &mut targets));
             // Sorting at every library would take time for each of them.
             if self.largest.len() > 2 * LIBRARIES_MAX {
                 self.keep(LIBRARIES_MAX);
@@ -89,7 +128,7 @@ impl Libraries {
         let mut parts = Parts::default();
         parts.bundles.push(bundle);
         parts.containers.insert(bundle.info.container());
-        let library = Library::new(file, bundle.info.member(), &parts);
+        let library = Library::new(file, member_of_library(bundle.info.container()), &parts, &mut Targets::default());
         let key = directory.to_string();
         if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(&key) {
             return self.add_to_rest(&library);
@@ -134,6 +173,7 @@ impl Libraries {
 
     fn add_to_rest(&mut self, library: &Library) {
         self.others += 1;
+        self.rest.is_rest = true;
         self.rest.name = count(self.others, "more library", "more libraries");
         self.rest.short.clone_from(&self.rest.name);
         self.rest.merge(library);
@@ -143,6 +183,14 @@ impl Libraries {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         let rest = if self.others > 0 { Some(&self.rest) } else { None };
         self.largest.iter().chain(rest)
+    }
+
+    /// The libraries that are shown, in the natural order of their names, and last the others.
+    pub(crate) fn by_name(&self) -> Vec<&Library> {
+        let mut libraries: Vec<&Library> = self.iter().collect();
+        libraries
+            .sort_by(|one, other| one.is_rest.cmp(&other.is_rest).then_with(|| natural_order(&one.name, &other.name)));
+        libraries
     }
 
     /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
@@ -189,6 +237,20 @@ impl Libraries {
         &self.coverage
     }
 
+    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many bundles to compare.
+    pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
+        let mut numbers = vec![ServingLibraries::default(); gpus.len()];
+        for library in self.iter() {
+            if !library.has_bundles() {
+                continue;
+            }
+            for (number, served) in numbers.iter_mut().zip(library.served(gpus)?) {
+                number.add(served);
+            }
+        }
+        Some(numbers)
+    }
+
     /// Returns the GPUs that bundles have code for, by generation, or `None` if there are too many bundles to compare.
     pub(crate) fn served(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let mut gpus = self.coverage.gpus()?;
@@ -198,7 +260,7 @@ impl Libraries {
 }
 
 impl Library {
-    fn new(file: &Inspected, member: Option<String>, parts: &Parts<'_>) -> Self {
+    fn new<'f>(file: &Inspected, member: Option<String>, parts: &Parts<'f>, targets: &mut Targets<'f>) -> Self {
         let short = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
@@ -214,7 +276,13 @@ impl Library {
                 if code_object.size == 0 || code_object.has_parts {
                     continue;
                 }
-                *shares.entry(code_object.target()).or_default() += code_object.sizes();
+                let target = targets.target_of(code_object);
+                match shares.get_mut(target) {
+                    Some(sizes) => *sizes += code_object.sizes(),
+                    None => {
+                        shares.insert(target.to_owned(), code_object.sizes());
+                    }
+                }
             }
         }
         for container in &parts.containers {
@@ -256,7 +324,7 @@ impl Library {
         self.coverage.merge(&library.coverage);
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         sum(self.sections.values().flat_map(Shares::values).copied())
     }
 
@@ -271,13 +339,33 @@ impl Library {
 
     /// Whether the library has bundles. A GPU may need code from each of them.
     pub(crate) fn has_bundles(&self) -> bool {
-        self.coverage.bundles() > 0
+        self.bundles() > 0
     }
 
     /// Returns the number of bundles that serve each of these GPUs, or `None` if there are no bundles, or too many to
     /// compare.
     pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<ServedBundles>> {
         if self.has_bundles() { self.coverage.of_each(gpus) } else { None }
+    }
+
+    /// Returns the path of the file or directory, or `None` for several libraries.
+    pub(crate) fn path(&self) -> Option<&str> {
+        if self.is_rest { None } else { Some(&self.path) }
+    }
+
+    pub(crate) fn member(&self) -> Option<&str> {
+        self.member.as_deref()
+    }
+
+    /// The number of its bundles.
+    pub(crate) fn bundles(&self) -> usize {
+        self.coverage.bundles()
+    }
+
+    /// Returns the path of the package, archive or other file that the library is a member of, or `None` if the library
+    /// is a file itself.
+    pub(crate) fn package(&self) -> Option<&str> {
+        if self.member.is_some() { Some(&self.path) } else { None }
     }
 
     fn path_and_member(&self) -> (String, String) {
@@ -305,6 +393,13 @@ fn last_name(directory: &str) -> &str {
         Some(separator) => directory.get(separator.saturating_add(1)..).unwrap_or(directory),
         None => directory,
     }
+}
+
+/// Returns the member of packages and archives that is a library, or `None` if the file itself is one. Members of
+/// archives inside a library, such as those of binaries for Intel GPUs, belong to the library.
+pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
+    let end = steps.iter().position(|step| !matches!(step, Step::Member(_)));
+    member_of(steps.get(..end.unwrap_or(steps.len())).unwrap_or_default())
 }
 
 /// The parts of a file that make up one library.

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::beyond::runtime::{Device, ServedBundles};
+use crate::beyond::runtime::ServedBundles;
 
-use super::library::{Libraries, Library};
+use super::library::Libraries;
+use super::served::{GpuGroup, ServedLibrary, ServedTable};
 use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
 use crate::beyond::cli::print::units::count;
 
@@ -16,7 +17,10 @@ const NUMBERED: u64 = 56;
 /// The largest height of slanted names.
 const HEAD: u64 = 150;
 
-/// The number of GPUs and of libraries that are shown.
+/// The mark of a range of GPUs.
+const RANGE: &str = "…";
+
+/// The number of groups of GPUs and of libraries that are shown.
 const GPUS_MAX: usize = 60;
 const LIBRARIES_MAX: usize = 30;
 
@@ -26,8 +30,8 @@ const GAP: (&str, &str) = ("#d1242f", "#fff");
 
 /// The number of bundles of each library that serve each GPU.
 pub(crate) struct Matrix<'p> {
-    gpus: Vec<(Device, ServedBundles)>,
-    columns: Vec<(&'p Library, Vec<ServedBundles>)>,
+    groups: Vec<GpuGroup>,
+    columns: Vec<ServedLibrary<'p>>,
     /// A sentence about the contents.
     pub(crate) facts: String,
 }
@@ -35,18 +39,19 @@ pub(crate) struct Matrix<'p> {
 impl<'p> Matrix<'p> {
     /// Returns the matrix, or `None` if no library has bundles for GPUs, or if there are too many bundles to compare.
     pub(crate) fn new(libraries: &'p Libraries) -> Option<Self> {
-        let mut gpus = libraries.served()?;
+        let gpus = libraries.served()?;
         if gpus.is_empty() {
             return None;
         }
         let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
-        let more_gpus = gpus.split_off(gpus.len().min(GPUS_MAX)).len();
-        let devices: Vec<Device> = gpus.iter().map(|(gpu, _)| gpu.clone()).collect();
-        let served = libraries.iter().filter_map(|library| Some((library, library.served(&devices)?)));
-        let mut columns: Vec<(&Library, Vec<ServedBundles>)> = served.collect();
+        let ServedTable { libraries: mut columns, mut groups, other_gpus, .. } = ServedTable::new(libraries)?;
+        let mut more_gpus = other_gpus;
+        for group in groups.split_off(groups.len().min(GPUS_MAX)) {
+            more_gpus += group.gpus.len();
+        }
         // Libraries with gaps come first only where not all can be shown.
         if columns.len() > LIBRARIES_MAX {
-            columns.sort_by_key(|(_, served)| served.iter().all(|served| served.is_complete()));
+            columns.sort_by_key(|library| library.served.iter().all(|served| served.is_complete()));
         }
         let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
         let mut facts = format!(
@@ -60,16 +65,16 @@ impl<'p> Matrix<'p> {
         if more_gpus > 0 {
             let _ = write!(facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
         }
-        Some(Self { gpus, columns, facts })
+        Some(Self { groups, columns, facts })
     }
 
     pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
 
-    /// The rows of the matrix: each GPU with the numbers of each library.
-    fn rows(&self) -> impl Iterator<Item = (&Device, Vec<ServedBundles>)> {
-        self.gpus.iter().enumerate().map(|(index, (gpu, _))| {
-            let numbers = self.columns.iter().filter_map(|(_, served)| served.get(index).copied());
-            (gpu, numbers.collect())
+    /// The rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
+    fn rows(&self) -> impl Iterator<Item = (&GpuGroup, Vec<ServedBundles>)> {
+        self.groups.iter().enumerate().map(|(index, group)| {
+            let numbers = self.columns.iter().filter_map(|library| library.served.get(index).copied());
+            (group, numbers.collect())
         })
     }
 
@@ -83,29 +88,29 @@ impl<'p> Matrix<'p> {
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
         let columns = to_u64(self.columns.len()).max(1);
         let widest = self.cell_width(canvas.inner);
-        let is_level = self.columns.iter().all(|(library, _)| fits(&library.short, widest));
-        let longest = self.columns.iter().map(|(library, _)| to_u64(library.short.chars().count())).max();
+        let is_level = self.columns.iter().all(|column| fits(&column.name, widest));
+        let longest = self.columns.iter().map(|column| to_u64(column.name.chars().count())).max();
         let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of their angle is less.
         let reach = if is_level { 0 } else { head * 3 / 5 };
         let cell = self.cell_width(canvas.inner.saturating_sub(reach));
         let area = canvas.reserve(head);
-        for (index, (library, _)) in (0..).zip(&self.columns) {
+        for (index, column) in (0..).zip(&self.columns) {
             let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
             let attributes = if is_level {
                 r#"class="faint" font-size="12" text-anchor="middle""#.to_owned()
             } else {
                 format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#)
             };
-            canvas.draw_text(x, y, &attributes, &shortened(&library.short, if is_level { cell } else { head }));
+            canvas.draw_text(x, y, &attributes, &shortened(&column.name, if is_level { cell } else { head }));
         }
-        for (gpu, served) in self.rows() {
+        for (group, served) in self.rows() {
             let Rect { x, y, .. } = canvas.reserve(ROW);
-            let name = shortened(gpu.name(), NAME - 8);
+            let name = shortened(&group.label(RANGE), NAME - 8);
             canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
-            for ((index, served), (library, _)) in (0..).zip(served).zip(&self.columns) {
+            for ((index, served), column) in (0..).zip(served).zip(&self.columns) {
                 let x = x + NAME + index * cell;
-                let hint = format!("{}: {}; {}", gpu.name(), served_text(served), library.name);
+                let hint = format!("{}: {}; {}", group.names(), served_text(served), column.library.name);
                 draw_cell(canvas, Rect { x, y, width: cell - 2, height: ROW - 2 }, served, &hint);
             }
         }
@@ -115,17 +120,17 @@ impl<'p> Matrix<'p> {
     /// A table of HTML with the same numbers.
     pub(crate) fn table(&self) -> String {
         let mut head = String::new();
-        for (library, _) in &self.columns {
-            let _ = write!(head, "<th scope=\"col\">{}</th>", escaped(&library.short));
+        for column in &self.columns {
+            let _ = write!(head, "<th scope=\"col\">{}</th>", escaped(&column.name));
         }
         let mut out = format!("<table><thead><tr><th scope=\"col\">GPU</th>{head}</tr></thead><tbody>\n");
-        for (gpu, served) in self.rows() {
+        for (group, served) in self.rows() {
             let mut cells = String::new();
             for served in served {
                 let class = if served.is_complete() { "" } else { " class=\"gap\"" };
                 let _ = write!(cells, "<td{class}>{}</td>", served_text(served));
             }
-            let _ = writeln!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(gpu.name()));
+            let _ = writeln!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&group.label(RANGE)));
         }
         out + "</tbody></table>\n"
     }

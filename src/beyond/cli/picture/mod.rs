@@ -5,6 +5,7 @@ pub(super) mod changes;
 mod colors;
 mod library;
 mod matrix;
+mod served;
 mod treemap;
 
 use std::fmt::Write;
@@ -16,8 +17,9 @@ use crate::base::display::printable;
 use crate::beyond::container::kpack;
 use anyhow::bail;
 
-pub(super) use library::{Libraries, Library, sections};
+pub(super) use library::{Libraries, Library, ServingLibraries, member_of_library, sections};
 pub(super) use matrix::Matrix;
+pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
 
 /// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
 pub(super) fn picture(mut libraries: Libraries) -> String {

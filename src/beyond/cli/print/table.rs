@@ -43,7 +43,7 @@ impl Style {
 }
 
 /// The columns that a text takes.
-fn columns_of(text: &str) -> usize {
+pub(crate) fn columns_of(text: &str) -> usize {
     // Most texts are ASCII, whose widths need no table.
     if text.is_ascii() { text.len() } else { text.width() }
 }
@@ -62,7 +62,7 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
 }
 
 /// The width that names keep before columns with numbers are left out.
-const NAME_MIN: usize = 30;
+pub(crate) const NAME_MIN: usize = 30;
 
 /// The widths of the longest and of the shortest useful bar.
 pub(crate) const BAR: usize = 24;

@@ -59,6 +59,19 @@ impl Style {
         Self { color, unicode, width, is_markdown: false }
     }
 
+    /// The style for tables that are never wide: their width is 80 if that of the output is not known. Markdown has no
+    /// width.
+    pub(crate) fn with_width(self) -> Self {
+        const DEFAULT: usize = 80;
+        let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT)) };
+        Self { width, ..self }
+    }
+
+    /// The mark of a range, as in `gfx1100…1103`.
+    pub(crate) fn range(self) -> &'static str {
+        if self.unicode { "…" } else { ".." }
+    }
+
     pub(crate) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -1,0 +1,302 @@
+//! The first table of `inspect`: the GPUs that files have code for, with products, the libraries that serve them, and
+//! sizes.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io;
+
+use crate::base::display::printable;
+use crate::beyond::runtime::{Coverage, Device, ServedBundles};
+use crate::beyond::scan::Sizes;
+
+use super::lines::Line;
+use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, some_products_of};
+use crate::beyond::cli::picture::{Libraries, Library, ServingLibraries};
+use crate::beyond::cli::print::names::{CommonParts, natural_order};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, columns_of};
+use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::units::{bytes, count};
+
+/// The libraries or bundles that may serve GPUs.
+#[derive(Clone, Copy)]
+pub(super) enum Servers<'l> {
+    /// Several libraries.
+    Libraries(&'l Libraries),
+    /// The bundles of one library.
+    Bundles(&'l Coverage),
+}
+
+/// The number of libraries or bundles that serve GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serving {
+    Libraries(ServingLibraries),
+    Bundles(ServedBundles),
+    /// A runtime does not load the code as it is, or there are too many bundles to compare.
+    Unknown,
+}
+
+impl Servers<'_> {
+    /// The title of the column of numbers.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Libraries(_) => "LIBRARIES",
+            Self::Bundles(_) => "SERVED",
+        }
+    }
+
+    /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name.
+    fn serving(self) -> HashMap<String, Serving> {
+        let mut numbers = HashMap::new();
+        match self {
+            Self::Bundles(coverage) => {
+                for (gpu, served) in coverage.gpus().unwrap_or_default() {
+                    numbers.insert(gpu.name().to_owned(), Serving::Bundles(served));
+                }
+            }
+            Self::Libraries(libraries) => {
+                let gpus: Vec<Device> =
+                    libraries.served().unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
+                let serving = libraries.serving(&gpus).unwrap_or_default();
+                for (gpu, libraries) in gpus.iter().zip(serving) {
+                    numbers.insert(gpu.name().to_owned(), Serving::Libraries(libraries));
+                }
+            }
+        }
+        numbers
+    }
+}
+
+impl Serving {
+    fn text(self) -> String {
+        match self {
+            Self::Libraries(libraries) => libraries.to_string(),
+            Self::Bundles(bundles) => bundles.to_string(),
+            Self::Unknown => String::new(),
+        }
+    }
+
+    /// Whether some libraries serve the GPU with some of their bundles only.
+    fn is_partial(self) -> bool {
+        match self {
+            Self::Libraries(libraries) => libraries.partial > 0,
+            Self::Bundles(_) | Self::Unknown => false,
+        }
+    }
+
+    /// Whether the number is worth a column: there are several libraries or bundles, or none serves the GPU.
+    fn is_needed(self) -> bool {
+        match self {
+            Self::Libraries(libraries) => libraries.all > 1 || libraries.complete == 0,
+            Self::Bundles(bundles) => bundles.bundles > 1 || bundles.serving == 0,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// The GPUs in a line of the table.
+#[derive(Clone, Debug)]
+struct GpuLine {
+    targets: Vec<String>,
+    serving: Serving,
+    /// The sums of their code objects.
+    sums: Line,
+}
+
+impl GpuLine {
+    /// The names of the GPUs, in short unless `is_full` is set; safe to print.
+    fn label(&self, style: Style, is_full: bool) -> String {
+        match self.targets.as_slice() {
+            [_] if is_full => self.sums.label.clone(),
+            // The triples of SPIR-V name no vendor and no system.
+            [_] => self.sums.label.trim_end_matches("-unknown-unknown").to_owned(),
+            _ => label_of_family(&self.targets(), style.range()),
+        }
+    }
+
+    fn targets(&self) -> Vec<&str> {
+        self.targets.iter().map(String::as_str).collect()
+    }
+
+    /// Whether two lines are merged: GPUs of one family of AMD's that are served alike. NVIDIA's GPUs have too many
+    /// products for that.
+    fn takes(&self, other: &Self) -> bool {
+        let (Some(first), Some(next)) = (self.targets.first(), other.targets.first()) else { return false };
+        let family = family_of(first);
+        first.starts_with("gfx") && family.is_some() && family == family_of(next) && self.serving == other.serving
+    }
+}
+
+/// Returns the lines of GPUs by generation, without that of the host. Merges those of a family unless `is_full` is set.
+fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
+    let serving = servers.serving();
+    let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
+    sorted.sort_by_cached_key(|line| generation(&line.gpu));
+    let mut lines: Vec<GpuLine> = Vec::new();
+    for total in sorted {
+        let number = match serving.get(&total.gpu) {
+            Some(number) => Some(number),
+            // In offload binaries, PTX has the name of a GPU.
+            None => match total.gpu.strip_prefix("sm_") {
+                Some(version) => serving.get(&format!("compute_{version}")),
+                None => None,
+            },
+        };
+        let serving = number.copied().unwrap_or(Serving::Unknown);
+        let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
+        match lines.last_mut() {
+            Some(last) if !is_full && last.takes(&line) => {
+                last.targets.extend(line.targets);
+                last.sums.add(&line.sums);
+            }
+            _ => lines.push(line),
+        }
+    }
+    lines
+}
+
+/// The width of the table in Markdown, and the least one at which it has the stored sizes.
+const WIDE: usize = 100;
+
+/// The space before a line.
+const INDENT: usize = 2;
+
+/// The width of a size and of a stored size, each with the space before it.
+const SIZE: usize = 10;
+const STORED: usize = 11;
+
+/// The width to which a narrow output shortens the names of GPUs.
+const NAME_MIN: usize = 14;
+
+/// The least room for products.
+const PRODUCTS_MIN: usize = 20;
+
+/// Writes the table of the GPUs: in full with each GPU and all its products, otherwise in short, as wide as the output,
+/// or 80 columns wide.
+pub(super) fn write(
+    totals: &[Line],
+    servers: Servers<'_>,
+    (is_full, is_compressed): (bool, bool),
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    let lines = gpu_lines(totals, servers, is_full);
+    let style = if is_full { text.style } else { text.style.with_width() };
+    let width = style.width.unwrap_or(WIDE);
+    let has_serving = lines.iter().any(|line| line.serving.is_needed());
+    let has_stored = is_compressed && !is_full && width >= WIDE;
+    let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+    if has_serving {
+        used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
+    }
+    if has_stored {
+        used += STORED;
+    }
+    let room = width.saturating_sub(used + GAP).max(PRODUCTS_MIN);
+    let products = move |line: &GpuLine| match line.targets.as_slice() {
+        [target] if is_full => products_of(target),
+        _ => some_products_of(&line.targets(), room, style.range()),
+    };
+    let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, is_full)));
+    let mut columns = vec![Column { fit: Fit::Shortened(NAME_MIN), ..name }];
+    if is_full {
+        columns.push(Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", |line: &GpuLine| line.sums.count()) });
+    }
+    if has_serving {
+        let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.text());
+        columns.push(Column { fit: Fit::Stays, ..serving });
+    }
+    let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
+    columns.push(Column { width: SIZE - GAP, fit: Fit::Stays, ..size });
+    if has_stored {
+        let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
+        columns.push(Column { width: STORED - GAP, fit: Fit::LeftOut(2), ..stored });
+    }
+    columns.push(Column::name("PRODUCTS", products));
+    let mut text = Text { style, out: &mut *text.out };
+    text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    if lines.iter().any(|line| line.serving.is_partial()) {
+        text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
+    }
+    Ok(())
+}
+
+/// The space between columns.
+const GAP: usize = 2;
+
+/// The width of a column with these cells and this title.
+fn widest(cells: impl Iterator<Item = String>, title: &str) -> usize {
+    cells.map(|cell| columns_of(&cell)).max().unwrap_or_default().max(title.len())
+}
+
+/// The largest number of libraries that are listed.
+const LIBRARIES_MAX: usize = 40;
+
+/// Writes a table of libraries with their sizes: in the natural order of their names or, if there are too many, the
+/// largest ones.
+pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: &mut Text<'_>) -> io::Result<()> {
+    let mut listed = libraries.by_name();
+    let number = listed.len();
+    if number > LIBRARIES_MAX {
+        listed.sort_by_cached_key(|library| Reverse(library.sizes().stored));
+        listed.truncate(LIBRARIES_MAX);
+        listed.sort_by(|one, other| natural_order(&one.name, &other.name));
+    }
+    let mut by_package: Vec<(Option<&str>, Vec<&Library>)> = Vec::new();
+    for library in listed {
+        match by_package.iter_mut().find(|(package, _)| *package == library.package()) {
+            Some((_, libraries)) => libraries.push(library),
+            None => by_package.push((library.package(), vec![library])),
+        }
+    }
+    let largest = libraries.iter().map(|library| library.sizes().stored).max().unwrap_or_default();
+    if number > LIBRARIES_MAX {
+        text.write_item(&format!("the largest {LIBRARIES_MAX} of {}:", count(number, "library", "libraries")))?;
+    }
+    let is_only = by_package.len() == 1;
+    for (package, libraries) in by_package {
+        write_package(&libraries, is_only && package.is_some(), (largest, is_compressed), text)?;
+    }
+    Ok(())
+}
+
+/// Writes a table of the libraries in a package, or of files that are libraries themselves. The name of the only package
+/// is left out. `largest` is the stored size for which a bar has its full length.
+fn write_package(
+    libraries: &[&Library],
+    is_only: bool,
+    (largest, is_compressed): (u64, bool),
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    type Row = (String, Sizes);
+    let names = libraries.iter().filter(|library| !library.is_rest).map(|library| library.name.as_str());
+    let common = CommonParts::of(names);
+    let mut heading = count(libraries.len(), "library", "libraries");
+    if !common.is_empty() {
+        let pattern = common.pattern();
+        let in_package = match pattern.split_once('(') {
+            Some((_, member)) if is_only => member.trim_end_matches(')'),
+            _ => &pattern,
+        };
+        if in_package != "*" {
+            heading = format!("{heading}: {}", printable(in_package));
+        }
+    }
+    text.write_subheading(&heading)?;
+    let mut rows: Vec<Row> = Vec::new();
+    for library in libraries {
+        rows.push((printable(common.cut(&library.name)), library.sizes()));
+    }
+    let size = Column::number("SIZE", |(_, sizes): &Row| bytes(sizes.size));
+    let mut columns = vec![
+        Column::name("LIBRARY", |(name, _): &Row| name.clone()),
+        Column::number("COUNT", |(_, sizes): &Row| sizes.code_objects.to_string()),
+        Column { width: SIZE - GAP, fit: Fit::Stays, ..size },
+    ];
+    if is_compressed {
+        let stored = Column::number("STORED", |(_, sizes): &Row| bytes(sizes.stored));
+        columns.push(Column { width: SIZE - GAP, ..stored });
+    }
+    let bar = Column::label("", move |(_, sizes): &Row| Cell::Bar { part: sizes.stored, whole: largest });
+    columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
+    let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
+    text.write_table(Table { indent: 4, columns }, || rows.iter())
+}

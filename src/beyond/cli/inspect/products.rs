@@ -1,0 +1,52 @@
+//! The table of products that `inspect --gpus` prints without a file.
+
+use std::io;
+
+use crate::beyond::products;
+
+use crate::beyond::cli::print::table::{Cell, Column, Table};
+use crate::beyond::cli::print::text::Text;
+
+/// The space before the products of a line: the longest name of a processor, and a gap.
+const PROCESSOR: usize = 9;
+
+/// A line of the table: a processor, or nothing if the line goes on with its products, and some products.
+type ProductLine = (&'static str, String);
+
+/// Writes the processors with their products. On a terminal, the products of a processor take as many lines as they
+/// need.
+pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
+    let mut lines: Vec<ProductLine> = Vec::new();
+    for (processor, names) in products::all() {
+        let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(PROCESSOR));
+        for (index, products) in lines_of(names, room).into_iter().enumerate() {
+            lines.push((if index == 0 { processor } else { "" }, products));
+        }
+    }
+    let columns = vec![
+        Column::label("GPU", |(processor, _): &ProductLine| Cell::Bold((*processor).to_owned())),
+        Column::name("PRODUCTS", |(_, products): &ProductLine| products.clone()),
+    ];
+    text.write_table(Table { indent: 0, columns }, || lines.iter())?;
+    text.write_empty_line()?;
+    text.write_line("Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', and target IDs.")
+}
+
+/// Joins names, in lines of at most `room` characters each.
+fn lines_of(names: &[&str], room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut() {
+            Some(line) if line.len() + ", ".len() + name.len() + ",".len() <= room => {
+                line.push_str(", ");
+                line.push_str(name);
+            }
+            Some(line) => {
+                line.push(',');
+                lines.push((*name).to_owned());
+            }
+            None => lines.push((*name).to_owned()),
+        }
+    }
+    lines
+}

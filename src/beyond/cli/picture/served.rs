@@ -1,0 +1,192 @@
+//! The table of libraries and GPUs: the number of bundles of each library that serve each GPU. `inspect --matrix`,
+//! pictures and the page of `report` show it with the same names in the same order.
+
+use std::collections::BTreeMap;
+
+use crate::base::display::printable;
+use crate::beyond::runtime::{Device, GpuVendor, ServedBundles};
+
+use super::library::{Libraries, Library};
+use crate::beyond::cli::gpus::{family_of, label_of_family};
+use crate::beyond::cli::print::names::CommonParts;
+
+/// The number of GPUs that are compared with each library; hostile files can name any number.
+const GPUS_MAX: usize = 200;
+
+/// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
+#[derive(Debug, Default)]
+pub(crate) struct ServedTable<'l> {
+    /// The libraries with bundles, in the natural order of their names.
+    pub(crate) libraries: Vec<ServedLibrary<'l>>,
+    /// The GPUs, by generation. GPUs of one family are a group if each library serves them alike.
+    pub(crate) groups: Vec<GpuGroup>,
+    /// The parts that the names of all libraries have in common.
+    pub(crate) common: CommonParts,
+    /// The number of GPUs that the table leaves out because there are too many.
+    pub(crate) other_gpus: usize,
+    /// The libraries that are not in the table, by the reason.
+    pub(crate) left_out: BTreeMap<LeftOut, Vec<&'l Library>>,
+}
+
+/// A library in the table.
+#[derive(Debug)]
+pub(crate) struct ServedLibrary<'l> {
+    pub(crate) library: &'l Library,
+    /// The name without the parts that all have in common, safe to print.
+    pub(crate) name: String,
+    /// The number of bundles that serve the GPUs of each group.
+    pub(crate) served: Vec<ServedBundles>,
+}
+
+/// GPUs that each library serves alike.
+#[derive(Debug)]
+pub(crate) struct GpuGroup {
+    pub(crate) gpus: Vec<Device>,
+}
+
+/// The reason why a library is not in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LeftOut {
+    WithoutBundle,
+    NotSearched,
+    ArchivesNotFound,
+    WithoutGpus,
+    TooManyToCompare,
+}
+
+impl LeftOut {
+    fn of(library: &Library, is_without_gpus: bool) -> Self {
+        if !library.has_bundles() {
+            if library.is_apart { Self::NotSearched } else { Self::WithoutBundle }
+        } else if !is_without_gpus {
+            Self::TooManyToCompare
+        } else if library.is_lost {
+            Self::ArchivesNotFound
+        } else {
+            Self::WithoutGpus
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::WithoutBundle => "code without a bundle",
+            Self::NotSearched => "code in kpack archives that were not searched",
+            Self::ArchivesNotFound => "kpack archives not found",
+            Self::WithoutGpus => "no code for GPUs",
+            Self::TooManyToCompare => "too many GPUs and bundles to compare",
+        }
+    }
+}
+
+impl GpuGroup {
+    /// The names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
+    pub(crate) fn label(&self, mark: &str) -> String {
+        let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
+        label_of_family(&names, mark)
+    }
+
+    /// The names of the GPUs in full.
+    pub(crate) fn names(&self) -> String {
+        self.gpus.iter().map(Device::name).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn vendor(&self) -> Option<GpuVendor> {
+        Some(self.gpus.first()?.vendor())
+    }
+}
+
+impl<'l> ServedTable<'l> {
+    /// Returns the table, or `None` if there are too many GPUs and bundles to compare. It has no rows if no bundle has
+    /// code for a GPU.
+    pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
+        let mut gpus: Vec<Device> = libraries.served()?.into_iter().map(|(gpu, _)| gpu).collect();
+        let other_gpus = gpus.split_off(gpus.len().min(GPUS_MAX)).len();
+        let mut rows: Vec<Row<'_>> = Vec::new();
+        let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
+        for library in libraries.by_name() {
+            match library.served(&gpus) {
+                Some(served) if !gpus.is_empty() => rows.push((library, served)),
+                _ => left_out.entry(LeftOut::of(library, gpus.is_empty())).or_default().push(library),
+            }
+        }
+        let mut table = Self::of_rows(&gpus, rows);
+        (table.other_gpus, table.left_out) = (other_gpus, left_out);
+        Some(table)
+    }
+
+    fn of_rows(gpus: &[Device], rows: Vec<Row<'l>>) -> Self {
+        let names = rows.iter().filter(|(library, _)| !library.is_rest).map(|(library, _)| library.name.as_str());
+        let mut table = Self { common: CommonParts::of(names), ..Self::default() };
+        let groups = groups_of_equals(gpus, &rows);
+        for (library, served) in rows {
+            let name = printable(table.common.cut(&library.name));
+            let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
+            table.libraries.push(ServedLibrary { library, name, served });
+        }
+        for group in groups {
+            let gpus = group.into_iter().filter_map(|index| gpus.get(index).cloned()).collect();
+            table.groups.push(GpuGroup { gpus });
+        }
+        table
+    }
+
+    /// Returns a table for each package, with the GPUs that its libraries serve, and one for the files that are
+    /// libraries themselves, with the GPUs that these serve.
+    pub(crate) fn split_by_package(&self) -> Vec<Self> {
+        let mut gpus: Vec<Device> = Vec::new();
+        for group in &self.groups {
+            gpus.extend(group.gpus.iter().cloned());
+        }
+        let mut by_package: BTreeMap<Option<&str>, Vec<Row<'l>>> = BTreeMap::new();
+        for row in &self.libraries {
+            let mut served = Vec::new();
+            for (group, numbers) in self.groups.iter().zip(&row.served) {
+                served.extend(group.gpus.iter().map(|_| *numbers));
+            }
+            by_package.entry(row.library.package()).or_default().push((row.library, served));
+        }
+        let mut tables = Vec::new();
+        for mut rows in by_package.into_values() {
+            let is_served: Vec<bool> = (0..gpus.len()).map(|gpu| any_serves(&rows, gpu)).collect();
+            for (_, served) in &mut rows {
+                *served = selected(served, &is_served);
+            }
+            tables.push(Self::of_rows(&selected(&gpus, &is_served), rows));
+        }
+        tables
+    }
+}
+
+/// A library, and the number of its bundles that serve each GPU.
+type Row<'l> = (&'l Library, Vec<ServedBundles>);
+
+/// Whether a bundle of the libraries serves the GPU with this index.
+fn any_serves(rows: &[Row<'_>], gpu: usize) -> bool {
+    rows.iter().filter_map(|(_, served)| served.get(gpu)).any(|served| served.serving > 0)
+}
+
+/// Returns clones of the items whose flags are set.
+fn selected<T: Clone>(items: &[T], flags: &[bool]) -> Vec<T> {
+    items.iter().zip(flags).filter(|(_, flag)| **flag).map(|(item, _)| item.clone()).collect()
+}
+
+/// Groups GPUs by their indices: neighbours of one family with the same numbers in each row.
+fn groups_of_equals(gpus: &[Device], rows: &[Row<'_>]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut last_family = None;
+    for (index, gpu) in gpus.iter().enumerate() {
+        let family = family_of(gpu.name());
+        let is_related = family.is_some() && family == last_family;
+        last_family = family;
+        match groups.last_mut() {
+            Some(group)
+                if is_related
+                    && rows.iter().all(|(_, served)| served.get(index) == served.get(index.saturating_sub(1))) =>
+            {
+                group.push(index);
+            }
+            _ => groups.push(vec![index]),
+        }
+    }
+    groups
+}
