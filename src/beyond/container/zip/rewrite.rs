@@ -101,7 +101,7 @@ impl<'a> Layout<'a> {
     /// Checks that a zip file with this directory and these members can be written again.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it could not be written again.
+    /// [`ErrorKind::Unsupported`] if it could not be written again.
     pub(crate) fn of(data: Slice<'a>, listed: &Directory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         let recorded = match zip64_end {
@@ -139,7 +139,7 @@ impl<'a> Layout<'a> {
     /// The range of a member: its header, data and data descriptor.
     ///
     /// # Errors
-    /// [`Error::Refused`] if header or data descriptor contradict the directory.
+    /// [`ErrorKind::Unsupported`] if header or data descriptor contradict the directory.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
         let local = header_parts(self.local(member)?, LOCAL);
         let listed = header_parts(member.listed.bytes(), LISTED);
@@ -185,7 +185,7 @@ impl<'a> Layout<'a> {
     /// Makes the local header of a member with new contents.
     ///
     /// # Errors
-    /// [`Error::Refused`] if its extra fields have no room for large sizes.
+    /// [`ErrorKind::Unsupported`] if its extra fields have no room for large sizes.
     pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
         self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
     }
@@ -193,7 +193,7 @@ impl<'a> Layout<'a> {
     /// Makes the header in the directory of a member that starts at `offset`, with new contents if there are any.
     ///
     /// # Errors
-    /// [`Error::Refused`] if its extra fields have no room for large numbers.
+    /// [`ErrorKind::Unsupported`] if its extra fields have no room for large numbers.
     pub(crate) fn listed_header(
         &self,
         member: &ZipContent<'_>,
