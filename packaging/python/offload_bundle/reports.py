@@ -377,7 +377,7 @@ class Argument:
 class Failure:
     """A condition of `--fail-on` that is met."""
     condition: str
-    """The condition: `lost-gpu`, `spill` or `size` of `diff`; `spill`, `scratch`, `hostcall` or a limit such as
+    """The condition: `lost-gpu`, `spill`, `size` or `total` of `diff`; `spill`, `scratch`, `hostcall` or a limit such as
     `vgpr>128` of `kernels`.
     """
     reason: str

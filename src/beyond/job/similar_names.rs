@@ -129,16 +129,22 @@ fn without_space(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 
+/// The only namespace with a parenthesis in its name.
+const ANONYMOUS: &str = "(anonymous namespace)";
+
 /// Returns the name of the function in the name of a kernel, without its type, namespaces, template arguments and
 /// parameters.
 fn function_name(kernel: &str) -> &str {
     let kernel = kernel.trim();
-    // The only namespace whose name has a parenthesis.
-    let kernel = match kernel.rsplit_once("(anonymous namespace)::") {
-        Some((_, rest)) => rest,
-        None => kernel,
-    };
-    let end = kernel.find(['<', '(']).unwrap_or(kernel.len());
+    let mut end = 0;
+    loop {
+        let rest = kernel.get(end..).unwrap_or_default();
+        end += rest.find(['<', '(']).unwrap_or(rest.len());
+        match kernel.get(end..) {
+            Some(rest) if rest.starts_with(ANONYMOUS) => end += ANONYMOUS.len(),
+            _ => break,
+        }
+    }
     let qualified = kernel.get(..end).unwrap_or_default();
     qualified.rsplit([' ', ':']).next().unwrap_or_default()
 }
