@@ -167,6 +167,9 @@ const STORED: usize = 11;
 /// The width to which a narrow output shortens the names of GPUs.
 const NAME_MIN: usize = 14;
 
+/// The width of a name that leaves room for products.
+const LABEL_MAX: usize = 24;
+
 /// The least room for products.
 const PRODUCTS_MIN: usize = 20;
 
@@ -183,7 +186,7 @@ pub(super) fn write(
     let width = style.width.unwrap_or(WIDE);
     let has_serving = lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
-    let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+    let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
     }

@@ -122,7 +122,7 @@ impl Options for InspectOptions {
                 has_found |= !inspected.is_empty();
                 has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
                 problems.extend(inspected.problems.iter().map(Problem::from));
-                if self.needs_libraries() {
+                if self.svg.is_some() || self.matrix {
                     libraries.borrow_mut().add(inspected);
                 }
                 if self.json {
@@ -189,15 +189,9 @@ impl InspectOptions {
         }
         let mut tables = InspectTables::new(self.rows(), Text { style: self.table.style(), out });
         for (file, inspected, _) in reports {
-            tables.add_file(&inspected, file.is_named())?;
+            tables.add_file(inspected, file.is_named())?;
         }
-        let mut libraries = libraries.borrow_mut();
-        libraries.finish();
-        Ok(tables.finish(&libraries)?)
-    }
-
-    fn needs_libraries(&self) -> bool {
-        self.svg.is_some() || self.matrix || !(self.json || self.each || self.summary)
+        Ok(tables.finish()?)
     }
 
     fn rows(&self) -> TableRows {

@@ -23,29 +23,41 @@ pub(super) struct InspectTables<'o> {
     rows: TableRows,
     text: Text<'o>,
     totals: Totals,
-    /// The texts about the files so far: all of them, until there are several libraries, which are not listed one by one.
-    held: Vec<u8>,
-    /// The texts about files without tables, at most about [`NOTES_MAX`] bytes.
-    notes: Vec<u8>,
+    /// The first file with a library, until there are several libraries. Those are not listed one by one.
+    only: Option<Inspected>,
+    libraries: Libraries,
+    /// The texts about files without tables: before the only library, and after it.
+    notes: [Vec<u8>; 2],
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether nothing has been printed yet.
     is_silent: bool,
 }
 
-/// The most text about files without tables that is kept until all files are read.
+/// The most text about files without tables that is kept until all files are read, in bytes.
 const NOTES_MAX: usize = 1 << 20;
 
 impl<'o> InspectTables<'o> {
     pub(super) fn new(rows: TableRows, text: Text<'o>) -> Self {
-        let (totals, unread) = (Totals::default(), CountsByKind::default());
-        Self { rows, text, totals, held: Vec::new(), notes: Vec::new(), unread, is_silent: true }
+        Self {
+            rows,
+            text,
+            totals: Totals::default(),
+            only: None,
+            libraries: Libraries::default(),
+            notes: [Vec::new(), Vec::new()],
+            unread: CountsByKind::default(),
+            is_silent: true,
+        }
     }
 
     /// Adds a file to the totals. With `--each`, writes its tables. Nothing is written about a file of a directory that
     /// has no device code.
-    pub(super) fn add_file(&mut self, file: &Inspected, is_named: bool) -> io::Result<()> {
-        self.totals.add(file);
+    pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
+        self.totals.add(&file);
+        if self.rows == TableRows::Gpus {
+            self.libraries.add(&file);
+        }
         let is_listed = is_named
             || !file.bundles.is_empty()
             || file.unread.iter().any(|row| row.what.is_device_code())
@@ -55,48 +67,51 @@ impl<'o> InspectTables<'o> {
         }
         self.is_silent = false;
         if self.rows.is_each() {
-            write_file(file, self.rows, &mut self.text)?;
+            write_file(&file, self.rows, &mut self.text)?;
             return self.text.out.flush();
         }
-        self.hold(file)
-    }
-
-    /// Keeps the text about a file until all files are read.
-    fn hold(&mut self, file: &Inspected) -> io::Result<()> {
-        let has_table = !file.bundles.is_empty();
-        let has_several = self.totals.libraries > 1;
-        if has_several {
-            self.held = Vec::new();
+        if file.bundles.is_empty() {
+            return self.note(&file);
         }
-        if has_table {
-            for part in &file.unread {
-                self.unread.add(part.what.name(), 1);
-            }
+        for part in &file.unread {
+            self.unread.add(part.what.name(), 1);
         }
-        if has_table && has_several || !has_table && self.notes.len() > NOTES_MAX {
+        if self.totals.libraries == 1 {
+            self.only = Some(file);
             return Ok(());
         }
-        let mut written = Vec::new();
-        write_file(file, self.rows, &mut Text { style: self.text.style, out: &mut written })?;
-        if !has_table {
-            self.notes.extend_from_slice(&written);
+        if let Some(first) = self.only.take() {
+            self.libraries.add(&first);
         }
-        if !has_several {
-            self.held.extend_from_slice(&written);
+        self.libraries.add(&file);
+        Ok(())
+    }
+
+    /// Keeps the text about a file without a table until all files are read.
+    fn note(&mut self, file: &Inspected) -> io::Result<()> {
+        let [before, after] = &mut self.notes;
+        let notes = if self.totals.libraries == 0 { before } else { after };
+        if notes.len() < NOTES_MAX {
+            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes })?;
         }
         Ok(())
     }
 
-    /// Writes the totals, and everything that was kept. The libraries are those of the files.
-    pub(super) fn finish(&mut self, libraries: &Libraries) -> io::Result<()> {
+    /// Writes the totals, and everything that was kept.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.libraries.finish();
         if self.rows.is_summary() {
-            return self.totals.write_summary(self.rows, libraries, &mut self.text);
+            return self.totals.write_summary(self.rows, &self.libraries, &mut self.text);
         }
         if !self.rows.is_each() && self.totals.libraries > 1 {
-            return self.write_answer(libraries);
+            return self.write_answer();
         }
-        let Self { rows, text, totals, held, is_silent, .. } = self;
-        text.out.write_all(held)?;
+        let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
+        text.out.write_all(before)?;
+        if let Some(file) = only {
+            write_file(file, *rows, text)?;
+        }
+        text.out.write_all(after)?;
         if rows.is_each() && totals.groups > 1 {
             totals.write_table(text)?;
         }
@@ -113,8 +128,8 @@ impl<'o> InspectTables<'o> {
     }
 
     /// Writes the GPUs and the libraries of files that have several libraries.
-    fn write_answer(&mut self, libraries: &Libraries) -> io::Result<()> {
-        let Self { text, totals, .. } = self;
+    fn write_answer(&mut self) -> io::Result<()> {
+        let Self { text, totals, libraries, .. } = self;
         match &totals.heading {
             Some((name, rest)) if totals.files == 1 => text.write_heading(name, rest)?,
             _ => totals.write_heading(text)?,
@@ -132,7 +147,7 @@ impl<'o> InspectTables<'o> {
         if totals.files_with_missing > 0 {
             text.write_item(&totals.missing_text())?;
         }
-        text.out.write_all(&self.notes)?;
+        text.out.write_all(&self.notes.concat())?;
         text.write_line("more: --matrix (GPUs by library), --each (code objects), --gpus (products)")
     }
 }
@@ -374,7 +389,7 @@ pub(super) struct Totals {
     groups: usize,
     /// The number of libraries with code.
     libraries: usize,
-    /// The heading of the last file with code: its name, and the text after it.
+    /// The heading of the first file, if it has code: its name, and the text after it.
     heading: Option<(String, String)>,
     /// A line for each GPU, and the index of each by label.
     pub(super) lines: Vec<Line>,
@@ -411,7 +426,7 @@ impl Totals {
         }
         self.groups += groups_by_place(bundles).count();
         self.libraries += number_of_libraries(bundles);
-        if !bundles.is_empty() {
+        if !bundles.is_empty() && self.files == 1 {
             self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
         }
         self.coverage.merge(&file.coverage());
