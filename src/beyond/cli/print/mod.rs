@@ -1,6 +1,7 @@
 //! The output of our subcommands: tables, JSON, and numbers for people.
 
 pub(super) mod json;
+pub(super) mod names;
 pub(super) mod problem;
 pub(super) mod table;
 pub(super) mod text;

@@ -1,0 +1,182 @@
+//! Names in tables: their natural order, and the parts that all of them have in common.
+
+use std::cmp::Ordering;
+
+/// Compares names as people sort them: numbers in them by value, so that `cuda118` comes before `cuda121` and `rocm64`
+/// before `rocm715`.
+pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
+    let (mut one_rest, mut other_rest) = (one, other);
+    while !one_rest.is_empty() && !other_rest.is_empty() {
+        let (part, after) = one_rest.split_at(length_of_part(one_rest));
+        let (other_part, other_after) = other_rest.split_at(length_of_part(other_rest));
+        let order = compare_parts(part, other_part);
+        if order != Ordering::Equal {
+            return order;
+        }
+        (one_rest, other_rest) = (after, other_after);
+    }
+    // Names that differ only in zeros before a number are not the same.
+    one_rest.len().cmp(&other_rest.len()).then_with(|| one.cmp(other))
+}
+
+/// The length of the number at the start of a text, or of the text before the first number.
+fn length_of_part(text: &str) -> usize {
+    let is_number = is_number(text);
+    text.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(text.len())
+}
+
+/// Compares two parts of names. Numbers may have any number of digits.
+fn compare_parts(one: &str, other: &str) -> Ordering {
+    if is_number(one) && is_number(other) {
+        let (one, other) = (one.trim_start_matches('0'), other.trim_start_matches('0'));
+        one.len().cmp(&other.len()).then_with(|| one.cmp(other))
+    } else {
+        one.cmp(other)
+    }
+}
+
+fn is_number(part: &str) -> bool {
+    part.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The beginning and the end that several names have in common, which a table leaves out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommonParts {
+    pub(crate) beginning: String,
+    pub(crate) end: String,
+}
+
+impl CommonParts {
+    /// Returns the parts that all names have in common, up to a character that separates words, so that no word and no
+    /// version is cut. Something is left of each name. Of a single name, the directories are the common beginning.
+    pub(crate) fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
+        let mut others = names.clone();
+        let Some(first) = others.next() else { return Self::default() };
+        let (mut beginning, mut end) = (first, first);
+        let mut is_single = true;
+        for name in others {
+            is_single = false;
+            beginning = common_beginning(beginning, name);
+            end = common_end(end, name);
+        }
+        if is_single {
+            return Self::of_single(first);
+        }
+        beginning = beginning.get(..end_of_words(beginning)).unwrap_or_default();
+        end = end.get(start_of_separator(end)..).unwrap_or_default();
+        let shortest = names.map(str::len).min().unwrap_or_default();
+        if beginning.len() + end.len() >= shortest {
+            end = "";
+        }
+        if beginning.len() >= shortest {
+            beginning = "";
+        }
+        Self { beginning: beginning.to_owned(), end: end.to_owned() }
+    }
+
+    /// Returns the directories of a name, or the file and the directories before a member in parentheses.
+    fn of_single(name: &str) -> Self {
+        let Some(at) = name.trim_end_matches('/').rfind(['/', '(']) else { return Self::default() };
+        let (beginning, rest) = name.split_at(at.saturating_add(1));
+        let is_member = beginning.contains('(') && rest.len() > 1 && rest.ends_with(')');
+        let end = if is_member { ")" } else { "" };
+        Self { beginning: beginning.to_owned(), end: end.to_owned() }
+    }
+
+    /// Whether nothing is left out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.beginning.is_empty() && self.end.is_empty()
+    }
+
+    /// Returns a name without the common parts.
+    pub(crate) fn cut<'n>(&self, name: &'n str) -> &'n str {
+        let name = name.strip_prefix(self.beginning.as_str()).unwrap_or(name);
+        name.strip_suffix(self.end.as_str()).unwrap_or(name)
+    }
+
+    /// Returns the pattern of the names, with `*` for the part of each that a table shows.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}*{}", self.beginning, self.end)
+    }
+}
+
+fn common_beginning<'n>(one: &'n str, other: &str) -> &'n str {
+    let mut length = 0;
+    for ((at, c), other) in one.char_indices().zip(other.chars()) {
+        if c != other {
+            break;
+        }
+        length = at.saturating_add(c.len_utf8());
+    }
+    one.get(..length).unwrap_or_default()
+}
+
+fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
+    let mut start = one.len();
+    for ((at, c), other) in one.char_indices().rev().zip(other.chars().rev()) {
+        if c != other {
+            break;
+        }
+        start = at;
+    }
+    one.get(start..).unwrap_or_default()
+}
+
+/// Returns the length of a text up to its last separator, with the separator. A point, which may separate the numbers of
+/// a version, ends no words.
+fn end_of_words(text: &str) -> usize {
+    match text.rfind(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '.') {
+        Some(at) => at.saturating_add(1),
+        None => 0,
+    }
+}
+
+/// Returns the position of the first separator in a text, or its length. A point before a digit is part of a version.
+fn start_of_separator(text: &str) -> usize {
+    for (at, c) in text.char_indices() {
+        let next = text.get(at.saturating_add(1)..).unwrap_or_default();
+        let is_in_version = c == '.' && next.starts_with(|c: char| c.is_ascii_digit());
+        if c.is_ascii() && !c.is_ascii_alphanumeric() && !is_in_version {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_are_sorted_by_value() {
+        let mut names = ["rocm715", "cuda121", "rocm64", "cuda118", "b10", "b9", "a", "b009", "", "b"];
+        names.sort_by(|one, other| natural_order(one, other));
+        assert_eq!(names, ["", "a", "b", "b009", "b9", "b10", "cuda118", "cuda121", "rocm64", "rocm715"]);
+    }
+
+    #[test]
+    fn common_parts_end_between_words_and_leave_something_of_each_name() {
+        for (names, beginning, end) in [
+            (&["w.whl(b/lib_cuda118.so)", "w.whl(b/lib_cuda121.so)"][..], "w.whl(b/lib_", ".so)"),
+            (&["libcublas.so.12", "libcusparse.so.12"], "", ".so.12"),
+            (&["cuda-12.1", "cuda-12.8"], "cuda-", ""),
+            (&["libé1.so", "libé2.so"], "", ".so"),
+            (&["a_b", "a_b_c"], "a_", ""),
+            (&["a_", "a_b"], "", ""),
+            (&["x-y", "x-z-y"], "x-", ""),
+            (&["w.whl(a/b/lib.so.1)"], "w.whl(a/b/", ")"),
+            (&["lib.so"], "", ""),
+            (&["dir/"], "", ""),
+            (&["./"], "", ""),
+            (&[], "", ""),
+        ] {
+            let common = CommonParts::of(names.iter().copied());
+            assert_eq!((common.beginning.as_str(), common.end.as_str()), (beginning, end), "{names:?}");
+            for name in names {
+                let cut = common.cut(name);
+                assert!(!cut.is_empty(), "{names:?}");
+                assert_eq!(common.pattern().replace('*', cut), **name, "{names:?}");
+            }
+        }
+    }
+}
