@@ -159,7 +159,11 @@ impl Canvas {
     fn draw_legend_of_changes(&mut self, gpus: &[GpuChange<'_>]) {
         let Rect { mut x, y, .. } = self.reserve(34);
         for (word, color) in legend(gpus) {
-            self.draw_rect(Rect { x, y, width: KEY, height: BAR }, &format!(r#"class="part" rx="2" fill="{color}""#), "");
+            self.draw_rect(
+                Rect { x, y, width: KEY, height: BAR },
+                &format!(r#"class="part" rx="2" fill="{color}""#),
+                "",
+            );
             self.draw_text(x + KEY + 8, y + 9, r#"class="faint""#, word);
             x += LEGEND_COLUMN;
         }

@@ -189,9 +189,8 @@ impl Matrix<'_> {
         let longest = self.columns.iter().map(|(library, _)| library.short.chars().count()).max().unwrap_or(0);
         let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns) <= ALL_LEVEL_MAX;
         let class = if is_level { "cells" } else { "cells upright" };
-        let mut out = format!(
-            "<table class=\"{class}\" style=\"--columns:{columns}\"><thead><tr><th scope=\"col\">GPU</th>"
-        );
+        let mut out =
+            format!("<table class=\"{class}\" style=\"--columns:{columns}\"><thead><tr><th scope=\"col\">GPU</th>");
         for (library, _) in &self.columns {
             out.push_str(&column_head(library));
         }

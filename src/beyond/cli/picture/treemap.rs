@@ -154,7 +154,9 @@ pub(crate) fn legend(libraries: &Libraries) -> String {
     let mut out = String::from("<ul class=\"legend\">\n");
     for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
         let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
-        let (name, size) = (escaped(gpu), bytes(sizes.stored));
+        // Long names break between their words.
+        let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");
+        let size = bytes(sizes.stored);
         let share = percent(sizes.stored, whole);
         let _ = writeln!(
             out,
@@ -277,7 +279,10 @@ mod tests {
     fn gpus_without_a_colour_of_their_own_are_grey() {
         let names: Vec<String> = (0..30).map(|number| format!("gfx{number}")).collect();
         let styles = gpu_styles(names.iter().map(String::as_str));
-        assert_eq!((styles["gfx23"].color, styles["gfx24"].color, styles["gfx24"].key.as_str()), (COLORS[23], GREY, "25"));
+        assert_eq!(
+            (styles["gfx23"].color, styles["gfx24"].color, styles["gfx24"].key.as_str()),
+            (COLORS[23], GREY, "25")
+        );
     }
 
     #[test]

@@ -70,15 +70,19 @@ impl Page {
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = self.libraries.summary();
-        let (mut title, mut lead, mut changes) = (title(paths), format!("{size}: {facts}"), String::new());
+        let mut title = escaped(&title(paths));
+        let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
         if let (Some(compared), [old, new]) = (&self.changes, paths) {
-            let [old, new] = names_of_compared(old, new);
+            let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
             changes = changes_section(compared, &new, &lead);
-            (title, lead) = (format!("{old} → {new}"), changes::summary(&compared.total));
+            title = format!("{old} → {new}");
+            heading = format!("<span>{old} →</span> <span>{new}</span>");
+            lead = changes::summary(&compared.total);
         }
         let parts = [
             ("policy", policy()),
-            ("title", escaped(&title)),
+            ("title", title),
+            ("heading", heading),
             ("style", STYLE.to_owned()),
             ("picture-style", picture::STYLE.to_owned()),
             ("lead", escaped(&lead)),
@@ -185,10 +189,13 @@ fn file_name(path: &Path) -> String {
 /// Returns names that tell two paths apart: the names of the files, or the whole paths if these are the same.
 fn names_of_compared(old: &Path, new: &Path) -> [String; 2] {
     let names = [old, new].map(file_name);
-    if names[0] == names[1] { [old, new].map(|path| path.to_string_lossy().into_owned()) } else { names }
+    let [old_name, new_name] = &names;
+    if old_name == new_name { [old, new].map(|path| path.to_string_lossy().into_owned()) } else { names }
 }
 
 /// The section about the differences, and the heading of the sections about the new file.
+///
+/// The name of the new file is HTML.
 fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
     format!(
         "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n\
@@ -197,7 +204,7 @@ fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
          <p class=\"kind new-file\">The new file: {}</p>\n<p class=\"kind\">{}</p>\n",
         changes::counts(&changes.total),
         changes::tables(&changes.total),
-        escaped(new),
+        new,
         escaped(lead)
     )
 }
