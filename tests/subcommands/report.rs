@@ -402,7 +402,7 @@ fn on_a_phone(page: &str) -> String {
         "const frame = document.createElement('iframe');
          frame.width = 375; frame.height = 812; frame.srcdoc = {text};
          document.body.append(frame);
-         while (frame.contentDocument?.documentElement.dataset.state !== 'ready') await wait(20);
+         while (frame.contentDocument?.documentElement?.dataset.state !== 'ready') await wait(20);
          const phone = frame.contentDocument;
          await wait(300);"
     )
@@ -433,8 +433,9 @@ fn a_page_on_a_phone_has_the_width_of_the_screen_and_explains_what_is_tapped() {
          phone.querySelector('.cells td').dispatchEvent(new MouseEvent('click', { bubbles: true }));
          out.push(/^gfx.*: . of .; .*\\.so$/.test(phone.getElementById('matrix-hint').value));
          const table = phone.querySelector('[data-table=kernels] .rows');
+         table.dispatchEvent(new Event('scroll'));
          out.push(table.classList.contains('more-right'));
-         table.scrollLeft = 10000; await wait(300);
+         table.scrollLeft = 10000; table.dispatchEvent(new Event('scroll'));
          out.push(table.classList.contains('more-right'));
          out.push(table.querySelector('td button').getBoundingClientRect().left >= table.getBoundingClientRect().left);";
         let out = scripted(&browser, &page, &(on_a_phone(&page) + script));

@@ -21,8 +21,8 @@ const HEAD: u64 = 150;
 const LEGEND_ROW: u64 = 22;
 const KEY: u64 = 20;
 
-/// The longest labels, in characters, that are written level in the head of a table: those that fit into any cell, and
-/// the most in all columns together.
+/// The longest label, in characters, that is always written level in the head of a table, and the most characters of all
+/// labels together. Longer labels are written upright.
 const LEVEL_MAX: usize = 8;
 const ALL_LEVEL_MAX: usize = 100;
 
@@ -33,9 +33,9 @@ const GAP: (&str, &str) = ("#d1242f", "#fff");
 /// Describes how well a library serves a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Service {
-    /// All bundles have code for the GPU.
+    /// The GPU has code in all bundles of the library.
     Complete,
-    /// A bundle has no code for the GPU, which other bundles or libraries have.
+    /// A bundle of the library has no code for the GPU, but other bundles or libraries have.
     Gap,
     /// The library has no code for the GPU, nor have its older versions, but a newer version has.
     Older,
@@ -279,12 +279,12 @@ mod tests {
             // A newer version lost the GPU.
             ([(0, 0), (2, 2), (0, 2), (2, 2)], [OtherVendor, Complete, Gap, Complete]),
             ([(0, 0), (2, 2), (2, 2), (0, 2)], [OtherVendor, Complete, Complete, Gap]),
-            // One of two bundles is a gap in any version.
+            // A library with code in one of two bundles has a gap in any version.
             ([(1, 1), (1, 2), (0, 2), (2, 2)], [Complete, Gap, Gap, Complete]),
         ] {
             assert_eq!(judged(&labels, &numbers), expected, "{numbers:?}");
         }
-        // Other libraries are not versions.
+        // Two libraries with different names are not versions of one.
         assert_eq!(judged(&["blas", "sparse"], &[(0, 1), (1, 1)]), [Gap, Complete]);
     }
 }

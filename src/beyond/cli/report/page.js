@@ -1,6 +1,6 @@
 "use strict";
-// The tables of kernels. Their data are columns of different values, with the index of the value in each row, so that sorting
-// compares indices, and a search looks at every name once.
+// The tables of kernels, and pointing at the map and the matrix. The data of a table are columns of different values, with the
+// index of the value in each row, so that sorting compares indices, and a search looks at every name once.
 
 const SPARE = 12; // Rows that are drawn before and after those that can be seen.
 
