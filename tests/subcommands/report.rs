@@ -26,12 +26,34 @@ fn few() -> Vec<u8> {
     library(&[kernel("_Z3addPfi", 8, 0), kernel("_Z6spillsv", 256, 12), kernel(HOSTILE, 64, 0)])
 }
 
+/// Returns a library with one bundle, which has code of a size for each of these GPUs.
+fn library_of_sizes(gpus: &[(&str, usize)]) -> Vec<u8> {
+    let ids: Vec<String> = gpus.iter().map(|(gpu, _)| format!("hip-amdgcn-amd-amdhsa--{gpu}")).collect();
+    let code: Vec<Vec<u8>> = gpus.iter().map(|(_, size)| vec![b'x'; *size]).collect();
+    let mut entries = vec![(HOST, &b""[..])];
+    entries.extend(ids.iter().zip(&code).map(|(id, code)| (id.as_str(), code.as_slice())));
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &formats::binary(&entries, 4096)).aligned(4096)])
+}
+
 /// Returns the exit status, the page about files, and the messages.
 fn page(files: &[(&str, &[u8])], args: &[&str]) -> (i32, String, String) {
     let outcome = tool(&[&["report", "-o", "page.html"], args].concat(), files);
     let page = outcome.files.get("page.html").cloned().unwrap_or_default();
     assert!(outcome.stdout.is_empty());
     (outcome.status, String::from_utf8(page).unwrap(), outcome.stderr_text())
+}
+
+/// Returns the page about files below directories, which must be without faults.
+fn page_of_directories(files: &[(&str, &[u8])], args: &[&str]) -> String {
+    let dir = memory_directory();
+    for (path, data) in files {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, data).unwrap();
+    }
+    let outcome = tool_in(dir.path(), &[&["report", "-o", "-"], args].concat());
+    assert!(outcome.status.success() && outcome.stderr.is_empty(), "{}", String::from_utf8_lossy(&outcome.stderr));
+    String::from_utf8(outcome.stdout).unwrap()
 }
 
 #[test]
@@ -176,7 +198,7 @@ fn a_browser_sorts_searches_and_explains_kernels() {
          sort('VSPILL'); out.push(names()[0]); out.push(document.querySelector('th[aria-sort=descending]').textContent);
          sort('VGPR'); sort('VGPR'); out.push(names()[0]);
          sort('Kernel'); out.push(names()[8]);
-         await type('ADD float'); out.push(names(), document.querySelector('output').value);
+         await type('ADD float'); out.push(names(), document.querySelector('[data-table=kernels] output').value);
          await type('_z6spills'); out.push(names()[0]);
          const select = document.querySelector('select'); select.value = [...select.options].find((o) => o.text === 'gfx906').value;
          select.dispatchEvent(new Event('change')); out.push(names().length);
@@ -259,7 +281,10 @@ fn a_browser_shows_what_changed() {
     let new = library(&[kernel("_Z3addPfi", 16, 0), kernel("_Z6spillsv", 256, 2), kernel("_Z3newv", 5, 0)]);
     let (status, page, said) = page(&[("old.so", &old), ("new.so", &new)], &["--diff", "old.so", "new.so"]);
     assert_eq!((status, said.as_str()), (0, ""));
-    assert!(page.contains("<h1>new.so</h1>") && page.contains(">What changed</h2>"), "{page}");
+    assert!(
+        page.contains("<h1><span>old.so →</span> <span>new.so</span></h1>") && page.contains(">What changed</h2>"),
+        "{page}"
+    );
     let out = scripted(
         &browser,
         &page,
@@ -279,6 +304,179 @@ fn a_browser_shows_what_changed() {
         out[0].as_str().is_some_and(|row| row.contains("add(float*, int)removed") && row.contains("8 → –")),
         "{out:#?}"
     );
+}
+
+const OLD_SIZES: [(&str, usize); 5] =
+    [("gfx900", 3000), ("gfx906", 9000), ("gfx908", 1000), ("gfx90a", 1000), ("gfx942", 500)];
+const NEW_SIZES: [(&str, usize); 6] =
+    [("gfx906", 5000), ("gfx908", 1500), ("gfx90a", 4000), ("gfx942", 500), ("gfx1030", 700), ("gfx1100", 800)];
+
+/// Returns the first words of each row of a table.
+fn first_cells(table: &str) -> Vec<&str> {
+    let rows = table.split("<th scope=\"row\">").skip(1);
+    rows.map(|row| row.split_once('<').unwrap().0).collect()
+}
+
+#[test]
+fn report_of_two_files_names_both_and_lists_lost_gpus_then_growth_and_folds_gained_gpus() {
+    let (old, new) = (library_of_sizes(&OLD_SIZES), library_of_sizes(&NEW_SIZES));
+    let (status, page, said) = page(&[("old.so", &old), ("new.so", &new)], &["--diff", "old.so", "new.so"]);
+    assert_eq!((status, said.as_str()), (0, ""));
+    assert!(page.contains("<title>old.so → new.so – GPU code</title>\n"), "{page}");
+    assert!(
+        page.contains(
+            "<h1><span>old.so →</span> <span>new.so</span></h1>\n<p>Device code: 14.5 kB → 12.5 kB, -13.8 %</p>"
+        ),
+        "{page}"
+    );
+    assert!(page.contains("each GPU: 1 lost, 2 larger, 1 smaller, 1 unchanged, 2 new</p>"), "{page}");
+    let (_, section) = page.split_once(">What changed</h2>").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    let (known, gained) = section.split_once("<details><summary>2 GPUs gained, 1.50 kB</summary>").unwrap();
+    assert_eq!(first_cells(known), ["gfx900", "gfx90a", "gfx908", "gfx906", "gfx942"]);
+    assert_eq!(first_cells(gained), ["gfx1100", "gfx1030"]);
+    assert!(known.contains("<p class=\"gap\">GPUs lost: gfx900</p>"), "{known}");
+    for word in ["before", "lost", "larger", "smaller", "new"] {
+        assert!(known.contains(&format!("<li class=\"{word}\"><b></b>{word}</li>")), "{word}: {known}");
+    }
+    let row = "<tr class=\"larger\"><th scope=\"row\">gfx908</th><td class=\"number\">1.00 kB</td>\
+               <td class=\"number\">1.50 kB</td><td class=\"number\">+50.0 %</td>\
+               <td class=\"bars\"><i style=\"width:11.1%\"></i><b style=\"width:16.7%\"></b></td></tr>";
+    assert!(known.contains(row), "{known}");
+}
+
+#[test]
+fn report_of_two_files_of_one_name_has_their_paths_in_the_title() {
+    let (old, new) = (library_of_sizes(&OLD_SIZES), library_of_sizes(&NEW_SIZES));
+    let files: [(&str, &[u8]); 2] = [("a/lib.so", &old), ("b/lib.so", &new)];
+    let page = page_of_directories(&files, &["--diff", "a/lib.so", "b/lib.so"]);
+    assert!(page.contains("<title>a/lib.so → b/lib.so – GPU code</title>"), "{page}");
+    assert!(page.contains("<h1><span>a/lib.so →</span> <span>b/lib.so</span></h1>"), "{page}");
+}
+
+#[test]
+fn diff_svg_draws_lost_gpus_first_and_explains_its_colours() {
+    let (old, new) = (library_of_sizes(&OLD_SIZES), library_of_sizes(&NEW_SIZES));
+    let mut outcome = tool(&["diff", "old.so", "new.so", "--svg", "x.svg"], &[("old.so", &old), ("new.so", &new)]);
+    let drawn = String::from_utf8(outcome.files.remove("x.svg").unwrap()).unwrap();
+    let texts: Vec<&str> =
+        drawn.split("</text>").filter_map(|part| part.rsplit_once('>')).map(|(_, text)| text).collect();
+    let expected = [
+        "Device code: 14.5 kB → 12.5 kB, -13.8 %",
+        "stored size of 7 GPUs",
+        "before",
+        "lost",
+        "larger",
+        "smaller",
+        "new",
+        "gfx900",
+        "3.00 kB, lost",
+        "gfx90a",
+        "1.00 kB → 4.00 kB, +300.0 %",
+    ];
+    assert_eq!(texts[..expected.len()], expected, "{texts:?}");
+}
+
+#[test]
+fn a_gpu_that_only_a_newer_version_of_a_library_serves_is_not_a_gap() {
+    let (few, many) = (library_of_sizes(&OLD_SIZES[1..2]), library_of_sizes(&OLD_SIZES[1..3]));
+    let files: [(&str, &[u8]); 3] = [("lib_rocm64.so", &few), ("lib_rocm72.so", &many), ("lib_other.so", &few)];
+    let (_, page, _) = page(&files, &["lib_rocm64.so", "lib_rocm72.so", "lib_other.so"]);
+    for cell in ["<td class=\"older\">0 of 1</td>", "<td>1 of 1</td>", "<td class=\"gap\">0 of 1</td>"] {
+        let (_, row) = page.split_once("<th scope=\"row\">gfx908</th>").unwrap();
+        assert_eq!(row.split_once("</tr>").unwrap().0.matches(cell).count(), 1, "{cell}: {row}");
+    }
+    for label in ["rocm64", "rocm72", "other"] {
+        assert!(page.contains(&format!("title=\"lib_{label}.so\"><span>{label}</span></th>")), "{label}: {page}");
+    }
+    for class in ["", " class=\"gap\"", " class=\"older\""] {
+        assert!(page.contains(&format!("<li><b{class}></b>")), "{class}: {page}");
+    }
+    assert!(!page.contains("<b class=\"none\">"), "{page}");
+}
+
+/// Returns a script that opens a page in a frame as wide as a phone, as `phone`.
+fn on_a_phone(page: &str) -> String {
+    let text = serde_json::to_string(page).unwrap().replace("</", "<\\/").replace("<!--", "<\\!--");
+    format!(
+        "const frame = document.createElement('iframe');
+         frame.width = 375; frame.height = 812; frame.srcdoc = {text};
+         document.body.append(frame);
+         while (frame.contentDocument?.documentElement?.dataset.state !== 'ready') await wait(20);
+         const phone = frame.contentDocument;
+         await wait(300);"
+    )
+}
+
+#[test]
+fn a_page_on_a_phone_has_the_width_of_the_screen_and_explains_what_is_tapped() {
+    let Some(browser) = browser("report on a narrow screen") else { return };
+    let (old, new, sizes) = (few(), library(&[kernel("_Z3addPfi", 16, 0)]), library_of_sizes(&NEW_SIZES));
+    let files: [(&str, &[u8]); 4] = [
+        ("old/a.so", &old),
+        ("new/a.so", &new),
+        ("new/libvery_long_name_of_a_library_b.so", &sizes),
+        ("new/c.so", &old),
+    ];
+    for args in [&["new"][..], &["--diff", "old", "new"]] {
+        let page = page_of_directories(&files, args);
+        let script = "
+         const { scrollWidth, clientWidth } = phone.documentElement;
+         out.push(clientWidth <= 375, scrollWidth - clientWidth);
+         const map = [...phone.querySelectorAll('.map svg')].filter((svg) => svg.getClientRects().length > 0);
+         out.push(map.length, Math.round(clientWidth - map[0].getBoundingClientRect().width));
+         const rect = map[0].querySelector('rect');
+         rect.dispatchEvent(new MouseEvent('click', { bubbles: true }));
+         out.push(phone.getElementById('map-hint').value === rect.textContent, rect.classList.contains('chosen'));
+         phone.querySelector('.map').dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true, cancelable: true }));
+         out.push(phone.querySelectorAll('.map .chosen').length, phone.getElementById('map-hint').value !== rect.textContent);
+         phone.querySelector('.cells td').dispatchEvent(new MouseEvent('click', { bubbles: true }));
+         out.push(/^gfx.*: . of .; .*\\.so$/.test(phone.getElementById('matrix-hint').value));
+         const table = phone.querySelector('[data-table=kernels] .rows');
+         table.dispatchEvent(new Event('scroll'));
+         out.push(table.classList.contains('more-right'));
+         table.scrollLeft = 10000; table.dispatchEvent(new Event('scroll'));
+         out.push(table.classList.contains('more-right'));
+         out.push(table.querySelector('td button').getBoundingClientRect().left >= table.getBoundingClientRect().left);";
+        let out = scripted(&browser, &page, &(on_a_phone(&page) + script));
+        let expected = serde_json::json!([true, 0, 1, 40, true, true, 1, true, true, true, false, true]);
+        assert_eq!(Value::Array(out), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn a_browser_leaves_out_columns_without_values_and_the_beginning_of_all_names() {
+    let Some(browser) = browser("columns and names in a browser") else { return };
+    let names = ["_ZN3lib3addIfEEvPT_", "_ZN3lib3addIdEEvPT_", "_ZN3lib3mulEPf", "_ZN3lib3mulEPd"];
+    let kernels: Vec<Kernel> = names.iter().map(|name| kernel(name, 8, 0)).collect();
+    let data = library(&kernels);
+    let files: [(&str, &[u8]); 2] = [("lib_one.so", &data), ("lib_two.so", &data)];
+    let (_, page, _) = page(&files, &["."]);
+    let out = scripted(
+        &browser,
+        &page,
+        "const table = document.querySelector('[data-table=kernels] table');
+         const titles = [...table.querySelectorAll('thead th')].map((head) => head.textContent);
+         out.push(titles);
+         const cells = [...table.querySelectorAll('tbody tr:not([aria-hidden])')].map((row) => [...row.cells].map((cell) => cell.textContent));
+         out.push(titles.filter((_, at) => cells.every((row) => row[at] === '' || row[at] === '0')));
+         out.push([...new Set(cells.map((row) => row[0]))].sort(), [...new Set(cells.map((row) => row[2]))]);
+         const [base, rest] = [...table.querySelectorAll('tbody button')].find((button) => button.textContent.startsWith('mul(d')).children;
+         out.push(base.textContent, [...rest.children].map((part) => part.textContent));
+         out.push(table.querySelector('tbody button').title);
+         out.push(document.querySelector('[data-table=kernels] .hint').textContent.includes('lib:: at the start of all names'));",
+    );
+    let expected = serde_json::json!([
+        ["Kernel", "GPU", "Library", "VGPR", "CODE"],
+        [],
+        ["add<double>(double*)", "add<float>(float*)", "mul(double*)", "mul(float*)"],
+        ["one", "two"],
+        "mul",
+        ["(", "double*)", ""],
+        "void lib::add<float>(float*)",
+        true
+    ]);
+    assert_eq!(Value::Array(out), expected);
 }
 
 #[test]
@@ -302,7 +500,7 @@ fn a_browser_draws_what_can_be_seen_of_88137_kernels() {
          sort('CODE'); out.push(names()[0] !== undefined, all('[data-table=kernels] td.number')[0].textContent);
          view.scrollTop = view.scrollHeight; await wait(500);
          out.push(all('[data-table=kernels] tr[aria-rowindex]').at(-1).getAttribute('aria-rowindex'));
-         await type('general_00042'); out.push(document.querySelector('output').value);",
+         await type('general_00042'); out.push(document.querySelector('[data-table=kernels] output').value);",
     );
     assert_eq!(out, serde_json::json!([true, true, "255", "88138", "3 of 88,137 kernels"]).as_array().unwrap().clone());
 }

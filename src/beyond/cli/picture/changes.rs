@@ -1,72 +1,286 @@
-//! For each GPU, the stored size of its code objects before and now.
+//! For each GPU, the stored size of its code objects before and now: as a picture, and as tables of HTML.
 
 use std::cmp::Reverse;
+use std::fmt::Write;
 
-use crate::beyond::job::GpuDiff;
+use super::{Canvas, Rect, escaped, scaled, shortened};
+use crate::beyond::cli::diff::total::{DiffTotal, Presence};
+use crate::beyond::cli::print::units::{bytes, count, per_mille, percent};
 
-use super::{Canvas, Rect, scaled, shortened};
-use crate::beyond::cli::diff::total::DiffTotal;
-use crate::beyond::cli::print::units::{bytes, count, percent};
-
+/// The height of a GPU in a picture, and of a bar.
 const ROW: u64 = 52;
 const BAR: u64 = 9;
+/// The width of a word of the legend in a picture, with its colour.
+const LEGEND_COLUMN: u64 = 110;
+const KEY: u64 = 20;
 
-/// The colours of the old size, and of a new one that is not larger, or larger.
-const OLD: &str = "#8b949e";
-const SMALLER: &str = "#0072b2";
-const LARGER: &str = "#d55e00";
+/// The colour of the old size.
+const BEFORE: &str = "#8b949e";
 
-/// The largest number of GPUs with a row.
+/// The largest number of GPUs in a picture, and in each table.
 const GPUS_MAX: usize = 60;
 
-/// The heading about all changes, and the line after it.
-pub(crate) fn summary(total: &DiffTotal) -> [String; 2] {
-    let (all, shown) = (total.all(), total.gpus.len().min(GPUS_MAX));
-    let more = total.gpus.len() - shown;
-    let facts = format!(
-        "stored size of {}, grey before, coloured now{}",
-        count(shown, "GPU", "GPUs"),
-        if more > 0 { format!("; {more} more are not shown") } else { String::new() },
-    );
-    [format!("Device code: {}", change(all.old.stored, all.new.stored)), facts]
+/// Describes how the code for a GPU changed. GPUs are shown in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SizeChange {
+    Lost,
+    Larger,
+    Smaller,
+    /// The name of the GPU is in one of the files only, but the other one serves the GPU with other code.
+    Replaced,
+    SameSize,
+    Gained,
 }
 
-/// The picture of a file.
-pub(crate) fn picture(total: &DiffTotal) -> String {
-    let (mut canvas, [title, facts]) = (Canvas::of_file(), summary(total));
-    canvas.draw_heading(&title, &facts);
-    draw(total, &mut canvas);
-    canvas.into_file()
-}
+impl SizeChange {
+    const ALL: [Self; 6] = [Self::Lost, Self::Larger, Self::Smaller, Self::Replaced, Self::SameSize, Self::Gained];
 
-/// Draws a row for each GPU, the largest differences first.
-pub(crate) fn draw(total: &DiffTotal, canvas: &mut Canvas) {
-    let mut gpus: Vec<(&str, &GpuDiff)> = total.gpus.iter().map(|(gpu, diff)| (&**gpu, diff)).collect();
-    gpus.sort_by_key(|(_, diff)| Reverse(diff.old.stored.abs_diff(diff.new.stored)));
-    gpus.truncate(GPUS_MAX);
-    let largest = gpus.iter().map(|(_, diff)| diff.old.stored.max(diff.new.stored)).max().unwrap_or(0);
-    for (gpu, diff) in gpus {
-        let (old, new) = (diff.old.stored, diff.new.stored);
-        let rect = canvas.reserve(ROW);
-        let change = change(old, new);
-        canvas.draw_text(rect.x, rect.y + 13, r#"font-weight="600""#, &shortened(gpu, rect.width / 2));
-        canvas.draw_text(rect.x + rect.width, rect.y + 13, r#"text-anchor="end""#, &change);
-        for (top, size, fill) in [(20, old, OLD), (20 + BAR + 1, new, if new > old { LARGER } else { SMALLER })] {
-            let width = scaled(size, largest, rect.width).max(u64::from(size > 0));
-            let bar = Rect { y: rect.y + top, height: BAR, width, ..rect };
-            canvas.draw_rect(bar, &format!(r#"class="part" rx="2" fill="{fill}""#), &bytes(size));
+    fn new(presence: Option<&Presence>, old: u64, new: u64) -> Self {
+        match presence {
+            Some(Presence::Lost) => Self::Lost,
+            Some(Presence::Gained) => Self::Gained,
+            Some(Presence::Replaced) => Self::Replaced,
+            Some(Presence::Both) | None if new > old => Self::Larger,
+            Some(Presence::Both) | None if new < old => Self::Smaller,
+            Some(Presence::Both) | None => Self::SameSize,
+        }
+    }
+
+    /// The word in the legend. In HTML, it is also the class.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Larger => "larger",
+            Self::Smaller => "smaller",
+            Self::Replaced => "replaced",
+            Self::SameSize => "unchanged",
+            Self::Gained => "new",
+        }
+    }
+
+    /// The colour of the new size in a picture; of a lost GPU, that of the old size.
+    fn color(self) -> &'static str {
+        match self {
+            Self::Lost => "#d1242f",
+            Self::Larger => "#d55e00",
+            Self::Smaller => "#0072b2",
+            Self::Gained => "#009e73",
+            Self::Replaced | Self::SameSize => BEFORE,
         }
     }
 }
 
-/// A size before and now, and the difference.
-fn change(old: u64, new: u64) -> String {
-    let sign = if new < old { "-" } else { "+" };
+/// The stored sizes of the code for a GPU.
+struct GpuChange<'t> {
+    gpu: &'t str,
+    old: u64,
+    new: u64,
+    change: SizeChange,
+}
+
+impl GpuChange<'_> {
+    /// The difference of the sizes, or one word if only one of the files has the name of the GPU.
+    fn difference(&self) -> String {
+        match self.change {
+            SizeChange::Lost | SizeChange::Replaced | SizeChange::Gained => self.change.word().to_owned(),
+            SizeChange::Larger | SizeChange::Smaller | SizeChange::SameSize => difference(self.old, self.new),
+        }
+    }
+
+    /// The sizes and their difference.
+    fn text(&self) -> String {
+        match self.change {
+            SizeChange::SameSize => format!("{}, {}", bytes(self.new), self.difference()),
+            SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
+            SizeChange::Lost => format!("{}, {}", bytes(self.old), self.difference()),
+            _ => format!("{} → {}, {}", bytes(self.old), bytes(self.new), self.difference()),
+        }
+    }
+
+    /// The colours of the bars of the old and of the new size in a picture.
+    fn colors(&self) -> [&'static str; 2] {
+        let color = self.change.color();
+        if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }
+    }
+
+    fn largest(&self) -> u64 {
+        self.old.max(self.new)
+    }
+}
+
+/// Returns the GPUs: lost ones first, then those with the largest growth, gained ones last.
+fn gpu_changes(total: &DiffTotal) -> Vec<GpuChange<'_>> {
+    let presences = total.presences();
+    let mut changes = Vec::with_capacity(total.gpus.len());
+    for (gpu, diff) in &total.gpus {
+        let (old, new) = (diff.old.stored, diff.new.stored);
+        changes.push(GpuChange { gpu, old, new, change: SizeChange::new(presences.get(&**gpu), old, new) });
+    }
+    changes.sort_by_key(|gpu| (gpu.change, Reverse(gpu.old.abs_diff(gpu.new))));
+    changes
+}
+
+/// The sizes of all device code, with their difference.
+pub(crate) fn summary(total: &DiffTotal) -> String {
+    let all = total.all();
+    let (old, new) = (all.old.stored, all.new.stored);
+    format!("Device code: {} → {}, {}", bytes(old), bytes(new), difference(old, new))
+}
+
+/// The number of GPUs with each kind of change, such as "2 lost, 5 larger, 11 smaller".
+pub(crate) fn counts(total: &DiffTotal) -> String {
+    let gpus = gpu_changes(total);
+    let mut counts = Vec::new();
+    for change in SizeChange::ALL {
+        let number = gpus.iter().filter(|gpu| gpu.change == change).count();
+        if number > 0 {
+            counts.push(format!("{number} {}", change.word()));
+        }
+    }
+    counts.join(", ")
+}
+
+/// The picture of a file.
+pub(crate) fn picture(total: &DiffTotal) -> String {
+    let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
+    let more = gpus.len() - gpus.len().min(GPUS_MAX);
+    gpus.truncate(GPUS_MAX);
+    let mut facts = format!("stored size of {}", count(gpus.len(), "GPU", "GPUs"));
+    if more > 0 {
+        let _ = write!(facts, "; {more} more are not shown");
+    }
+    canvas.draw_heading(&summary(total), &facts);
+    canvas.draw_legend_of_changes(&gpus);
+    canvas.draw_changes(&gpus);
+    canvas.into_file()
+}
+
+impl Canvas {
+    fn draw_legend_of_changes(&mut self, gpus: &[GpuChange<'_>]) {
+        let Rect { mut x, y, .. } = self.reserve(34);
+        for (word, color) in legend(gpus) {
+            self.draw_rect(
+                Rect { x, y, width: KEY, height: BAR },
+                &format!(r#"class="part" rx="2" fill="{color}""#),
+                "",
+            );
+            self.draw_text(x + KEY + 8, y + 9, r#"class="faint""#, word);
+            x += LEGEND_COLUMN;
+        }
+    }
+
+    /// Draws a row for each GPU.
+    fn draw_changes(&mut self, gpus: &[GpuChange<'_>]) {
+        let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);
+        for gpu in gpus {
+            let rect = self.reserve(ROW);
+            self.draw_text(rect.x, rect.y + 13, r#"font-weight="600""#, &shortened(gpu.gpu, rect.width / 2));
+            self.draw_text(rect.x + rect.width, rect.y + 13, r#"text-anchor="end""#, &gpu.text());
+            let [old_color, new_color] = gpu.colors();
+            for (top, size, fill) in [(20, gpu.old, old_color), (20 + BAR + 1, gpu.new, new_color)] {
+                let width = scaled(size, largest, rect.width).max(u64::from(size > 0));
+                let bar = Rect { y: rect.y + top, height: BAR, width, ..rect };
+                self.draw_rect(bar, &format!(r#"class="part" rx="2" fill="{fill}""#), &bytes(size));
+            }
+        }
+    }
+}
+
+/// Returns the words of the legend with their colours: the old size, and the changes that occur.
+fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
+    let mut words = vec![("before", BEFORE)];
+    for change in SizeChange::ALL {
+        if change.color() != BEFORE && gpus.iter().any(|gpu| gpu.change == change) {
+            words.push((change.word(), change.color()));
+        }
+    }
+    words
+}
+
+/// The GPUs as HTML: the lost ones, the legend, a table of the GPUs that the old files have code for, and a folded one of gained GPUs.
+pub(crate) fn tables(total: &DiffTotal) -> String {
+    let gpus = gpu_changes(total);
+    let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);
+    let (known, gained) = gpus.split_at(gpus.partition_point(|gpu| gpu.change != SizeChange::Gained));
+    let mut out = String::new();
+    let lost: Vec<&str> = known.iter().filter(|gpu| gpu.change == SizeChange::Lost).map(|gpu| gpu.gpu).collect();
+    if !lost.is_empty() {
+        let _ = writeln!(out, "<p class=\"gap\">GPUs lost: {}</p>", escaped(&lost.join(", ")));
+    }
+    out.push_str("<ul class=\"key\">");
+    for (word, _) in legend(&gpus) {
+        let _ = write!(out, "<li class=\"{word}\"><b></b>{word}</li>");
+    }
+    out.push_str("</ul>\n");
+    if !known.is_empty() {
+        push_table(known, largest, &mut out);
+    }
+    if !gained.is_empty() {
+        let open = if known.is_empty() { " open" } else { "" };
+        let stored = gained.iter().map(|gpu| gpu.new).fold(0, u64::saturating_add);
+        let number = count(gained.len(), "GPU gained", "GPUs gained");
+        let _ = writeln!(out, "<details{open}><summary>{number}, {}</summary>", bytes(stored));
+        push_table(gained, largest, &mut out);
+        out.push_str("</details>\n");
+    }
+    out
+}
+
+/// Appends a table with small bars.
+fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
+    out.push_str(
+        "<table class=\"changes\"><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\" class=\"number\">Before</th>\
+         <th scope=\"col\" class=\"number\">Now</th><th scope=\"col\" class=\"number\">Change</th><td></td></tr></thead><tbody>\n",
+    );
+    for gpu in gpus.iter().take(GPUS_MAX) {
+        let _ = write!(out, "<tr class=\"{}\"><th scope=\"row\">{}</th>", gpu.change.word(), escaped(gpu.gpu));
+        for size in [gpu.old, gpu.new] {
+            let text = if size == 0 { "–".to_owned() } else { bytes(size) };
+            let _ = write!(out, "<td class=\"number\">{text}</td>");
+        }
+        let _ = write!(out, "<td class=\"number\">{}</td><td class=\"bars\">", gpu.difference());
+        for (element, size) in [("i", gpu.old), ("b", gpu.new)] {
+            if size > 0 {
+                let share = per_mille(size, largest);
+                let _ = write!(out, "<{element} style=\"width:{}.{}%\"></{element}>", share / 10, share % 10);
+            }
+        }
+        out.push_str("</td></tr>\n");
+    }
+    let more = gpus.len().saturating_sub(GPUS_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "<tr><td colspan=\"5\">{}</td></tr>", count(more, "more GPU", "more GPUs"));
+    }
+    out.push_str("</tbody></table>\n");
+}
+
+/// The difference between two sizes.
+fn difference(old: u64, new: u64) -> String {
     if new == old {
-        format!("{}, no difference", bytes(new))
+        "no difference".to_owned()
     } else if old == 0 {
-        format!("{}, new", bytes(new))
+        "new".to_owned()
     } else {
-        format!("{} → {}, {sign}{}", bytes(old), bytes(new), percent(old.abs_diff(new), old))
+        let sign = if new < old { "-" } else { "+" };
+        format!("{sign}{}", percent(old.abs_diff(new), old))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_have_one_kind_of_change_each() {
+        for (presence, old, new, expected) in [
+            (Presence::Lost, 5, 0, SizeChange::Lost),
+            (Presence::Gained, 0, 5, SizeChange::Gained),
+            (Presence::Replaced, 5, 0, SizeChange::Replaced),
+            (Presence::Both, 5, 6, SizeChange::Larger),
+            (Presence::Both, 5, 4, SizeChange::Smaller),
+            (Presence::Both, 5, 5, SizeChange::SameSize),
+        ] {
+            assert_eq!(SizeChange::new(Some(&presence), old, new), expected);
+        }
     }
 }

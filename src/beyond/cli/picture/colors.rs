@@ -55,24 +55,30 @@ mod tests {
 
     /// The contrast ratio of WCAG 2.
     fn contrast(a: Rgb, b: Rgb) -> f64 {
-        let luminance = |rgb: Rgb| {
-            let [r, g, b] = rgb.map(linear);
-            0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05
-        };
-        let (a, b) = (luminance(a), luminance(b));
+        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
         a.max(b) / a.min(b)
+    }
+
+    fn luminance(rgb: Rgb) -> f64 {
+        let [r, g, b] = rgb.map(linear);
+        0.2126 * r + 0.7152 * g + 0.0722 * b
     }
 
     /// The distance in CIELAB.
     fn distance(a: Rgb, b: Rgb) -> f64 {
-        let lab = |rgb: Rgb| {
-            let [r, g, b] = rgb.map(linear);
-            let f = |t: f64| if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 };
-            let x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.950_47);
-            let y = f(0.2126 * r + 0.7152 * g + 0.0722 * b);
-            let z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.088_83);
-            [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
-        };
         lab(a).iter().zip(lab(b)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    }
+
+    fn lab(rgb: Rgb) -> [f64; 3] {
+        let [r, g, b] = rgb.map(linear);
+        let x = cube_root((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.950_47);
+        let y = cube_root(luminance(rgb));
+        let z = cube_root((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.088_83);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// The cube root, or a line in its place near 0, as CIELAB defines it.
+    fn cube_root(t: f64) -> f64 {
+        if t > 0.008_856 { t.cbrt() } else { 7.787 * t + 16.0 / 116.0 }
     }
 }

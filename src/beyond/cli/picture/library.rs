@@ -10,7 +10,7 @@ use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{Place, Sizes, Step, member_of};
 
 use crate::beyond::cli::gpus::{Targets, generation};
-use crate::beyond::cli::print::names::natural_order;
+use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
@@ -27,7 +27,7 @@ pub(super) type Shares = BTreeMap<String, Sizes>;
 pub(crate) struct Library {
     /// The file, and in parentheses its member.
     pub(crate) name: String,
-    /// A shorter name, for narrow columns.
+    /// The part of the name that tells the library apart from the others, for labels.
     pub(super) short: String,
     path: String,
     member: Option<String>,
@@ -88,6 +88,8 @@ pub(crate) struct Libraries {
     others: usize,
     /// The bundles of all libraries.
     pub(super) coverage: Coverage,
+    /// The parts that labels of libraries leave out.
+    common: CommonParts,
 }
 
 impl Libraries {
@@ -148,7 +150,8 @@ impl Libraries {
         }
     }
 
-    /// Sorts the libraries once all are known, and adds directories to names that several libraries have.
+    /// Sorts the libraries once all are known. Names that several libraries have are replaced by paths. Labels lose the
+    /// beginning and the end that all of them have in common.
     pub(crate) fn finish(&mut self) {
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -156,6 +159,21 @@ impl Libraries {
         self.keep(LIBRARIES_MAX);
         make_unique(&mut self.largest, |library| &mut library.name, Library::path_and_member);
         make_unique(&mut self.largest, |library| &mut library.short, Library::whole_path);
+        self.common = CommonParts::of(self.largest.iter().map(|library| library.short.as_str()));
+        for library in &mut self.largest {
+            library.short = self.common.cut(&library.short).to_owned();
+        }
+        self.drop_extensions();
+    }
+
+    /// Removes `.so` from the labels of several libraries, unless two of them would have the same label.
+    fn drop_extensions(&mut self) {
+        let labels: HashSet<String> = self.largest.iter().map(|library| without_extension(&library.short)).collect();
+        if self.largest.len() > 1 && labels.len() == self.largest.len() {
+            for library in &mut self.largest {
+                library.short = without_extension(&library.short);
+            }
+        }
     }
 
     /// Keeps only the libraries that a picture shows, and merges the others.
@@ -191,6 +209,12 @@ impl Libraries {
         libraries
             .sort_by(|one, other| one.is_rest.cmp(&other.is_rest).then_with(|| natural_order(&one.name, &other.name)));
         libraries
+    }
+
+    /// Returns the pattern of the libraries' names with `*` for the part that is their label, or `None` if labels are whole
+    /// names.
+    pub(crate) fn pattern(&self) -> Option<String> {
+        if self.common.is_empty() { None } else { Some(self.common.pattern()) }
     }
 
     /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
@@ -293,7 +317,7 @@ impl Library {
         library
     }
 
-    /// Names the library after a directory, because it now stands for all files of it.
+    /// Names the library after a directory, because it now has the code of all files in it.
     fn rename(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
@@ -383,6 +407,13 @@ impl Library {
             None => self.path.clone(),
         };
         (path, String::new())
+    }
+}
+
+fn without_extension(label: &str) -> String {
+    match label.strip_suffix(".so") {
+        Some("") | None => label.to_owned(),
+        Some(stem) => stem.to_owned(),
     }
 }
 

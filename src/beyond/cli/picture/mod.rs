@@ -5,6 +5,7 @@ pub(super) mod changes;
 mod colors;
 mod library;
 mod matrix;
+mod matrix_picture;
 mod served;
 mod treemap;
 
@@ -20,6 +21,7 @@ use anyhow::bail;
 pub(super) use library::{Libraries, Library, ServingLibraries, member_of_library, sections};
 pub(super) use matrix::Matrix;
 pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
+pub(super) use treemap::legend;
 
 /// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
 pub(super) fn picture(mut libraries: Libraries) -> String {
@@ -27,6 +29,8 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.draw_heading(&title, &facts);
     canvas.draw_treemap(&libraries, 480);
+    canvas.skip(16);
+    canvas.draw_legend(&libraries);
     if libraries.coverage.bundles() > 1
         && let Some(matrix) = Matrix::new(&libraries)
     {
@@ -139,11 +143,10 @@ impl Canvas {
         svg(&size, (WIDTH, height), &(style + &self.out))
     }
 
-    /// Returns the picture as a part of a page. Readers of screens read the label instead.
+    /// Returns the picture as a part of a page, whose width it takes. Readers of screens read the label instead.
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
         let (width, height) = (self.inner + 2 * self.margin, self.end);
-        let attributes =
-            format!(r#"class="{class}" role="img" aria-label="{}" width="{width}" height="{height}""#, escaped(label));
+        let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
         svg(&attributes, (width, height), &self.out)
     }
 

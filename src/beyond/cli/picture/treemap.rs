@@ -2,15 +2,19 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::fmt::Write;
 
 use super::colors::{COLORS, GREY};
 use super::library::{Libraries, Library, Shares, total};
-use super::{Canvas, Rect, fits, shortened, to_u64};
+use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
 
-/// The height of the name at the top of a rectangle, and the smallest rectangle with a name.
+/// The height of the name at the top of a rectangle, and the smallest height of a rectangle with a name.
 const NAME: u64 = 18;
-const NAMED: (u64, u64) = (56, 44);
+const NAMED_MIN: u64 = 44;
+
+/// The least width of a name that is shortened. A name that would be shorter is left out.
+const READABLE_MIN: u64 = 96;
 
 /// The smallest part, in pixels; smaller items share a part. This also limits the size of a picture, since files can
 /// name any number of targets.
@@ -34,7 +38,7 @@ struct GpuStyle {
 type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
 
 impl Canvas {
-    /// Draws the map with its legend.
+    /// Draws the map.
     pub(crate) fn draw_treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
         let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
@@ -47,8 +51,6 @@ impl Canvas {
             let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };
             self.draw_sections(library, inner, &styles, whole);
         }
-        self.skip(16);
-        self.draw_legend(gpus.iter().map(|(gpu, sizes)| (gpu.as_str(), sizes.stored)), &styles, whole);
     }
 
     fn draw_sections(&mut self, library: &Library, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
@@ -86,12 +88,13 @@ impl Canvas {
         self.draw_part(rect, (&format!("{number} more"), &bytes(size)), &style, hint);
     }
 
-    /// Writes a name into the top of a rectangle, if it is large enough, and returns the rest.
+    /// Writes a name into the top of a rectangle, if there is enough space, and returns the rest.
     fn draw_name(&mut self, rect: Rect, name: &str) -> Rect {
-        if rect.width < NAMED.0 || rect.height < NAMED.1 {
+        let room = rect.width.saturating_sub(4);
+        if rect.height < NAMED_MIN || !fits(name, room) && room < READABLE_MIN {
             return rect;
         }
-        let name = shortened(name, rect.width - 8);
+        let name = shortened(name, room);
         self.draw_text(rect.x + 2, rect.y + 13, r#"font-size="12" font-weight="600""#, &name);
         Rect { y: rect.y + NAME, height: rect.height - NAME, ..rect }
     }
@@ -119,38 +122,68 @@ impl Canvas {
     }
 
     /// Draws the legend, which is complete up to a number of GPUs.
-    fn draw_legend<'g>(
-        &mut self,
-        gpus: impl ExactSizeIterator<Item = (&'g str, u64)>,
-        styles: &GpuStyles<'_>,
-        whole: u64,
-    ) {
+    pub(crate) fn draw_legend(&mut self, libraries: &Libraries) {
+        let (gpus, whole) = (libraries.gpus(), libraries.stored());
+        let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
         let columns = (self.inner / LEGEND_COLUMN).max(1);
         let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
-        for (index, (gpu, size)) in (0..).zip(gpus.take(LEGEND_MAX)) {
-            let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu) else { continue };
+        for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
+            let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
             let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
             self.draw_rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
             let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
             self.draw_text(x + KEY / 2, y + 12, &bold, key);
-            let size = format!("{}, {}", bytes(size), percent(size, whole));
+            let size = size_and_share(sizes.stored, whole);
             let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
             self.draw_text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
             self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
         }
         if more > 0 {
             let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
-            let more = count(more, "more target is not named", "more targets are not named");
-            self.draw_text(x, y + 12, r#"class="faint""#, &more);
+            self.draw_text(x, y + 12, r#"class="faint""#, &unnamed(more));
         }
     }
 }
 
-/// The styles of GPUs, which are in the order of the legend.
+/// The legend as a list of HTML.
+pub(crate) fn legend(libraries: &Libraries) -> String {
+    let (gpus, whole) = (libraries.gpus(), libraries.stored());
+    let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
+    let mut out = String::from("<ul class=\"legend\">\n");
+    for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
+        let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
+        // Long names break between their words.
+        let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");
+        let size = bytes(sizes.stored);
+        let share = percent(sizes.stored, whole);
+        let _ = writeln!(
+            out,
+            "<li><b style=\"background:{fill};color:{ink}\">{key}</b><span>{name}</span> <div>{size}<i>, {share}</i></div></li>"
+        );
+    }
+    let more = gpus.len().saturating_sub(LEGEND_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "<li>{}</li>", unnamed(more));
+    }
+    out.push_str("</ul>\n");
+    out
+}
+
+fn size_and_share(size: u64, whole: u64) -> String {
+    format!("{}, {}", bytes(size), percent(size, whole))
+}
+
+/// The number of GPUs that are not in the legend.
+fn unnamed(more: usize) -> String {
+    count(more, "more target is not named", "more targets are not named")
+}
+
+/// The styles of GPUs, which are in the order of the legend. Where there are no more colours, the GPUs with the least code
+/// share grey, and only their numbers tell them apart.
 fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
-    let mut colors = COLORS.into_iter().cycle();
+    let mut colors = COLORS.into_iter();
     let mut styles = HashMap::new();
     for (index, gpu) in gpus.enumerate() {
         let color = if gpu == "host" { GREY } else { colors.next().unwrap_or(GREY) };
@@ -241,6 +274,16 @@ mod tests {
     use super::*;
 
     const AREA: Rect = Rect { x: 10, y: 20, width: 900, height: 400 };
+
+    #[test]
+    fn gpus_without_a_colour_of_their_own_are_grey() {
+        let names: Vec<String> = (0..30).map(|number| format!("gfx{number}")).collect();
+        let styles = gpu_styles(names.iter().map(String::as_str));
+        assert_eq!(
+            (styles["gfx23"].color, styles["gfx24"].color, styles["gfx24"].key.as_str()),
+            (COLORS[23], GREY, "25")
+        );
+    }
 
     #[test]
     fn gpus_have_colours_by_size_and_the_host_has_none() {

@@ -86,6 +86,10 @@ mod tests {
 
     use super::*;
 
+    fn column(values: &Value, rows: &[usize]) -> Value {
+        json!({"values": values, "rows": rows})
+    }
+
     #[test]
     fn columns_have_every_value_once_and_all_rows() {
         let mut columns = Columns::default();
@@ -94,11 +98,10 @@ mod tests {
         }
         columns.add(&json!({"a": 1, "c": 2}), |name| name != "c").unwrap();
         columns.finish();
-        let column = |values: Value, rows: &[usize]| json!({"values": values, "rows": rows});
         let expected = json!({"rows": 4, "columns": {
-            "a": column(json!(["x", "y", 1]), &[0, 0, 1, 2]),
-            "n": column(json!([null]), &[0, 0, 0, 0]),
-            "n.b": column(json!([1, null]), &[0, 1, 0, 1]),
+            "a": column(&json!(["x", "y", 1]), &[0, 0, 1, 2]),
+            "n": column(&json!([null]), &[0, 0, 0, 0]),
+            "n.b": column(&json!([1, null]), &[0, 1, 0, 1]),
         }});
         assert_eq!(serde_json::to_value(&columns).unwrap(), expected);
     }

@@ -61,7 +61,7 @@ impl Options for ReportOptions {
         if page.files == 0 && !problems.is_empty() {
             return Ok(status);
         }
-        write_file(&self.output, page.html(shown, &problems)?.as_bytes())?;
+        write_file(&self.output, page.html(&self.files, &problems)?.as_bytes())?;
         Ok(status)
     }
 }

@@ -20,11 +20,11 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The widths of a picture on a wide and on a narrow screen, with the heights of the map.
-const SCREENS: [(u64, u64, &str); 2] = [(1120, 480, "wide"), (360, 440, "narrow")];
+/// The widths and heights of the map on wide, middle and narrow screens, with their classes in the styles.
+const SCREENS: [(u64, u64, &str); 3] = [(1120, 480, "wide"), (720, 460, "middle"), (350, 440, "narrow")];
 
 /// Data of at least this many bytes is compressed.
-const COMPRESSED_MIN: usize = 64 << 10;
+const COMPRESSED_MIN: usize = 32 << 10;
 
 /// The strongest compression of zlib.
 const LEVEL: i32 = 9;
@@ -59,7 +59,7 @@ struct Tables<'p> {
 }
 
 impl Page {
-    /// The page about files with these paths.
+    /// Returns the page about files with these paths. If it has changes, the paths are the old and the new one.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.finish();
         self.libraries.finish();
@@ -70,19 +70,24 @@ impl Page {
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = self.libraries.summary();
-        let title = match paths {
-            [path] => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
-            paths => count(paths.len(), "path", "paths"),
-        };
+        let mut title = escaped(&title(paths));
+        let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
+        if let (Some(compared), [old, new]) = (&self.changes, paths) {
+            let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
+            changes = changes_section(compared, &new, &lead);
+            title = format!("{old} → {new}");
+            heading = format!("<span>{old} →</span> <span>{new}</span>");
+            lead = changes::summary(&compared.total);
+        }
         let parts = [
             ("policy", policy()),
-            ("title", escaped(&title)),
+            ("title", title),
+            ("heading", heading),
             ("style", STYLE.to_owned()),
             ("picture-style", picture::STYLE.to_owned()),
-            ("size", escaped(&size)),
-            ("facts", escaped(&facts)),
+            ("lead", escaped(&lead)),
             ("problems", problem_list(problems)),
-            ("changes", self.changes.as_ref().map(changes_section).unwrap_or_default()),
+            ("changes", changes),
             ("map", self.map()),
             ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
             ("sizes", self.sizes()),
@@ -102,8 +107,28 @@ impl Page {
         }
         let [size, facts] = self.libraries.summary();
         let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
-        let picture = for_screens(&label, |canvas, height| canvas.draw_treemap(&self.libraries, height));
-        format!("<p>Stored size by library, section and target. Point at a rectangle for its numbers.</p>\n{picture}")
+        let map = self.map_for_screens(&label);
+        let names = match self.libraries.pattern() {
+            Some(pattern) => format!(" Names of libraries are the part * of <code>{}</code>.", escaped(&pattern)),
+            None => String::new(),
+        };
+        format!(
+            "<p>Stored size by library, section and target.{names}</p>\n\
+             <div class=\"map\" data-hint=\"map-hint\" tabindex=\"0\" role=\"group\" aria-label=\"Map of sizes, by arrow keys\">{map}</div>\n\
+             <output class=\"hint\" id=\"map-hint\">Point at a rectangle, tap it, or use the arrow keys.</output>\n{}",
+            picture::legend(&self.libraries)
+        )
+    }
+
+    /// Draws the map for each width of screens.
+    fn map_for_screens(&self, label: &str) -> String {
+        let mut maps = String::new();
+        for (width, height, class) in SCREENS {
+            let mut canvas = Canvas::of_page(width);
+            canvas.draw_treemap(&self.libraries, height);
+            maps.push_str(&canvas.into_part(label, class));
+        }
+        maps
     }
 
     /// The table of sizes.
@@ -131,12 +156,12 @@ impl Page {
         let Some(matrix) = Matrix::new(&self.libraries) else {
             return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
         };
-        let label = format!("{}: {}. The table has the numbers.", Matrix::TITLE, matrix.facts);
-        let facts = escaped(&matrix.facts);
-        let picture = for_screens(&label, |canvas, _| matrix.draw(canvas));
         format!(
-            "<p>{facts}</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix of GPUs and libraries\">{picture}</div>\n\
-             <details><summary>As a table</summary><div class=\"scroll\">{}</div></details>\n",
+            "<p>{}</p>\n{}\
+             <div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix of GPUs and libraries\">{}</div>\n\
+             <output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
+            escaped(&matrix.facts),
+            matrix.legend(),
             matrix.table()
         )
     }
@@ -149,28 +174,39 @@ impl Page {
     }
 }
 
-/// The section about the differences.
-fn changes_section(changes: &Changes) -> String {
-    let [title, facts] = changes::summary(&changes.total).map(|text| escaped(&text));
-    let label = format!("{title}; {facts}");
-    let gpus = changes.total.lost_and_gained(&changes.total.presences());
-    let gpus: String = gpus.iter().map(|gpus| format!("<p>{}</p>\n", escaped(gpus))).collect();
-    let picture = for_screens(&label, |canvas, _| changes::draw(&changes.total, canvas));
-    format!(
-        "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n<p>{title}; {facts}</p>\n{gpus}{picture}\n\
-         <h3>Kernels that differ</h3>\n<div data-table=\"changes\"></div></section>\n"
-    )
+/// The title of the page about these paths.
+fn title(paths: &[PathBuf]) -> String {
+    match paths {
+        [path] => file_name(path),
+        paths => count(paths.len(), "path", "paths"),
+    }
 }
 
-/// A picture for a wide and one for a narrow screen.
-fn for_screens(label: &str, draw: impl Fn(&mut Canvas, u64)) -> String {
-    SCREENS
-        .map(|(width, height, class)| {
-            let mut canvas = Canvas::of_page(width);
-            draw(&mut canvas, height);
-            canvas.into_part(label, class)
-        })
-        .concat()
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Returns names that tell two paths apart: the names of the files, or the whole paths if these are the same.
+fn names_of_compared(old: &Path, new: &Path) -> [String; 2] {
+    let names = [old, new].map(file_name);
+    let [old_name, new_name] = &names;
+    if old_name == new_name { [old, new].map(|path| path.to_string_lossy().into_owned()) } else { names }
+}
+
+/// The section about the differences, and the heading of the sections about the new file.
+///
+/// The name of the new file is HTML.
+fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
+    format!(
+        "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n\
+         <p>Stored size of the code for each GPU: {}</p>\n{}\
+         <h3>Kernels that differ</h3>\n<div data-table=\"changes\"></div></section>\n\
+         <p class=\"kind new-file\">The new file: {}</p>\n<p class=\"kind\">{}</p>\n",
+        changes::counts(&changes.total),
+        changes::tables(&changes.total),
+        new,
+        escaped(lead)
+    )
 }
 
 fn problem_list(problems: &[Problem]) -> String {

@@ -1,0 +1,294 @@
+//! The matrix of GPUs and libraries as a picture and as a table of HTML. Colours tell gaps from code that a library need not
+//! have.
+
+use std::fmt::Write;
+
+use crate::beyond::runtime::ServedBundles;
+
+use super::matrix::Matrix;
+use super::served::{GpuGroup, ServedLibrary};
+use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
+use crate::beyond::cli::print::names::natural_order;
+
+/// The mark of a range of GPUs.
+const RANGE: &str = "…";
+
+const ROW: u64 = 24;
+const NAME: u64 = 138;
+/// The narrowest and the widest cell, and the narrowest with numbers.
+const CELL: (u64, u64) = (22, 190);
+const NUMBERED: u64 = 56;
+/// The largest height of slanted names.
+const HEAD: u64 = 150;
+/// A row of the legend, and the width of a colour in it.
+const LEGEND_ROW: u64 = 22;
+const KEY: u64 = 20;
+
+/// The longest label, in characters, that is always written level in the head of a table, and the most characters of all
+/// labels together. Longer labels are written upright.
+const LEVEL_MAX: usize = 8;
+const ALL_LEVEL_MAX: usize = 100;
+
+/// The colours of a GPU that all bundles serve, and of a gap, each with the colour of the text on it.
+const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
+const GAP: (&str, &str) = ("#d1242f", "#fff");
+
+/// Describes how well a library serves a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// The GPU has code in all bundles of the library.
+    Complete,
+    /// A bundle of the library has no code for the GPU, but other bundles or libraries have.
+    Gap,
+    /// The library has no code for the GPU, nor have its older versions, but a newer version has.
+    Older,
+    /// The library has no code for GPUs of this vendor.
+    OtherVendor,
+}
+
+impl Service {
+    const ALL: [Self; 4] = [Self::Complete, Self::Gap, Self::Older, Self::OtherVendor];
+
+    /// Judges a column of the matrix by the numbers of all columns for the same GPU.
+    fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
+        let Some(own) = served.get(column) else { return Self::OtherVendor };
+        if own.bundles == 0 {
+            Self::OtherVendor
+        } else if own.is_complete() {
+            Self::Complete
+        } else if own.serving == 0 && is_before_first_version(column, labels, served) {
+            Self::Older
+        } else {
+            Self::Gap
+        }
+    }
+
+    /// The explanation in the legend.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Complete => "all bundles of the library serve the GPU",
+            Self::Gap => "gap: bundles without code for a GPU that others serve",
+            Self::Older => "no code for the GPU yet: only newer versions of the library have it",
+            Self::OtherVendor => "no code for this vendor",
+        }
+    }
+
+    /// The class of a cell in HTML.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Complete => "",
+            Self::Gap => " class=\"gap\"",
+            Self::Older => " class=\"older\"",
+            Self::OtherVendor => " class=\"none\"",
+        }
+    }
+}
+
+/// Whether newer versions of a library serve a GPU, but no older version does. Versions of a library are libraries whose
+/// labels differ only in numbers, such as `rocm64` and `rocm70`.
+fn is_before_first_version(column: usize, labels: &[&str], served: &[ServedBundles]) -> bool {
+    let Some(own) = labels.get(column) else { return false };
+    let mut has_newer = false;
+    for (label, served) in labels.iter().zip(served) {
+        if served.serving == 0 || without_numbers(label) != without_numbers(own) {
+            continue;
+        }
+        if natural_order(label, own).is_lt() {
+            return false;
+        }
+        has_newer = true;
+    }
+    has_newer
+}
+
+/// Returns a name with one `0` in place of each number.
+fn without_numbers(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('0') {
+            out.push('0');
+        }
+    }
+    out
+}
+
+/// The number of bundles of a library that serve a GPU, and how it is judged.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    served: ServedBundles,
+    service: Service,
+}
+
+impl Cell {
+    fn text(self) -> String {
+        if self.service == Service::OtherVendor { "–".to_owned() } else { self.served.to_string() }
+    }
+}
+
+impl Matrix<'_> {
+    /// The groups of GPUs, each with a cell for each library.
+    fn judged(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
+        let labels: Vec<&str> = self.columns.iter().map(|library| library.name.as_str()).collect();
+        let mut rows = Vec::new();
+        for (group, numbers) in self.rows() {
+            let mut cells = Vec::with_capacity(numbers.len());
+            for (column, served) in numbers.iter().enumerate() {
+                cells.push(Cell { served: *served, service: Service::new(column, &labels, &numbers) });
+            }
+            rows.push((group, cells));
+        }
+        rows
+    }
+
+    /// The width of a cell if the matrix is as wide as this.
+    fn cell_width(&self, width: u64) -> u64 {
+        let columns = to_u64(self.columns.len()).max(1);
+        (width.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1)
+    }
+
+    /// Draws the matrix with its legend.
+    pub(crate) fn draw(&self, canvas: &mut Canvas) {
+        let widest = self.cell_width(canvas.inner);
+        let is_level = self.columns.iter().all(|library| fits(&library.name, widest));
+        let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
+        let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
+        // Slanted names reach this far to the right of the middle of their columns: the cosine of their angle is less.
+        let reach = if is_level { 0 } else { head * 3 / 5 };
+        let cell = self.cell_width(canvas.inner.saturating_sub(reach));
+        let area = canvas.reserve(head);
+        for (index, library) in (0..).zip(&self.columns) {
+            let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
+            let attributes = if is_level {
+                r#"class="faint" font-size="12" text-anchor="middle""#.to_owned()
+            } else {
+                format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#)
+            };
+            canvas.draw_text(x, y, &attributes, &shortened(&library.name, if is_level { cell } else { head }));
+        }
+        let rows = self.judged();
+        for (group, cells) in &rows {
+            let Rect { x, y, .. } = canvas.reserve(ROW);
+            let name = shortened(&group.label(RANGE), NAME - 8);
+            canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
+            for ((index, cell_of_library), column) in (0..).zip(cells).zip(&self.columns) {
+                let x = x + NAME + index * cell;
+                let hint = format!("{}: {}; {}", group.names(), cell_of_library.text(), column.library.name);
+                draw_cell(canvas, Rect { x, y, width: cell - 2, height: ROW - 2 }, *cell_of_library, &hint);
+            }
+        }
+        canvas.skip(8);
+        for service in services(&rows) {
+            let Rect { x, y, .. } = canvas.reserve(LEGEND_ROW);
+            draw_background(canvas, Rect { x, y: y + 2, width: KEY, height: 15 }, service, "");
+            canvas.draw_text(x + KEY + 8, y + 14, r#"class="faint" font-size="12""#, service.meaning());
+        }
+    }
+
+    /// The table of HTML with its legend.
+    pub(crate) fn table(&self) -> String {
+        let columns = self.columns.len();
+        let longest = self.columns.iter().map(|library| library.name.chars().count()).max().unwrap_or(0);
+        let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns) <= ALL_LEVEL_MAX;
+        let class = if is_level { "cells" } else { "cells upright" };
+        let mut out =
+            format!("<table class=\"{class}\" style=\"--columns:{columns}\"><thead><tr><th scope=\"col\">GPU</th>");
+        for library in &self.columns {
+            out.push_str(&column_head(library));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        let rows = self.judged();
+        for (group, cells) in &rows {
+            let (names, label) = (group.names(), group.label(RANGE));
+            let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", escaped(&names), escaped(&label));
+            for cell in cells {
+                let _ = write!(out, "<td{}>{}</td>", cell.service.class(), cell.text());
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table>\n");
+        out
+    }
+
+    /// The legend of the table, with the colours that are in it.
+    pub(crate) fn legend(&self) -> String {
+        let mut items = String::new();
+        for service in services(&self.judged()) {
+            let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
+        }
+        format!("<ul class=\"key cells\">{items}</ul>\n")
+    }
+}
+
+fn column_head(column: &ServedLibrary<'_>) -> String {
+    format!("<th scope=\"col\" title=\"{}\"><span>{}</span></th>", escaped(&column.library.name), escaped(&column.name))
+}
+
+/// Returns the services that are in a matrix, in the order of the legend.
+fn services(rows: &[(&GpuGroup, Vec<Cell>)]) -> Vec<Service> {
+    let mut found = Service::ALL.to_vec();
+    found.retain(|service| rows.iter().any(|(_, cells)| cells.iter().any(|cell| cell.service == *service)));
+    found
+}
+
+/// Draws a cell. A gap has a line as long as the share of the bundles that serve the GPU.
+fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
+    let served = cell.served;
+    draw_background(canvas, rect, cell.service, hint);
+    if cell.service == Service::Gap && served.serving > 0 {
+        let serving = scaled(to_u64(served.serving), to_u64(served.bundles), rect.width);
+        // A thin line at the bottom, so that the numbers are on one colour.
+        let done = Rect { y: rect.y + rect.height - 4, height: 4, width: serving, ..rect };
+        canvas.draw_rect(done, &format!(r#"fill="{}""#, COMPLETE.0), "");
+    }
+    let text = if rect.width >= NUMBERED { cell.text() } else { String::new() };
+    if to_u64(text.chars().count()) * (CHARACTER - 1) <= rect.width {
+        let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
+        let color = match cell.service {
+            Service::Complete => format!("style=\"fill: {}\"", COMPLETE.1),
+            Service::Gap => format!("style=\"fill: {}\"", GAP.1),
+            Service::Older | Service::OtherVendor => "class=\"faint\"".to_owned(),
+        };
+        canvas.draw_text(x, y, &format!(r#"{color} font-size="11" text-anchor="middle""#), &text);
+    }
+}
+
+fn draw_background(canvas: &mut Canvas, rect: Rect, service: Service, hint: &str) {
+    let attributes = match service {
+        Service::Complete => format!(r#"fill="{}" rx="2""#, COMPLETE.0),
+        Service::Gap => format!(r#"fill="{}" rx="2""#, GAP.0),
+        Service::Older => r#"class="track" rx="2""#.to_owned(),
+        Service::OtherVendor => r#"class="track" fill-opacity=".4" rx="2""#.to_owned(),
+    };
+    canvas.draw_rect(rect, &attributes, hint);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(labels: &[&str], numbers: &[(usize, usize)]) -> Vec<Service> {
+        let served: Vec<ServedBundles> =
+            numbers.iter().map(|(serving, bundles)| ServedBundles { serving: *serving, bundles: *bundles }).collect();
+        (0..labels.len()).map(|column| Service::new(column, labels, &served)).collect()
+    }
+
+    #[test]
+    fn a_gpu_that_only_newer_versions_serve_is_not_a_gap_of_the_older_ones() {
+        use Service::{Complete, Gap, Older, OtherVendor};
+        let labels = ["cuda118", "rocm64", "rocm70", "rocm715"];
+        for (numbers, expected) in [
+            ([(0, 0), (0, 2), (0, 2), (2, 2)], [OtherVendor, Older, Older, Complete]),
+            // A newer version lost the GPU.
+            ([(0, 0), (2, 2), (0, 2), (2, 2)], [OtherVendor, Complete, Gap, Complete]),
+            ([(0, 0), (2, 2), (2, 2), (0, 2)], [OtherVendor, Complete, Complete, Gap]),
+            // A library with code in one of two bundles has a gap in any version.
+            ([(1, 1), (1, 2), (0, 2), (2, 2)], [Complete, Gap, Gap, Complete]),
+        ] {
+            assert_eq!(judged(&labels, &numbers), expected, "{numbers:?}");
+        }
+        // Two libraries with different names are not versions of one.
+        assert_eq!(judged(&["blas", "sparse"], &[(0, 1), (1, 1)]), [Gap, Complete]);
+    }
+}
