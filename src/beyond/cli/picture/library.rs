@@ -31,7 +31,7 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
-    /// Whether the library has the place of all that are not kept.
+    /// Whether this is the sum of the libraries that are not kept.
     pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
@@ -47,9 +47,9 @@ pub(crate) struct Library {
 pub(crate) struct ServingLibraries {
     /// The number of libraries with bundles for GPUs of its vendor.
     pub(crate) all: usize,
-    /// The number of libraries of which all bundles serve the GPU.
+    /// The number of libraries that serve the GPU with all their bundles.
     pub(crate) complete: usize,
-    /// The number of libraries of which only some bundles serve it.
+    /// The number of libraries that serve it with some bundles only.
     pub(crate) partial: usize,
 }
 
@@ -293,7 +293,7 @@ impl Library {
         library
     }
 
-    /// Names the library after a directory, because it now stands for all files of it.
+    /// Names the library after a directory, because it now has the code of all files there.
     fn rename(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
