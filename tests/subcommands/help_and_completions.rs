@@ -354,7 +354,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
         let (page, _) = shown(&[page], home.path());
         page.split_once("SYNOPSIS\n").unwrap().1.lines().next().unwrap().trim().to_owned()
     };
-    assert_eq!(synopsis("offload-bundle-inspect"), "offload-bundle inspect [OPTIONS] <FILE>...");
+    assert_eq!(synopsis("offload-bundle-inspect"), "offload-bundle inspect [OPTIONS] [FILE]...");
     assert_eq!(synopsis("offload-bundle-recompress"), "offload-bundle recompress [OPTIONS] --output <OUT> <FILE>");
     assert_eq!(synopsis("offload-bundle"), "offload-bundle [SUBCOMMAND]");
     assert_eq!(synopsis("clang-offload-bundler"), "clang-offload-bundler [OPTIONS]");

@@ -163,7 +163,8 @@ fn number_of(target: &str) -> &str {
 /// Names GPUs of one family in short: `gfx1100…1103`, `sm_80,86,89`. A range has all GPUs that are known between its
 /// ends. `mark` is the mark between them.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
-    let Some(family) = targets.first().and_then(|first| family_of(first)) else { return targets.join(",") };
+    let [first, ..] = targets else { return String::new() };
+    let Some(family) = family_of(first) else { return targets.join(",") };
     let known: Vec<&str> =
         processors::all().map(|known| known.name).filter(|name| family_of(name) == Some(family)).collect();
     let mut label = String::new();
@@ -245,8 +246,8 @@ fn products_of_family(family: &str) -> Vec<&'static str> {
     products
 }
 
-/// Names products that run code for some targets, in at most `room` characters: as many of each series, such as RTX, as
-/// there is room for, and after the last one `mark` if there are more.
+/// Names products that run code for some targets, in at most `room` characters. Each series, such as RTX, has the same
+/// largest number of products, and `mark` at the end says that there are more.
 pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
     if let [target] = targets
         && let Some(description) = description_if_compiled(processor_of(target))
@@ -267,7 +268,7 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
             break;
         }
     }
-    // Of the least, as many as there is room for, but one.
+    // If one product of each series is too long, the last series are left out.
     while names.len() > 1 && names.join(", ").len() + ", ".len() + mark.len() > room {
         names.pop();
     }

@@ -29,7 +29,7 @@ pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
 serialized_as!(Inspected => File, KpackReference => Reference);
 
-/// A report, with what all have.
+/// A report, with the fields that all reports have.
 ///
 /// All offsets and sizes are in bytes. The document is UTF-8. Control characters in strings, and characters that change
 /// the direction of text, are written as `\u` escapes. A later release may add fields without changing `version`;

@@ -126,7 +126,7 @@ impl GpuLine {
     }
 }
 
-/// Returns the lines of GPUs by generation, without that of the host. Merges those of a family unless `is_full` is set.
+/// Returns the lines of GPUs by generation, without the host. Merges GPUs of a family unless `is_full` is set.
 fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
@@ -154,7 +154,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     lines
 }
 
-/// The width of the table in Markdown, and the least one at which it has the stored sizes.
+/// The width of the table in Markdown. Narrower tables have no stored sizes.
 const WIDE: usize = 100;
 
 /// The space before a line.
@@ -164,7 +164,7 @@ const INDENT: usize = 2;
 const SIZE: usize = 10;
 const STORED: usize = 11;
 
-/// The width to which a narrow output shortens the names of GPUs.
+/// The width of the names of GPUs in a narrow table.
 const NAME_MIN: usize = 14;
 
 /// The width of a name that leaves room for products.
@@ -262,7 +262,7 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
 }
 
 /// Writes a table of the libraries in a package, or of files that are libraries themselves. The name of the only package
-/// is left out. `largest` is the stored size for which a bar has its full length.
+/// is left out. A bar has its full length for the stored size `largest`.
 fn write_package(
     libraries: &[&Library],
     is_only: bool,

@@ -60,10 +60,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
 
 /// Returns the libraries for a JSON report, in the order of the tables.
 pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
-    let gpus = match libraries.served() {
-        Some(gpus) => Some(gpus.into_iter().map(|(gpu, _)| gpu).collect::<Vec<Device>>()),
-        None => None,
-    };
+    let gpus: Option<Vec<Device>> = libraries.served().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
     let mut report = Vec::new();
     for library in libraries.by_name() {
         let mut served = None;
@@ -106,7 +103,7 @@ fn names_of(served: &ServedTable<'_>) -> Option<String> {
     Some(format!("{number}: {}", printable(&served.common.pattern())))
 }
 
-/// Says what the cells of tables mean, as far as they occur.
+/// Explains the kinds of cells that the tables have.
 fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
     let cells: Vec<&ServedBundles> = grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served)).collect();
     let mut legend = "all: all bundles serve the GPU".to_owned();

@@ -13,12 +13,14 @@ const PROCESSOR: usize = 9;
 /// A line of the table: a processor, or nothing if the line goes on with its products, and some products.
 type ProductLine = (&'static str, String);
 
-/// Writes the processors with their products. On a terminal, the products of a processor take as many lines as they
-/// need.
+/// Writes the processors with their products. On a terminal, long lists of products go on in the next line.
 pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
+    let room = match text.style.width {
+        Some(width) => width.saturating_sub(PROCESSOR),
+        None => usize::MAX,
+    };
     let mut lines: Vec<ProductLine> = Vec::new();
     for (processor, names) in products::all() {
-        let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(PROCESSOR));
         for (index, products) in lines_of(names, room).into_iter().enumerate() {
             lines.push((if index == 0 { processor } else { "" }, products));
         }

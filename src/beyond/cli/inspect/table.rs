@@ -23,7 +23,7 @@ pub(super) struct InspectTables<'o> {
     rows: TableRows,
     text: Text<'o>,
     totals: Totals,
-    /// The first file with a library, until there are several libraries. Those are not listed one by one.
+    /// The file of the only library so far. Several libraries have no tables of their own.
     only: Option<Inspected>,
     libraries: Libraries,
     /// The texts about files without tables: before the only library, and after it.

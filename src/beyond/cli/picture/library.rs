@@ -31,7 +31,7 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
-    /// Whether the library has the place of all that are not kept.
+    /// Whether this is the sum of the libraries that are not kept.
     pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub(crate) is_apart: bool,
@@ -47,9 +47,9 @@ pub(crate) struct Library {
 pub(crate) struct ServingLibraries {
     /// The number of libraries with bundles for GPUs of its vendor.
     pub(crate) all: usize,
-    /// The number of libraries of which all bundles serve the GPU.
+    /// The number of libraries that serve the GPU with all their bundles.
     pub(crate) complete: usize,
-    /// The number of libraries of which only some bundles serve it.
+    /// The number of libraries that serve it with some bundles only.
     pub(crate) partial: usize,
 }
 
@@ -317,7 +317,7 @@ impl Library {
         library
     }
 
-    /// Names the library after a directory, because it now has the code of all files in it.
+    /// Names the library after a directory, because it now has the code of all files there.
     fn rename(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
@@ -369,7 +369,7 @@ impl Library {
     /// Returns the number of bundles that serve each of these GPUs, or `None` if there are no bundles, or too many to
     /// compare.
     pub(crate) fn served(&self, gpus: &[Device]) -> Option<Vec<ServedBundles>> {
-        if self.has_bundles() { self.coverage.of_each(gpus) } else { None }
+        if self.has_bundles() { self.coverage.served_each(gpus) } else { None }
     }
 
     /// Returns the path of the file or directory, or `None` for several libraries.
