@@ -145,7 +145,7 @@
 //! # #[cfg(feature = "zstd")] {
 //! let bundle = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/compressed/llvm22-v3.ccob"))?;
 //! let mut scan = Scan::default();
-//! scan.limits = Limits::of(64);
+//! scan.limits = Limits::up_to(64);
 //! let mut kinds = Vec::new();
 //! scan.run(&bundle, &mut |finding| {
 //!     if let Finding::Broken { error, .. } = finding {

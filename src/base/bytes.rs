@@ -150,7 +150,7 @@ pub(crate) fn span(start: u64, len: u64) -> Range<u64> {
 }
 
 /// Adds `start` to both ends of a range.
-pub(crate) fn shifted(range: &Range<u64>, start: u64) -> Range<u64> {
+pub(crate) fn shift_range(range: &Range<u64>, start: u64) -> Range<u64> {
     start.saturating_add(range.start)..start.saturating_add(range.end)
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn add(sum: &mut u64, more: u64) {
 }
 
 /// Returns the bytes of `data` in a range, or `None` if it does not have all of them.
-pub(crate) fn part(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
+pub(crate) fn bytes_in(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
     slice(data, range.start, len_of(&range))
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::base::display::listed;
 use crate::base::id::IdError;
 use crate::base::io::sys;
-pub(crate) use crate::base::malformed::wrong;
+pub(crate) use crate::base::malformed::fail_at;
 pub use crate::base::malformed::{ErrorKind, Malformed};
 
 /// The result type of this library.
@@ -237,7 +237,7 @@ impl Error {
         reason: impl fmt::Display,
     ) -> Self {
         let path = path.into();
-        Self::new(kind, format!("{}{reason}", prefix(&path))).of_file(path).at_offset(offset)
+        Self::new(kind, format!("{}{reason}", prefix(&path))).with_file(path).at_offset(offset)
     }
 
     /// The error for a selection that matches several code objects, with these entry IDs, in `path` and before. `sole`
@@ -286,7 +286,7 @@ impl Error {
     }
 
     /// Adds a reason to the end of the text. With that reason, other targets do not help.
-    pub(crate) fn because(mut self, reason: Option<String>) -> Self {
+    pub(crate) fn with_reason(mut self, reason: Option<String>) -> Self {
         if let ErrorCause::Text(text) = &mut self.0.cause
             && let Some(reason) = reason
         {
@@ -307,7 +307,7 @@ impl Error {
     }
 
     /// Sets the file at fault.
-    pub(crate) fn of_file(mut self, path: impl Into<PathBuf>) -> Self {
+    pub(crate) fn with_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.path = path.into();
         self
     }

@@ -175,6 +175,6 @@ impl Malformed {
 }
 
 /// Fails with the fault that the sentence `what` describes, at an offset.
-pub(crate) fn wrong<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
+pub(crate) fn fail_at<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
     Err(Malformed::at(what, offset))
 }

@@ -24,7 +24,7 @@ use crate::reference::formats;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// More than any damaged file here inflates to, so that no time is lost with files that are rejected anyway.
-const LIMITS: Limits = Limits::of(1 << 24);
+const LIMITS: Limits = Limits::up_to(1 << 24);
 
 /// The directory where one file after another is tried.
 pub struct Lab {

@@ -108,10 +108,10 @@ pub fn coverage(data: &[u8]) {
     for (name, faults) in [("in.a", together), ("in", each)] {
         assert_eq!(faults_of(name, &all, Expect::libraries(vec![device.clone()])), faults, "{device}: {counted:?}");
     }
-    let served = coverage.of(&device);
+    let served = coverage.served(&device);
     assert_eq!((served.serving, served.bundles), (serving, bundles), "{gpu}");
     for (named, served) in coverage.gpus().unwrap() {
-        assert_eq!(served, coverage.of(&named), "{named}");
+        assert_eq!(served, coverage.served(&named), "{named}");
     }
 }
 

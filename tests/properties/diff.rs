@@ -89,7 +89,7 @@ fn write(objects: &[(String, Vec<u8>)], choices: &mut Choices<'_>) -> Vec<u8> {
             None => write_to(&plan, &mut data).unwrap(),
             Some(method) => {
                 let mut out = Cursor::new(Vec::new());
-                compressed::write(&plan, &Compression::of(method), None, &mut out).unwrap();
+                compressed::write(&plan, &Compression::with_method(method), None, &mut out).unwrap();
                 data.extend(out.into_inner());
             }
         }
@@ -109,7 +109,7 @@ fn lying(data: &[u8]) {
             owned.iter().map(|(id, code)| Member { id: id.clone(), content: code.into() }).collect();
         let mut out = Cursor::new(Vec::new());
         let plan = Binary::default().plan(&members).unwrap();
-        compressed::write(&plan, &Compression::of(method), None, &mut out).unwrap();
+        compressed::write(&plan, &Compression::with_method(method), None, &mut out).unwrap();
         out.into_inner()
     };
     let (old, mut new) = (bundle(8), bundle(9));

@@ -74,7 +74,7 @@ fn shown<'b>(texts: impl IntoIterator<Item = &'b Vec<u8>>) -> String {
 fn type_of(data: &[u8]) -> &'static str {
     let has = |comment: &str| memmem::find(data, &[b"\n", comment.as_bytes(), b" ", MAGIC].concat()).is_some();
     match data {
-        _ if HostFormat::of(data).is_some() => "o",
+        _ if HostFormat::identify(data).is_some() => "o",
         _ if data.starts_with(MAGIC) || data.starts_with(b"CCOB") => "bc",
         _ if has("//") => "ii",
         _ if has("#") => "s",
@@ -134,7 +134,7 @@ fn unbundle(tool: &PathBuf, room: &Room, file_type: &str, requests: &[String]) -
 /// Returns the IDs to request, which can be typed and which both tools read alike. The host of a fat object is
 /// excluded, because LLVM rewrites it.
 fn requests(listed: &BTreeSet<Vec<u8>>, data: &[u8]) -> Vec<String> {
-    let fat = HostFormat::of(data).is_some();
+    let fat = HostFormat::identify(data).is_some();
     let texts = listed.iter().filter_map(|id| std::str::from_utf8(id).ok());
     let typed = |text: &&str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
     let canonical = texts.filter(typed).filter(|text| {

@@ -5,7 +5,7 @@ use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
-use offload_bundle::scan::{Comparison, Found, Pattern, Selection};
+use offload_bundle::scan::{Comparison, FoundBundle, Pattern, Selection};
 
 use sha2::{Digest as _, Sha256};
 
@@ -106,7 +106,7 @@ fn wanted(room: &Room, selection: &Selection) -> (Vec<Wanted>, Seen) {
     let mut wanted = Vec::new();
     let mut room_left = 32_usize << 20;
     let input = Input::read(&room.input()).unwrap();
-    let look = &mut |found: &Found<'_>| {
+    let look = &mut |found: &FoundBundle<'_>| {
         for code_object in found.code_objects().filter(|code_object| selection.takes(code_object)) {
             let in_place = code_object.in_place().map(|slice| slice.bytes());
             let in_place = in_place.filter(|bytes| bytes.len() <= room_left).map(<[u8]>::to_vec);

@@ -80,9 +80,9 @@ fn code(choices: &mut Choices<'_>) -> Code {
 }
 
 /// A way to write code objects: whether they are compressed, and the method.
-type Packing = (bool, Option<Codec>);
+type CodePacking = (bool, Option<Codec>);
 
-const PACKINGS: [Packing; 4] = [(false, None), (true, None), (true, Some(Codec::Lz4)), (true, Some(Codec::Zstd))];
+const PACKINGS: [CodePacking; 4] = [(false, None), (true, None), (true, Some(Codec::Lz4)), (true, Some(Codec::Zstd))];
 
 /// The ID, the source and the content of a code object; no content if it cannot be read.
 type CodeRead = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
@@ -151,9 +151,9 @@ fn repacked(data: &[u8]) -> Option<Vec<u8>> {
     last
 }
 
-fn recompress(room: &Room, (is_packed, codec): &Packing) -> Result<Vec<u8>, String> {
+fn recompress(room: &Room, (is_packed, codec): &CodePacking) -> Result<Vec<u8>, String> {
     let mut job = Recompress::new(room.input(), room.path("out"));
-    job.compression = is_packed.then(|| Compression::of(Method::Zstd));
+    job.compression = is_packed.then(|| Compression::with_method(Method::Zstd));
     job.fatbin_codec = *codec;
     job.limits = LIMITS;
     let result = job.run(&mut |_| {}).map_err(|error| said(&error));

@@ -22,8 +22,8 @@ pub fn kernels(data: &[u8]) {
 
 /// Reads bytes as a code object, whose names must be in `data`.
 fn named(code: &[u8], data: &[u8]) {
-    let read = kernels::with_arguments(code);
-    assert_eq!(read, kernels::with_arguments(code), "read twice");
+    let read = kernels::list_with_arguments(code);
+    assert_eq!(read, kernels::list_with_arguments(code), "read twice");
     for kernel in read.into_iter().flatten() {
         assert!(!kernel.name.is_empty() && memchr::memmem::find(data, &kernel.name).is_some(), "{kernel:?}");
     }
@@ -120,13 +120,13 @@ fn argument(choices: &mut Choices<'_>) -> Argument {
 
 /// Compares the values that both kinds of code objects record, and the rest with `others`.
 fn same(code: &[u8], written: &[Kernel], others: impl Fn(&Read, &Kernel)) {
-    let read = kernels::with_arguments(code).unwrap();
+    let read = kernels::list_with_arguments(code).unwrap();
     let without = read.iter().map(|kernel| {
         let mut kernel = kernel.clone();
         kernel.arguments = None;
         kernel
     });
-    assert_eq!(kernels::of(code).unwrap(), without.collect::<Vec<_>>());
+    assert_eq!(kernels::list(code).unwrap(), without.collect::<Vec<_>>());
     assert_eq!(read.len(), written.len());
     for (read, written) in read.iter().zip(written) {
         let places = |list: &[kernels::Argument]| list.iter().map(|one| (one.offset, one.size)).collect::<Vec<_>>();

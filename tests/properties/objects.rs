@@ -14,7 +14,7 @@ const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
 /// Any bytes that begin like ELF are a fat object, another object, or an error. As the host of a fat object they are
 /// restored byte for byte, as are the code objects; other readers find a section for each.
 pub fn elf(data: &[u8]) {
-    if HostFormat::of(data) == Some(HostFormat::Elf) {
+    if HostFormat::identify(data) == Some(HostFormat::Elf) {
         object(data);
     }
 }
@@ -22,7 +22,7 @@ pub fn elf(data: &[u8]) {
 /// Any bytes that begin like COFF are a fat object, another object, or an error, including the variant with 32-bit
 /// section numbers.
 pub fn coff(data: &[u8]) {
-    if HostFormat::of(data) == Some(HostFormat::Coff) {
+    if HostFormat::identify(data) == Some(HostFormat::Coff) {
         object(data);
     }
 }

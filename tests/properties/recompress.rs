@@ -8,7 +8,7 @@ use offload_bundle::id::OffloadKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, KernelNames, Recompress, Recompressed, Verify};
 use offload_bundle::runtime::{self, Device};
-use offload_bundle::scan::{CodeObjectRef, Format, Found, Scan, Selection, Step};
+use offload_bundle::scan::{CodeObjectRef, Format, FoundBundle, Scan, Selection, Step};
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;
@@ -39,7 +39,7 @@ pub fn recompress(data: &[u8]) {
     let mut choices = Choices::new(&digest);
     let method = choices.pick(&[None, Some(Method::Zstd), Some(Method::Zlib)]);
     let compression = method.map(|method| {
-        let mut compression = Compression::of(method);
+        let mut compression = Compression::with_method(method);
         compression.level = choices.pick(&[1, 3, 6]);
         compression
     });
@@ -137,7 +137,7 @@ pub fn recompress(data: &[u8]) {
 /// If bundles of a linked file can be compressed, it holds the same code objects and has no more faults than before.
 /// Without compression, it is the old file again if all was plain.
 pub fn comes_back(data: &[u8]) {
-    let mut compression = Compression::of(Method::Zstd);
+    let mut compression = Compression::with_method(Method::Zstd);
     compression.level = 1;
     let room = Room::with(data);
     let Some(small) = (Change { compression: Some(compression), ..Change::default() }).run_once(&room).0 else {
@@ -178,7 +178,7 @@ fn without_checksum(mut data: Vec<u8>) -> Vec<u8> {
 fn gpus(data: &[u8], choices: &mut Choices<'_>) -> Vec<Device> {
     let mut names: Vec<String> =
         ["gfx906", "gfx90a:xnack-", "gfx1100", "sm_89", "compute_75"].map(str::to_owned).to_vec();
-    let look = &mut |found: &Found<'_>| {
+    let look = &mut |found: &FoundBundle<'_>| {
         let targets =
             found.code_objects().filter_map(|code_object| Some(code_object.entry_id()?.target_id().to_string()));
         names.extend(targets.take(8));
@@ -372,7 +372,7 @@ impl Held {
     fn of(data: &[u8], keeps: &dyn Fn(&CodeObjectRef<'_>) -> bool, with_offload_binaries: bool) -> Self {
         let mut held = Self::default();
         let mut left = COMPARED_MAX;
-        let look = &mut |found: &Found<'_>| {
+        let look = &mut |found: &FoundBundle<'_>| {
             let start = usize::try_from(found.bundle.offset).unwrap();
             let is_compressed = data.get(start..).is_some_and(|data| data.starts_with(b"CCOB"));
             let is_own = match found.place.steps() {

@@ -67,7 +67,7 @@ pub fn replace(data: &[u8]) {
     if replaced.is_err() {
         return;
     }
-    let [old_kind, new_kind] = [&before[index].content, &new].map(|content| ContentKind::of(content));
+    let [old_kind, new_kind] = [&before[index].content, &new].map(|content| ContentKind::identify(content));
     assert!(force || before[index].is_recorded || old_kind == new_kind, "{old_kind:?} by {new_kind:?}");
     let after = objects(&room, output).unwrap();
     assert_eq!(after.len(), before.len(), "other code objects");
@@ -186,7 +186,7 @@ fn held(data: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     };
     let compressed = || {
         let mut out = Cursor::new(Vec::new());
-        compressed::write(&[Piece::Bytes(bundle(8))], &Compression::of(Method::Zstd), None, &mut out).unwrap();
+        compressed::write(&[Piece::Bytes(bundle(8))], &Compression::with_method(Method::Zstd), None, &mut out).unwrap();
         out.into_inner()
     };
     let offload = |version, count: usize| {

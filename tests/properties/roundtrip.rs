@@ -42,7 +42,7 @@ pub fn roundtrip(data: &[u8]) {
     (job.alignment, job.compression, job.compressed_version) =
         (NonZeroU32::new(alignment), compression, compressed_version);
     let host = members.iter().find(|(id, _)| id.kind() == OffloadKind::Host);
-    let fat = file_type == "o" && host.is_some_and(|(_, content)| HostFormat::of(content).is_some());
+    let fat = file_type == "o" && host.is_some_and(|(_, content)| HostFormat::identify(content).is_some());
     match job.run(&mut |_| {}) {
         // Not every content that begins like an object is one.
         Err(_) if fat => return,
@@ -72,7 +72,7 @@ pub fn roundtrip(data: &[u8]) {
 pub(super) fn compression_of(method: Method, choices: &mut Choices<'_>) -> Compression {
     let level = i32::from(choices.byte() % 32) - 8;
     let window_log_max = 10 + u32::from(choices.byte() % 22);
-    let mut compression = Compression::of(method);
+    let mut compression = Compression::with_method(method);
     (compression.level, compression.window_log_max) = (level, window_log_max);
     compression
 }

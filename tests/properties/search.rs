@@ -7,7 +7,8 @@ use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::scan::{
-    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, Found, Place, PlaceOrigin, Scan, Step, Uri,
+    Checksums, CodeObject, CodeObjectRef, ContentKind, Finding, Format, FoundBundle, Place, PlaceOrigin, Scan, Step,
+    Uri,
 };
 
 use super::room::Room;
@@ -15,7 +16,7 @@ use super::said;
 use super::sources::Sources;
 
 /// Limits on the inflated size of a file, so that no input takes long.
-pub(super) const LIMITS: Limits = Limits::of(32 << 20);
+pub(super) const LIMITS: Limits = Limits::up_to(32 << 20);
 
 /// The maximum number of bundles and code objects that a search reports.
 const FOUND_MAX: usize = 250_000;
@@ -74,7 +75,7 @@ pub(super) struct Seen {
 }
 
 impl SeenBundle {
-    fn of(found: &Found<'_>) -> Self {
+    fn of(found: &FoundBundle<'_>) -> Self {
         let object = |code_object: CodeObjectRef<'_>| SeenObject {
             id: code_object.id().to_vec(),
             size: code_object.packed().is_none().then(|| code_object.size()),
@@ -124,7 +125,7 @@ fn settings(inflate: Inflate, deep: bool) -> Scan {
 }
 
 /// Searches a file; `look` receives each bundle.
-pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mut dyn FnMut(&Found<'_>)) -> Seen {
+pub(super) fn search_with(input: &Input, inflate: Inflate, deep: bool, look: &mut dyn FnMut(&FoundBundle<'_>)) -> Seen {
     let search = settings(inflate, deep);
     let mut seen = Seen::default();
     let visit = &mut |finding: Finding<'_>| {
@@ -213,7 +214,7 @@ fn read_again(input: &Input, inflate: Inflate, deep: bool) {
         let Finding::Bundle(found) = finding else { return Ok(ControlFlow::Continue(())) };
         let info = found.info()?;
         for code_object in found.code_objects().filter(|code_object| code_object.size() <= READ_SIZE_MAX) {
-            known.push(code_object.known(&info));
+            known.push(code_object.keep(&info));
             expected.push(code_object.bytes().ok().map(Cow::into_owned));
         }
         Ok(if known.len() < READ_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -260,7 +261,7 @@ impl Check<'_> {
         harmless(&place.to_string());
     }
 
-    fn bundle(&mut self, found: &Found<'_>) {
+    fn bundle(&mut self, found: &FoundBundle<'_>) {
         let (place, len) = (found.place, u64::try_from(self.data.len()).unwrap());
         harmless(&place.to_string());
         [place.member(), place.section()].into_iter().flatten().for_each(|name| harmless(&name));

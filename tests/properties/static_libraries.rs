@@ -8,7 +8,7 @@ use offload_bundle::container::offload_binary::{ImageInfo, NewImage, Version, pl
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::{Input, write_to};
-use offload_bundle::scan::{Found, Pattern, Selection};
+use offload_bundle::scan::{FoundBundle, Pattern, Selection};
 
 use super::choices::Choices;
 use super::fatbins::{Code, entry, fatbin};
@@ -32,8 +32,10 @@ const IDS: [&str; 3] =
 /// and each symbol of the index leads to the same member. Plain code comes back.
 pub fn static_library(data: &[u8]) {
     let choices = &mut Choices::new(data);
-    let mut change =
-        Change { compression: Some(Compression::of(choices.pick(&[Method::Zstd, Method::Zlib]))), ..Change::default() };
+    let mut change = Change {
+        compression: Some(Compression::with_method(choices.pick(&[Method::Zstd, Method::Zlib]))),
+        ..Change::default()
+    };
     if choices.below(2) == 1 {
         let mut keep = Selection::default();
         keep.targets = ["gfx90a", "sm_90"].map(|pattern| Pattern::parse(pattern).unwrap()).to_vec();
@@ -128,8 +130,9 @@ impl Held {
         let header = elf::FileHeader64::<LittleEndian>::parse(data).ok()?;
         let table = header.sections(LittleEndian, data).ok()?;
         let mut bundles = Vec::new();
-        let look =
-            &mut |found: &Found<'_>| bundles.extend(found.bundle.range().ok().filter(|range| !bundles.contains(range)));
+        let look = &mut |found: &FoundBundle<'_>| {
+            bundles.extend(found.bundle.range().ok().filter(|range| !bundles.contains(range)))
+        };
         search_with(&Input::from_bytes("in", data.to_vec()), Inflate::Headers, false, look);
         let sections = table.iter().map(|section| {
             let offset = section.sh_offset(LittleEndian);

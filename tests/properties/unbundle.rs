@@ -52,7 +52,7 @@ fn check(room: &Room, sources: &Sources<'_>, file_type: &str, requests: &[EntryI
     assert_eq!(run(room, file_type, requests, missing), outcome, "unbundled twice");
     // The host of a fat object is the rest of the object.
     let whole_object =
-        |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && HostFormat::of(data).is_some();
+        |id: &EntryId| id.kind() == OffloadKind::Host && file_type == "o" && HostFormat::identify(data).is_some();
     for (id, content) in requests.iter().zip(outcome.unwrap_or_default()) {
         if !whole_object(id) {
             sources.hold(&content, "a code object");

@@ -185,7 +185,7 @@ fn bundle(room: &Room, data: &[u8], compression: Option<Compression>, choices: &
         return false;
     }
     // A fat object has the faults of its host; one for a GPU is checked as a code object.
-    let is_fat = object::HostFormat::of(&written).is_some();
+    let is_fat = object::HostFormat::identify(&written).is_some();
     let found = search_with(&Input::read(&room.path("written")).unwrap(), Inflate::Headers, false, &mut |_| {});
     let is_device = found.bundles.iter().any(|bundle| bundle.format == Format::CodeObject);
     let hosts = members.iter().filter(|(id, _)| id.kind() == OffloadKind::Host);

@@ -8,7 +8,7 @@ use flate2::write::DeflateEncoder;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::io::Input;
 use offload_bundle::job::Recompressed;
-use offload_bundle::scan::Found;
+use offload_bundle::scan::FoundBundle;
 use sha2::{Digest as _, Sha256};
 
 use super::choices::{Choices, digest};
@@ -108,7 +108,7 @@ fn is_larger(before: &[u8], after: &[u8], result: &Recompressed, change: &Change
 /// The steps to each code object, its ID, and its bytes if they can be read.
 pub(super) fn code_objects(data: &[u8]) -> Vec<(String, String, Option<Vec<u8>>)> {
     let (mut objects, mut left) = (Vec::new(), COMPARED_MAX);
-    let look = &mut |found: &Found<'_>| {
+    let look = &mut |found: &FoundBundle<'_>| {
         for code_object in found.code_objects() {
             let size = usize::try_from(code_object.size()).unwrap_or(usize::MAX);
             let bytes = if size <= left { code_object.bytes().ok() } else { None };

@@ -76,7 +76,7 @@ impl Bench {
             }
         }
         // Skipped in most runs, because setting up the compressor takes longer than everything else here.
-        let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::of(Method::Zstd))));
+        let compression = self.runs.is_multiple_of(16).then(|| (None, Some(Compression::with_method(Method::Zstd))));
         for (keep, compression) in [(Some(selection), None), (None, None)].into_iter().chain(compression) {
             let (input, output) = (input.clone(), output.clone());
             let mut recompress = Recompress::new(input, output.clone());

@@ -26,13 +26,13 @@ pub struct Compression {
 impl Default for Compression {
     /// zstd at its default level.
     fn default() -> Self {
-        Self::of(Method::Zstd)
+        Self::with_method(Method::Zstd)
     }
 }
 
 impl Compression {
     /// The default settings of a method.
-    pub const fn of(method: Method) -> Self {
+    pub const fn with_method(method: Method) -> Self {
         Self { method, level: method.default_level(), window_log_max: WINDOW_LOG_DEFAULT_MAX }
     }
 }

@@ -303,7 +303,7 @@ mod tests {
     fn every_window_can_be_asked_for() {
         let data = Piece::Zeros(u64::from(JOB) + 1);
         for window_log_max in [10, 11, 31] {
-            let compression = Compression { window_log_max, ..Compression::of(Method::Zstd) };
+            let compression = Compression { window_log_max, ..Compression::with_method(Method::Zstd) };
             assert!(encoder(std::slice::from_ref(&data), data.len(), &compression).is_ok(), "{window_log_max}");
         }
     }

@@ -80,7 +80,7 @@ const LZ4_LEVEL: i32 = 9;
 pub(crate) const FRAMES_MAX: usize = 256;
 
 /// Whether this build has the feature of a compression method, `lz4`, `zlib` or `zstd`.
-pub(crate) fn has(feature: &str) -> bool {
+pub(crate) fn has_feature(feature: &str) -> bool {
     match feature {
         "lz4" => cfg!(feature = "lz4"),
         "zlib" => cfg!(feature = "zlib"),
@@ -198,7 +198,7 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
 }
 
 /// The length of the zstd frame at the start of `data`, and the inflated size that it records, in bytes.
-pub(crate) fn frame(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
+pub(crate) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     with!("zstd", frames::frame_len_and_size(data))
 }
 

@@ -6,7 +6,7 @@
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
-//! LLVM rewrites some outputs in place and replaces others by a new file. [`Manner`] selects one of the two, and thus
+//! LLVM rewrites some outputs in place and replaces others by a new file. [`OverwriteMode`] selects one of the two, and thus
 //! the treatment of an existing link or file. Either way, the new file is readable only by users who could read the old
 //! one.
 
@@ -34,7 +34,7 @@ const MAX_LINKS: usize = 40;
 
 /// The treatment of an existing file at the path of an output. A directory is always an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum OverwriteMode {
     /// Like a program that opens the file and writes: links are followed, and an existing file must be writable. The
     /// new file gets its owner, permissions and extended attributes; if that is not possible, the old file is written
     /// in place.
@@ -48,7 +48,7 @@ pub(crate) enum Manner {
     Generated,
 }
 
-impl Manner {
+impl OverwriteMode {
     /// LLVM 22.1.8's treatment of the old file if an archive, offload binary or image of this length replaces it: an
     /// empty one is written into the old file.
     pub(crate) fn for_len(len: u64) -> Self {
@@ -106,19 +106,19 @@ impl OutputPlace {
 }
 
 impl Output {
-    /// Stages an output for `path`, as [`Manner::Rewrite`]; `-` is standard output.
+    /// Stages an output for `path`, as [`OverwriteMode::Rewrite`]; `-` is standard output.
     pub(crate) fn stage(path: &Path) -> Result<Self> {
-        Self::stage_as(path, Manner::Rewrite)
+        Self::stage_as(path, OverwriteMode::Rewrite)
     }
 
     /// Stages an output for `path`; `-` is standard output.
-    pub(crate) fn stage_as(path: &Path, manner: Manner) -> Result<Self> {
+    pub(crate) fn stage_as(path: &Path, manner: OverwriteMode) -> Result<Self> {
         let place = stage(path, manner).with_path(path)?;
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
     /// An output for `path` with this content.
-    pub(crate) fn holding(path: &Path, manner: Manner, content: Slice<'_>) -> Result<Self> {
+    pub(crate) fn with_content(path: &Path, manner: OverwriteMode, content: Slice<'_>) -> Result<Self> {
         let mut output = Self::stage_as(path, manner)?;
         output.copy(content)?;
         output.complete()?;
@@ -126,7 +126,7 @@ impl Output {
     }
 
     /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
-    pub(crate) fn aside() -> Result<Self> {
+    pub(crate) fn temporary() -> Result<Self> {
         let path = std::env::temp_dir();
         let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
@@ -183,7 +183,7 @@ impl Output {
         Ok(())
     }
 
-    /// Gives an output, which was staged as [`Manner::Generated`], another path in the same file system.
+    /// Gives an output, which was staged as [`OverwriteMode::Generated`], another path in the same file system.
     pub(crate) fn move_to(&mut self, path: &Path) -> Result<()> {
         if let OutputPlace::Name { staged, target, existing: existing_file } = &mut self.place {
             *existing_file = inherit_from_replaced(staged, path).with_path(path)?;
@@ -209,7 +209,7 @@ impl Sink for Output {
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         if slice.len() <= SMALL {
             self.write(slice.bytes())?;
-            slice.looked_through();
+            slice.note_all_read();
             return Ok(());
         }
         self.flush()?;
@@ -422,7 +422,7 @@ fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.set_len(len)
 }
 
-fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
+fn stage(path: &Path, manner: OverwriteMode) -> io::Result<OutputPlace> {
     for _ in 0..STAGE_ATTEMPTS {
         if let Some(place) = stage_once(path, manner)? {
             return Ok(place);
@@ -432,7 +432,7 @@ fn stage(path: &Path, manner: Manner) -> io::Result<OutputPlace> {
 }
 
 /// Returns the place of an output that is staged, or `None` if another program replaced or removed the file meanwhile.
-fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
+fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;
         let staged = process::open(tempfile::tempfile)?;
@@ -441,9 +441,9 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     if sys::is_null(path) {
         return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
-    let replaces_links = matches!(manner, Manner::Replace | Manner::Generated);
+    let replaces_links = matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated);
     let target = match resolve(path) {
-        _ if manner == Manner::Generated => path.to_owned(),
+        _ if manner == OverwriteMode::Generated => path.to_owned(),
         Ok(None) => return stage_into(path),
         Ok(Some(target)) => target,
         // A link that cannot be followed can still be replaced.
@@ -452,7 +452,7 @@ fn stage_once(path: &Path, manner: Manner) -> io::Result<Option<OutputPlace>> {
     };
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
-        Some(old) if !old.is_file() && !old.is_symlink() && manner != Manner::Generated => stage_into(&target),
+        Some(old) if !old.is_file() && !old.is_symlink() && manner != OverwriteMode::Generated => stage_into(&target),
         _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, manner).map(Some),
@@ -503,15 +503,15 @@ fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
 }
 
 /// Stages a file for a free name.
-fn stage_new(target: PathBuf, manner: Manner) -> io::Result<OutputPlace> {
+fn stage_new(target: PathBuf, manner: OverwriteMode) -> io::Result<OutputPlace> {
     let staged = Staged::create(&target, manner.mode())?;
     Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Absent })
 }
 
 /// Stages a file that replaces a writable one.
-fn stage_rewriting(target: PathBuf, seen: &Stat, manner: Manner) -> io::Result<Option<OutputPlace>> {
+fn stage_rewriting(target: PathBuf, seen: &Stat, manner: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
-    if let Manner::WithMode(_) = manner {
+    if let OverwriteMode::WithMode(_) = manner {
         let staged = Staged::create(&target, manner.mode())?;
         take_over(&staged.file, &old, Inherited::Access)?;
         return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced }));
@@ -560,7 +560,7 @@ fn open_as_permitted(path: &Path) -> io::Result<File> {
     }
 }
 
-impl Manner {
+impl OverwriteMode {
     /// The permissions of a new file, less the umask.
     fn mode(self) -> u32 {
         match self {
@@ -596,8 +596,8 @@ pub(super) mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
-    pub(in crate::base::io) const MANNERS: [Manner; 4] =
-        [Manner::Rewrite, Manner::WithMode(0o640), Manner::Replace, Manner::Generated];
+    pub(in crate::base::io) const MANNERS: [OverwriteMode; 4] =
+        [OverwriteMode::Rewrite, OverwriteMode::WithMode(0o640), OverwriteMode::Replace, OverwriteMode::Generated];
 
     #[test]
     fn a_failed_commit_restores_every_output() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use crate::beyond::job::{EXACT, KernelNames, SelectionMatches};
-use crate::beyond::runtime::with_ptx;
+use crate::beyond::runtime::split_ptx;
 use crate::beyond::scan::{Comparison, Pattern, Selection};
 use clap::Args;
 
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
         return Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned());
     }
     let target = gpus::target_of(text);
-    let (target, ptx) = with_ptx(&target);
+    let (target, ptx) = split_ptx(&target);
     let mut patterns = Vec::new();
     for text in [Some(target), ptx.as_deref()].into_iter().flatten() {
         patterns.push(Pattern::parse(text).map_err(|error| error.reason().to_owned())?);

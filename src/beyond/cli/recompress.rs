@@ -190,7 +190,7 @@ impl RecompressOptions {
         if self.none {
             return None;
         }
-        let mut compression = Compression::of(METHOD);
+        let mut compression = Compression::with_method(METHOD);
         compression.level = self.level.unwrap_or(compression.level);
         compression.window_log_max = self.window.unwrap_or(compression.window_log_max);
         Some(compression)

@@ -12,7 +12,7 @@ use object::elf::{
 };
 
 use crate::base::bytes::{Bounds, add, is_zero, len_u64, slice, tail, to_u64};
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::llvm::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
 use crate::llvm::container::limits::Allowance;
 
@@ -61,7 +61,7 @@ impl<'d> File<'d> {
         if self.sections.is_empty() {
             if sections_at != 0 || section_count != 0 || recorded != 0 {
                 let what = "an ELF header whose table of sections has either no offset or no entries,";
-                return wrong(what, sections_at);
+                return fail_at(what, sections_at);
             }
             return Ok(&[]);
         }
@@ -77,7 +77,7 @@ impl<'d> File<'d> {
             }
         }
         if outside > 0 {
-            return wrong(format!("section names outside of their string table, {outside} in all,"), sections_at);
+            return fail_at(format!("section names outside of their string table, {outside} in all,"), sections_at);
         }
         Ok(names)
     }
@@ -86,12 +86,12 @@ impl<'d> File<'d> {
     fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
         let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
             Some(section) if section.is(SHT_STRTAB) => section,
-            _ => return wrong(format!("{what} in section {number}, which is not a string table,"), offset),
+            _ => return fail_at(format!("{what} in section {number}, which is not a string table,"), offset),
         };
         let strings = self.bytes(section.offset, section.size, format_args!("the string table of {what}"))?;
         match strings.last() {
             None | Some(0) => Ok(strings),
-            Some(_) => wrong(format!("a string table of {what} that does not end with a zero"), section.offset),
+            Some(_) => fail_at(format!("a string table of {what} that does not end with a zero"), section.offset),
         }
     }
 
@@ -103,7 +103,7 @@ impl<'d> File<'d> {
     fn read_symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
         let Section { offset, size, entry_len, .. } = *section;
         if entry_len != self.encoding.len_of::<Symbol>() || size.checked_rem(entry_len) != Some(0) {
-            return wrong(format!("a symbol table of {size} bytes with symbols of {entry_len}"), offset);
+            return fail_at(format!("a symbol table of {size} bytes with symbols of {entry_len}"), offset);
         }
         let symbols = Table::new(self.encoding, self.bytes(offset, size, "a symbol table")?);
         let names = self.strings(section.link, "symbol names", offset)?;
@@ -119,10 +119,10 @@ impl<'d> File<'d> {
         let sections = self.sections.len();
         for (number, symbol) in table.symbols.iter().enumerate() {
             if symbol.name > 0 && symbol.name >= len_u64(table.names) {
-                return wrong(format!("symbol {number} with a name outside of the string table,"), table.offset);
+                return fail_at(format!("symbol {number} with a name outside of the string table,"), table.offset);
             }
             if self.section_of(table, number, &symbol).is_some_and(|section| section >= sections) {
-                return wrong(format!("symbol {number} in a section that does not exist,"), table.offset);
+                return fail_at(format!("symbol {number} in a section that does not exist,"), table.offset);
             }
         }
         Ok(())
@@ -180,7 +180,7 @@ pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     match work.take(bytes) {
         Some(()) => Ok(()),
-        None => wrong(SHARED, offset),
+        None => fail_at(SHARED, offset),
     }
 }
 
@@ -227,13 +227,13 @@ impl<'d> Notes<'d> {
             else {
                 // Padding at the end.
                 let is_padding = is_zero(tail(self.data, at).unwrap_or_default());
-                return if is_padding { Ok(()) } else { wrong("a note that is cut off", here) };
+                return if is_padding { Ok(()) } else { fail_at("a note that is cut off", here) };
             };
             let name_at = at.saturating_add(NOTE_HEADER);
             let content_at = self.aligned(name_at.saturating_add(name_len));
             let name = slice(self.data, name_at, name_len);
             let (Some(name), Some(content)) = (name, slice(self.data, content_at.min(end), len)) else {
-                return wrong("a note that reaches beyond its section", here);
+                return fail_at("a note that reaches beyond its section", here);
             };
             for (owner, number, form) in FORMS {
                 if name == owner && kind == number {

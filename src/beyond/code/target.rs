@@ -127,7 +127,7 @@ fn sign_of_feature(bits: u8) -> &'static str {
 }
 
 /// Returns the triple and target ID of a code object, as in a bundle entry ID.
-pub(crate) fn of(data: &[u8]) -> String {
+pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
         Magic::IntelGpu => match intel_gpu::spirv(data) {
@@ -216,10 +216,10 @@ mod tests {
         ] {
             let mut head = elf(0, flags);
             (head[7], head[18]) = (system, 190);
-            assert_eq!(of(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
+            assert_eq!(triple_and_target_id(&head), format!("nvptx64-nvidia-cuda--{expected}"), "{flags:x}");
         }
-        assert_eq!(of(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
-        assert_eq!(of(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
+        assert_eq!(triple_and_target_id(&elf(4, 0x3f)), "amdgcn-amd-amdhsa--gfx90a");
+        assert_eq!(triple_and_target_id(&elf(4, 0x0f)), "r600-amd-amdhsa--cayman");
         assert_eq!(target_id(b"\x7fELF"), None);
     }
 

@@ -148,9 +148,9 @@ pub(crate) fn searched(contents: Contents) -> Contents<SearchEntry> {
 
 /// A format of LLVM, read by a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Searched<C>(pub(crate) C);
+pub(crate) struct SearchFormat<C>(pub(crate) C);
 
-impl<C: Container<Entry = Entry>> Container for Searched<C> {
+impl<C: Container<Entry = Entry>> Container for SearchFormat<C> {
     type Entry = SearchEntry;
 
     fn repeats(&self) -> bool {

@@ -17,7 +17,7 @@
 //! Rejected: a header without an architecture.
 
 use crate::base::bytes::{number, tail};
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 pub(crate) use crate::llvm::container::magic::LTO_IR as MAGIC;
 
 /// The offset of the attributes.
@@ -38,7 +38,7 @@ const ATTRIBUTES_MAX: u64 = 64;
 pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
     match architecture(data) {
         Some(_) => Ok(()),
-        None => wrong("LTO-IR whose header has no SM architecture", base),
+        None => fail_at("LTO-IR whose header has no SM architecture", base),
     }
 }
 

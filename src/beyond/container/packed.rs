@@ -277,6 +277,6 @@ mod tests {
         };
         let error = LastInflated::default().get(b"code"[..].into(), &packed).unwrap_err().to_string();
         let missing = "LZ4 is missing: this program was built without the feature 'lz4' of offload_bundle";
-        assert_eq!(error.ends_with(missing), !codec::has("lz4"), "{error}");
+        assert_eq!(error.ends_with(missing), !codec::has_feature("lz4"), "{error}");
     }
 }

@@ -14,7 +14,7 @@
 use memchr::{memchr, memchr2_iter, memchr3, memmem, memrchr2};
 
 use crate::base::bytes::{len_u64, to_u64};
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 pub(crate) use crate::llvm::container::magic::ptx::{Header, VERSION};
 use crate::llvm::container::magic::ptx::{after, after_blanks};
 
@@ -106,7 +106,7 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
     let zeros = data.iter().rev().take_while(|&&byte| byte == 0).count();
     let ptx = data.get(..data.len() - zeros).unwrap_or_default();
     if let Some(at) = memchr(0, ptx) {
-        return wrong("a zero byte in PTX", to_u64(at));
+        return fail_at("a zero byte in PTX", to_u64(at));
     }
     let (mut rest, mut depth, mut outermost) = (ptx, 0_usize, 0);
     while let Some(skipped) = rest.iter().position(|byte| matches!(byte, b'{' | b'}' | b'"' | b'/')) {
@@ -121,24 +121,24 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
                 depth += 1;
                 next
             }
-            [b'}', ..] if depth == 0 => return wrong("a closing brace without an opening one", at),
+            [b'}', ..] if depth == 0 => return fail_at("a closing brace without an opening one", at),
             [b'}', ..] => {
                 depth -= 1;
                 next
             }
             [b'"', ..] => match after_string(next) {
                 Some(rest) => rest,
-                None => return wrong("a string without end", at),
+                None => return fail_at("a string without end", at),
             },
             [b'/', b'/', ..] => after(next, b"\n").unwrap_or_default(),
             [b'/', b'*', comment @ ..] => match after(comment, b"*/") {
                 Some(rest) => rest,
-                None => return wrong("a comment without end", at),
+                None => return fail_at("a comment without end", at),
             },
             _ => next,
         };
     }
-    if depth > 0 { wrong("a brace without end", outermost) } else { Ok(()) }
+    if depth > 0 { fail_at("a brace without end", outermost) } else { Ok(()) }
 }
 
 /// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing

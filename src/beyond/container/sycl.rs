@@ -34,7 +34,7 @@ use super::entry::Stored;
 use super::host::wrapper::PointerMap;
 use super::packed::Packed;
 use super::spirv::{self, Width};
-use crate::base::bytes::{Bounds, add, is_zero, len_of, len_u64, number, part, span, to_u64};
+use crate::base::bytes::{Bounds, add, bytes_in, is_zero, len_of, len_u64, number, span, to_u64};
 use crate::base::codec::{self, Codec};
 use crate::base::error::Malformed;
 use crate::llvm::container::archive::{Archive, MemberLocation};
@@ -93,7 +93,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
         }
     }
     let end = table.start.saturating_add(count.saturating_mul(ENTRY_LEN));
-    let rest = part(data, end..table.end).unwrap_or_default();
+    let rest = bytes_in(data, end..table.end).unwrap_or_default();
     if !is_zero(rest) {
         faults.push(bounds.truncated(end, ENTRY_LEN, "an entry of the table of device images"));
     }
@@ -179,11 +179,11 @@ impl StoredImage {
     /// Finds the bytes of an image that a table records. Another image, or the end of the section, is at `limit`.
     fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
-        let space = part(section, offset..limit).unwrap_or_default();
+        let space = bytes_in(section, offset..limit).unwrap_or_default();
         let bounds = Bounds::of(section, base);
         let unreadable = |malformed| Self { range: offset..limit, part: Stored::Unreadable(malformed) };
         if space.starts_with(&ZSTD) {
-            let (len, recorded) = match codec::frame(space) {
+            let (len, recorded) = match codec::frame_len_and_size(space) {
                 Ok(frame) => frame,
                 Err(error) => {
                     let reason = "its zstd frame does not end before the next image";
@@ -215,10 +215,10 @@ impl StoredImage {
 /// does or, if that is not known, with the last byte that is not zero.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
-    while let Some(rest) = part(section, position..range.end) {
+    while let Some(rest) = bytes_in(section, position..range.end) {
         let Some(zeros) = rest.iter().position(|&byte| byte != 0) else { break };
         add(&mut position, to_u64(zeros));
-        let rest = part(section, position..range.end).unwrap_or_default();
+        let rest = bytes_in(section, position..range.end).unwrap_or_default();
         let (len, part) = match Magic::identify(rest) {
             _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
             Magic::SpirV => (spirv_len(rest), None),
@@ -243,7 +243,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
 /// frame in the section.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
-    match codec::frame(rest) {
+    match codec::frame_len_and_size(rest) {
         Err(error) => (None, Some(Stored::Unreadable(no_frame(at, error, "its zstd frame has no end")))),
         Ok((len, Some(inflated))) => (Some(len), Some(StoredImage::frame(offset, len, inflated).part)),
         Ok((len, None)) => {
@@ -333,13 +333,13 @@ mod tests {
             (frame(0x23, &[1, 2, 3, 4, 3], b""), Some(3)),
         ] {
             let len = len_u64(&data);
-            let read = |data: &[u8]| codec::frame(data).ok();
+            let read = |data: &[u8]| codec::frame_len_and_size(data).ok();
             assert_eq!(read(&data), Some((len, inflated)), "{data:?}");
             assert_eq!(read(&[&data[..], b"more"].concat()), Some((len, inflated)));
             assert!((0..data.len()).all(|len| read(&data[..len]).is_none()), "{data:?}");
         }
         // A block that repeats a byte takes one; there is no fourth type.
-        let len = |data: &[u8]| codec::frame(data).ok().map(|(len, _)| len);
+        let len = |data: &[u8]| codec::frame_len_and_size(data).ok().map(|(len, _)| len);
         assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 9 << 3 | 3, 0, 0, b'x']].concat()), Some(10));
         assert_eq!(len(&[&ZSTD[..], &[0x20, 9, 7, 0, 0, b'x']].concat()), None);
     }

@@ -13,8 +13,8 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
-    BundleInfo, Checksums, CodeObject, CodeObjectsWithParts, Finding, Format, Found, Place, Scan, Sizes, Split, Step,
-    member_of,
+    BundleInfo, Checksums, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split,
+    Step, member_of,
 };
 use crate::llvm::container::sequence::Inflate;
 
@@ -96,7 +96,7 @@ impl Inspect {
         };
         match scan.run(input, visitor) {
             Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),
-            Err(error) => input.vouch_for(Err(error))?,
+            Err(error) => input.unless_changed(Err(error))?,
         }
         inspected.finish();
         Ok(inspected)
@@ -163,9 +163,9 @@ impl Inspected {
 }
 
 impl InspectedBundle {
-    fn new(found: &Found<'_>) -> Result<Self> {
+    fn new(found: &FoundBundle<'_>) -> Result<Self> {
         let info = found.info()?;
-        let code_objects = found.code_objects().map(|code_object| code_object.known(&info)).collect();
+        let code_objects = found.code_objects().map(|code_object| code_object.keep(&info)).collect();
         Ok(Self { info, code_objects, directory: None })
     }
 

@@ -265,7 +265,7 @@ impl KernelNames {
                     let all = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
                     if let (Ok(()), Ok(info)) = (all, found.info()) {
                         for code_object in found.code_objects() {
-                            reads.add(Some(&found), ((), code_object.known(&info)));
+                            reads.add(Some(&found), ((), code_object.keep(&info)));
                         }
                     }
                 }
@@ -307,8 +307,8 @@ impl KernelNames {
 
     /// Returns the names that mean kernels or variables of a code object, and whether it is known to have kernels.
     pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
-        let kernels = kernels::of(code)?;
-        let mut names: HashSet<&[u8]> = match ContentKind::of(code) {
+        let kernels = kernels::list(code)?;
+        let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
             _ => kernels.iter().map(|kernel| &*kernel.name).collect(),
         };
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(names.find_in_code(code).unwrap(), (meant, true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
-        let mut kernels: Vec<_> = kernels::of(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();
+        let mut kernels: Vec<_> = kernels::list(code).unwrap().iter().map(|kernel| kernel.name.to_vec()).collect();
         kernels.sort_unstable();
         assert_eq!(demangled, kernels);
     }

@@ -13,8 +13,8 @@ use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectsOfBundle, Finding, Found, OverlapLimit, PlaceOrigin, ReadEvent, ReadList, Scan,
-    Selection, Selector, Step, contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, PlaceOrigin, PreparedSelection,
+    ReadEvent, ReadList, Scan, Selection, Step, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{
@@ -87,7 +87,7 @@ impl ListKernels {
     }
 
     fn run_both(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
-        input.vouch_for(self.search(input, inspected))
+        input.unless_changed(self.search(input, inspected))
     }
 
     /// Searches first without inflating compressed bundles: their code objects are inflated later, several at a time.
@@ -112,13 +112,13 @@ impl ListKernels {
             *inspected = Inspected::new(input);
         }
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
-        let selector = Selector::new(&self.selection);
+        let selector = PreparedSelection::new(&self.selection);
         let mut search = Search::new(&selector, input, inflate);
-        let reader = if self.arguments { kernels::with_arguments } else { kernels::of };
+        let reader = if self.arguments { kernels::list_with_arguments } else { kernels::list };
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
-                code.looked_through();
+                code.note_all_read();
                 read
             })
         };
@@ -150,7 +150,7 @@ impl ListKernels {
 
 /// The search in a file.
 struct Search<'j> {
-    selector: &'j Selector<'j>,
+    selector: &'j PreparedSelection<'j>,
     input: &'j Input,
     inflate: Inflate,
     /// The number of code objects and problems so far. It gives both their order.
@@ -177,7 +177,7 @@ impl ListedCode {
     fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
         let kind = match code_object.kind {
             Some(kind) => kind,
-            None => ContentKind::of(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
+            None => ContentKind::identify(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
         };
         match kind {
             ContentKind::Elf | ContentKind::Cubin => {
@@ -194,7 +194,7 @@ impl ListedCode {
 }
 
 impl<'j> Search<'j> {
-    fn new(selector: &'j Selector<'j>, input: &'j Input, inflate: Inflate) -> Self {
+    fn new(selector: &'j PreparedSelection<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (matches, room) = (SelectionMatches::default(), ListRoom::default());
         Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
@@ -206,7 +206,9 @@ impl<'j> Search<'j> {
             return false;
         }
         match finding {
-            Finding::Bundle(Found { place, .. }) | Finding::Broken { place, .. } | Finding::Hidden { place, .. } => {
+            Finding::Bundle(FoundBundle { place, .. })
+            | Finding::Broken { place, .. }
+            | Finding::Hidden { place, .. } => {
                 place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
                     && *place.origin() == PlaceOrigin::Inflated
             }
@@ -224,10 +226,10 @@ impl<'j> Search<'j> {
         self.problems.push((number, error));
     }
 
-    fn add_bundle(&mut self, found: &Found<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
+    fn add_bundle(&mut self, found: &FoundBundle<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
         let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
-            if !self.matches.takes(self.selector, &code_object.known_id()) {
+            if !self.matches.takes(self.selector, &code_object.parsed_id()) {
                 continue;
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
@@ -242,7 +244,7 @@ impl<'j> Search<'j> {
                 self.add_problem(error.at(found.place));
                 break;
             }
-            let (number, code_object) = (self.next_number(), Arc::new(code_object.known(&bundle)));
+            let (number, code_object) = (self.next_number(), Arc::new(code_object.keep(&bundle)));
             wanted.add(Some(found), (number, code_object));
         }
         Ok(())

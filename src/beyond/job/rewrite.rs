@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::slice;
 
-use crate::base::bytes::{is_zero, len_of, part};
+use crate::base::bytes::{bytes_in, is_zero, len_of};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
@@ -220,10 +220,10 @@ fn has_piece(
     let range = at..at.saturating_add(len_of(&of_piece));
     let new = match piece {
         Piece::Zeros(_) => return has_zeros(old, holes, range),
-        Piece::Bytes(bytes) => part(bytes, of_piece),
-        Piece::Input(slice) => part(slice.bytes(), of_piece),
+        Piece::Bytes(bytes) => bytes_in(bytes, of_piece),
+        Piece::Input(slice) => bytes_in(slice.bytes(), of_piece),
     };
-    let (Some(new), Some(was)) = (new, part(old.bytes(), range.clone())) else { return false };
+    let (Some(new), Some(was)) = (new, bytes_in(old.bytes(), range.clone())) else { return false };
     let mut pairs = (at..).zip(new.iter().zip(was));
     pairs.all(|(at, (new, was))| new == was || ignored.contains(&at))
 }
@@ -238,7 +238,7 @@ fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
             None => (range.end, range.end),
         };
         if at < start {
-            let Some(bytes) = part(old.bytes(), at..start.min(range.end)) else { return false };
+            let Some(bytes) = bytes_in(old.bytes(), at..start.min(range.end)) else { return false };
             if !is_zero(bytes) {
                 return false;
             }

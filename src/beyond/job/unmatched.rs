@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::beyond::runtime::{Device, UnfoundCode};
-use crate::beyond::scan::{ParsedId, Pattern, Selection, Selector};
+use crate::beyond::scan::{ParsedId, Pattern, PreparedSelection, Selection};
 use crate::llvm::work::present::PresentNames;
 
 /// The request for code objects: a selection, and the GPUs whose runtimes choose.
 #[derive(Clone, Copy)]
 pub(super) struct WantedCode<'s> {
-    pub(super) selector: &'s Selector<'s>,
+    pub(super) selector: &'s PreparedSelection<'s>,
     pub(super) devices: &'s [Device],
 }
 
@@ -25,7 +25,7 @@ enum WantedPart<'s> {
 }
 
 impl<'s> WantedCode<'s> {
-    pub(super) fn by(selector: &'s Selector<'s>) -> Self {
+    pub(super) fn by(selector: &'s PreparedSelection<'s>) -> Self {
         Self { selector, devices: &[] }
     }
 
@@ -75,7 +75,7 @@ pub struct SelectionMatches {
 
 impl SelectionMatches {
     /// Returns whether a selection matches a code object with this ID. Records the parts that match.
-    pub(super) fn takes(&mut self, selector: &Selector<'_>, id: &ParsedId) -> bool {
+    pub(super) fn takes(&mut self, selector: &PreparedSelection<'_>, id: &ParsedId) -> bool {
         if !selector.takes_all() {
             self.note(id, selector.names_entries());
         }
@@ -108,7 +108,7 @@ impl SelectionMatches {
     }
 
     /// Counts all parts of a selection as matched, because not everything was searched.
-    pub(super) fn assume_all(&mut self, selector: &Selector<'_>) {
+    pub(super) fn assume_all(&mut self, selector: &PreparedSelection<'_>) {
         self.matched.extend(0..WantedCode::by(selector).parts().count());
     }
 
@@ -165,7 +165,7 @@ impl SelectionMatches {
     /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have code objects
     /// for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let (unmatched, _) = self.unmatched(WantedCode::by(&Selector::new(selection)), None);
+        let (unmatched, _) = self.unmatched(WantedCode::by(&PreparedSelection::new(selection)), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }
 }

@@ -8,7 +8,7 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
-use crate::beyond::scan::{Format, Found};
+use crate::beyond::scan::{Format, FoundBundle};
 use crate::llvm::container::content_kind::ContentKind;
 
 /// The vendor of a GPU. Its runtime takes no code for GPUs of others.
@@ -214,7 +214,7 @@ impl fmt::Display for UnfoundCode {
 }
 
 impl BundleCodes {
-    pub(crate) fn of(found: &Found<'_>) -> Self {
+    pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
         let mut has_container = false;

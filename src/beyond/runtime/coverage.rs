@@ -9,7 +9,7 @@ use super::device::Device;
 use super::directory::{directory_of, is_loaded_file};
 use crate::base::id::OffloadKind;
 use crate::beyond::container::kpack;
-use crate::beyond::scan::{Format, Found, Place, Split};
+use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 
 /// The largest number of comparisons of a GPU with a kind of bundle. Hostile files can have any number of both.
 const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 4_000_000 };
@@ -132,7 +132,7 @@ impl fmt::Display for ServedBundles {
 
 impl Coverage {
     /// Adds a bundle. Bundles of a file are added in the order of the search.
-    pub fn add(&mut self, found: &Found<'_>) {
+    pub fn add(&mut self, found: &FoundBundle<'_>) {
         for unit in self.units.add(found) {
             match &unit.directory {
                 Some(directory) => self.add_files(directory, &FileSet { code: unit.set(), files: 1 }),
@@ -239,7 +239,7 @@ impl Coverage {
     }
 
     /// Returns in how many bundles a GPU is served.
-    pub fn of(&self, device: &Device) -> ServedBundles {
+    pub fn served(&self, device: &Device) -> ServedBundles {
         count_serving(device, &self.code_sets())
     }
 
@@ -254,7 +254,7 @@ impl Coverage {
     }
 
     /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
-    pub fn of_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
+    pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
         let sets = self.code_sets();
         let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
         if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
@@ -277,7 +277,7 @@ impl Coverage {
             by_name.insert(device.name().to_owned(), device);
         }
         let devices: Vec<Device> = by_name.into_values().collect();
-        let served = self.of_each(&devices)?;
+        let served = self.served_each(&devices)?;
         Some(devices.into_iter().zip(served).collect())
     }
 }
@@ -313,7 +313,7 @@ pub(crate) struct LoadUnit {
 }
 
 impl LoadUnit {
-    fn new(found: &Found<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
+    fn new(found: &FoundBundle<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
         let is_single = found.format != Format::OffloadBinary;
         Self {
             place: found.place.clone(),
@@ -387,7 +387,7 @@ impl LoadUnits {
     }
 
     /// Adds the next bundle of the search, and returns the units that are complete.
-    pub(crate) fn add(&mut self, found: &Found<'_>) -> Vec<LoadUnit> {
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
         let mut complete: Vec<LoadUnit> = self.end_file(Some(found.place)).into_iter().collect();
         complete.extend(self.add_bundle(found));
         complete
@@ -403,7 +403,7 @@ impl LoadUnits {
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
-    fn add_bundle(&mut self, found: &Found<'_>) -> Vec<LoadUnit> {
+    fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
         let is_file = !self.ignores_files && is_loaded_file(found);
@@ -514,7 +514,7 @@ mod tests {
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
         let served = ServedBundles { serving: 5, bundles: 9 };
-        assert_eq!((first.of(&device), first.of_each(&[device])), (served, Some(vec![served])));
+        assert_eq!((first.served(&device), first.served_each(&[device])), (served, Some(vec![served])));
         assert_eq!((served.missing(), served.is_complete()), (4, false));
         assert!(ServedBundles { serving: 5, bundles: 5 }.is_complete());
         let names: Vec<_> =
@@ -533,7 +533,7 @@ mod tests {
         coverage.count(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
         coverage.count(amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
-            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
+            assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
         }
     }
 
@@ -553,8 +553,8 @@ mod tests {
         let mut coverage = Coverage::default();
         coverage.count(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
-        assert!(coverage.of_each(&devices).is_none());
-        assert_eq!(coverage.of_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));
+        assert!(coverage.served_each(&devices).is_none());
+        assert_eq!(coverage.served_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));
     }
 
     fn binary(key: &str, targets: &[&str]) -> WrappedBinary {
@@ -584,7 +584,7 @@ mod tests {
         split.archives = Some(&archives);
         coverage.add_split(&place, &split);
         for (gpu, serving) in [("gfx906", 2), ("gfx90a", 1), ("gfx1030", 0)] {
-            assert_eq!(coverage.of(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles: 3 }, "{gpu}");
+            assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles: 3 }, "{gpu}");
         }
     }
 
@@ -626,7 +626,7 @@ mod tests {
             for (index, members) in files.iter().enumerate() {
                 add(&mut coverage, &index.to_string(), members);
             }
-            let served = coverage.of(&Device::parse("gfx906").unwrap());
+            let served = coverage.served(&Device::parse("gfx906").unwrap());
             assert_eq!(served, ServedBundles { serving, bundles }, "{files:?}");
         }
     }

@@ -95,7 +95,7 @@ const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
 /// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
 #[doc(hidden)]
-pub fn with_ptx(name: &str) -> (&str, Option<String>) {
+pub fn split_ptx(name: &str) -> (&str, Option<String>) {
     for suffix in ["+ptx", "+PTX"] {
         if let Some(gpu) = name.strip_suffix(suffix)
             && let Some(sm) = gpu.strip_prefix("sm_")
@@ -154,7 +154,7 @@ impl Device {
             if name.is_empty() {
                 continue;
             }
-            let (name, ptx) = with_ptx(name);
+            let (name, ptx) = split_ptx(name);
             push_new(&mut devices, Self::parse(name)?);
             if let Some(ptx) = ptx {
                 push_new(&mut devices, Self::parse(&ptx)?);
@@ -241,12 +241,12 @@ impl Device {
     }
 
     /// The number of the GPU's variants, one for each setting that its name leaves open.
-    pub(crate) fn settings(&self) -> usize {
+    pub(crate) fn variant_count(&self) -> usize {
         self.variants.len()
     }
 
     /// Returns the code objects that the runtime chooses among some, one for each variant of the GPU.
-    pub(crate) fn chosen<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
+    pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
             let ranked = codes.iter().filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
@@ -488,7 +488,7 @@ mod tests {
         let (device, codes) = (Device::parse(gpu).unwrap(), codes(names));
         let plain: Vec<Code> = codes.iter().map(|(_, code)| code.clone()).collect();
         let is_served = device.unserved(plain.iter()).next().is_none();
-        (device.chosen(&codes).into_iter().map(|index| names[index]).collect(), is_served)
+        (device.choose(&codes).into_iter().map(|index| names[index]).collect(), is_served)
     }
 
     #[test]
@@ -611,8 +611,8 @@ mod tests {
         // A processor is before bitcode for it, whichever is named.
         for name in ["xcore1000", "xcore1000-bc"] {
             let gpus = Device::parse(name).unwrap().gpus();
-            assert_eq!(gpus.chosen(&codes(&["xcore1000-bc", "xcore1000"])), BTreeSet::from([1]), "{name}");
-            assert_eq!(gpus.chosen(&codes(&["xcore1010", "xcore1000-bc"])), BTreeSet::from([1]), "{name}");
+            assert_eq!(gpus.choose(&codes(&["xcore1000-bc", "xcore1000"])), BTreeSet::from([1]), "{name}");
+            assert_eq!(gpus.choose(&codes(&["xcore1010", "xcore1000-bc"])), BTreeSet::from([1]), "{name}");
         }
     }
 
@@ -640,8 +640,8 @@ mod tests {
         ] {
             assert!(Device::parse_list(text).is_err(), "{text}");
         }
-        assert_eq!(Device::parse("gfx90a").unwrap().settings(), 4);
-        assert_eq!(Device::parse("gfx1030").unwrap().settings(), 1);
+        assert_eq!(Device::parse("gfx90a").unwrap().variant_count(), 4);
+        assert_eq!(Device::parse("gfx1030").unwrap().variant_count(), 1);
     }
 
     #[test]

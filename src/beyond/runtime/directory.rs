@@ -10,7 +10,7 @@ use super::code::GpuVendor;
 use super::device::Device;
 use super::loadable;
 use crate::base::io::sys;
-use crate::beyond::scan::{Format, Found, Place, Step};
+use crate::beyond::scan::{Format, FoundBundle, Place, Step};
 use crate::llvm::container::content_kind::ContentKind;
 
 /// The placeholder for the name of a GPU in the path of a directory.
@@ -18,7 +18,7 @@ const ANY_GPU: &str = "*";
 
 /// Whether a program loads a bundle or code object as a file: it is a whole file or member of a package, and not an
 /// input of compilers and linkers.
-pub(super) fn is_loaded_file(found: &Found<'_>) -> bool {
+pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     if !found.is_file() {
         return false;
     }

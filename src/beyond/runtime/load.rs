@@ -9,7 +9,7 @@ use super::loaded::Loader;
 use crate::base::error::Result;
 use crate::base::io::input::Input;
 use crate::beyond::scan::{
-    CodeObject, CodeObjectsOfBundle, Finding, Found, ReadEvent, ReadList, Scan, contents, copy_bytes, weight_of,
+    CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, ReadEvent, ReadList, Scan, contents, copy_bytes, weight_of,
     weight_of_bytes,
 };
 
@@ -106,7 +106,7 @@ impl Load<'_> {
         &mut self,
         position: usize,
         code_object: CodeObject,
-        found: Option<&Found<'_>>,
+        found: Option<&FoundBundle<'_>>,
         reads: &mut ReadList<usize, CodeObject>,
     ) {
         let stored = if code_object.packed.is_none() { code_object.stored_in(self.input) } else { None };

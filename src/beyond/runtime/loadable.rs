@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use crate::base::id::OffloadKind;
 use crate::beyond::container::Bundle;
-use crate::beyond::scan::{Format, Found};
+use crate::beyond::scan::{Format, FoundBundle};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::work::loadable::{first_lost, is_for_runtime};
@@ -59,7 +59,7 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
 
 /// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
 /// that it does not load, linkers and other tools find all of them.
-pub(crate) fn unfound_in(found: &Found<'_>) -> UnfoundEntries {
+pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
         return unfound;
@@ -88,14 +88,14 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
 
 /// Returns the index of the first code object of a bundle for the runtime that it does not find because of its
 /// position, or `None` if it finds all.
-pub(crate) fn first_lost_of(found: &Found<'_>) -> Option<usize> {
+pub(crate) fn first_lost_in(found: &FoundBundle<'_>) -> Option<usize> {
     let first = first_unread(found)?;
     if is_for_runtime(kinds_in(found)) { Some(first) } else { None }
 }
 
 /// Returns the index of the first entry of a bundle outside of the part that the runtime reads, or `None` if it reads
 /// all entries.
-fn first_unread(found: &Found<'_>) -> Option<usize> {
+fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     if found.format != Format::Bundle {
         return None;
     }
@@ -108,7 +108,7 @@ fn first_unread(found: &Found<'_>) -> Option<usize> {
 }
 
 /// Whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
-pub(super) fn is_for_tools(found: &Found<'_>) -> bool {
+pub(super) fn is_for_tools(found: &FoundBundle<'_>) -> bool {
     for (kind, content) in kinds_in(found) {
         let is_for_tools = match kind {
             Some(OffloadKind::Host) => content != Some(ContentKind::Empty),
@@ -122,7 +122,7 @@ pub(super) fn is_for_tools(found: &Found<'_>) -> bool {
 }
 
 /// The kinds of the entries of a bundle, and of their content.
-fn kinds_in<'f>(found: &Found<'f>) -> impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)> + use<'f> {
+fn kinds_in<'f>(found: &FoundBundle<'f>) -> impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)> + use<'f> {
     found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()))
 }
 
@@ -183,7 +183,7 @@ mod tests {
             let mut bundles = 0;
             let visitor = &mut |finding: Finding<'_>| {
                 let Finding::Bundle(found) = finding else { panic!("{finding:?}") };
-                assert_eq!(first_lost_of(&found).unwrap_or(found.bundle.entries.len()), kept);
+                assert_eq!(first_lost_in(&found).unwrap_or(found.bundle.entries.len()), kept);
                 bundles += 1;
                 Ok(())
             };

@@ -7,7 +7,7 @@ use super::coverage::LoadUnits;
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
-use crate::beyond::scan::{CodeObject, Finding, Format, Found, Place, Scan};
+use crate::beyond::scan::{CodeObject, Finding, Format, FoundBundle, Place, Scan};
 
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +71,9 @@ impl Loader {
     }
 
     /// Adds the next bundle of the search.
-    pub(crate) fn add(&mut self, found: &Found<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
-        self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.known(&info))));
+        self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let units = self.units.add(found);
         let mut loaded = Vec::new();
         for unit in &units {
@@ -121,7 +121,7 @@ impl Loader {
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, device) in self.devices.iter().enumerate() {
-            for position in device.chosen(codes) {
+            for position in device.choose(codes) {
                 chosen.entry(position).or_default().push(number);
             }
         }

@@ -15,7 +15,7 @@
 //!     }
 //!     Ok(())
 //! })?;
-//! let served = coverage.of(&Device::parse("gfx906:sramecc+:xnack-")?);
+//! let served = coverage.served(&Device::parse("gfx906:sramecc+:xnack-")?);
 //! assert_eq!(served.to_string(), "4 of 4");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -31,7 +31,7 @@ mod loaded;
 pub(crate) use code::{BundleCodes, Code, GpuVendor, UnfoundCode};
 pub(crate) use coverage::{CodeSet, FileSet, LoadUnit, LoadUnits};
 pub use coverage::{Coverage, ServedBundles, ServedDirectory};
-pub use device::{Device, DeviceError, with_ptx};
+pub use device::{Device, DeviceError, split_ptx};
 pub(crate) use directory::directory_of;
 pub use load::{LoadedCode, load};
 pub(crate) use loaded::Loader;

@@ -6,7 +6,7 @@ use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use super::Unread;
-use super::found::{Format, Found};
+use super::found::{Format, FoundBundle};
 use super::place::{Place, PlaceOrigin, Step};
 use crate::base::bytes::{self, add, len_of, total};
 use crate::base::codec::{self, Codec};
@@ -49,8 +49,8 @@ pub struct BundleInfo {
 }
 
 impl BundleInfo {
-    pub(super) fn new(found: &Found<'_>) -> Result<Self> {
-        let Found { place, format, index, bundle, .. } = *found;
+    pub(super) fn new(found: &FoundBundle<'_>) -> Result<Self> {
+        let FoundBundle { place, format, index, bundle, .. } = *found;
         let (range, compressed) = (bundle.range()?, bundle.compressed);
         let size = total(bundle.entries.iter().map(SearchEntry::size));
         Ok(Self { place: place.clone(), format, index, range, compressed, size })
@@ -140,7 +140,7 @@ impl CodeObject {
     }
 
     /// The ID, parsed once for all uses.
-    pub(crate) fn known_id(&self) -> ParsedId {
+    pub(crate) fn parsed_id(&self) -> ParsedId {
         ParsedId::parse(&self.id, self.bundle.format)
     }
 
@@ -316,15 +316,15 @@ pub(super) fn step_name(id: &[u8]) -> &[u8] {
 #[derive(Clone, Copy, Debug)]
 pub struct CodeObjectRef<'f> {
     /// The bundle that holds the code object.
-    pub(crate) found: Found<'f>,
+    pub(crate) found: FoundBundle<'f>,
     pub(super) entry: &'f SearchEntry,
     pub(super) index: usize,
 }
 
 impl<'f> CodeObjectRef<'f> {
-    /// Returns the facts about the code object, to be kept after the search. `bundle` is the [information](Found::info)
+    /// Returns the facts about the code object, to be kept after the search. `bundle` is the [information](FoundBundle::info)
     /// about its bundle.
-    pub fn known(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
+    pub fn keep(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
         let id = self.id();
         CodeObject {
             bundle: Arc::clone(bundle),
@@ -354,7 +354,7 @@ impl<'f> CodeObjectRef<'f> {
     }
 
     /// The bundle entry ID, for callers that use it more than once.
-    pub(crate) fn known_id(&self) -> ParsedId {
+    pub(crate) fn parsed_id(&self) -> ParsedId {
         ParsedId::parse(self.entry.id(), self.found.format)
     }
 
@@ -418,7 +418,7 @@ impl<'f> CodeObjectRef<'f> {
         let name = match codec {
             Codec::Unknown if self.is_obfuscated() => "obfuscated code object",
             Codec::Unknown => "code object of an unknown compression",
-            Codec::Zlib | Codec::Lz4 | Codec::Zstd if codec::has(codec.name()) => return None,
+            Codec::Zlib | Codec::Lz4 | Codec::Zstd if codec::has_feature(codec.name()) => return None,
             Codec::Zlib => "code object compressed with zlib, which this build lacks",
             Codec::Lz4 => "code object compressed with LZ4, which this build lacks",
             Codec::Zstd => "code object compressed with zstd, which this build lacks",
@@ -444,7 +444,7 @@ impl<'f> CodeObjectRef<'f> {
         {
             return Some(kind);
         }
-        Some(ContentKind::of(&self.head()?))
+        Some(ContentKind::identify(&self.head()?))
     }
 
     /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if finding them out needs more inflating

@@ -66,7 +66,7 @@ impl Format {
 #[non_exhaustive]
 pub enum Finding<'f> {
     /// A bundle.
-    Bundle(Found<'f>),
+    Bundle(FoundBundle<'f>),
     /// A place that begins like device code, or like a container of device code, but cannot be read.
     Broken {
         /// The place.
@@ -181,12 +181,12 @@ impl EntryFacts {
     }
 }
 
-/// The [`space_end`](Found::space_end) of a bundle whose surroundings are not known.
+/// The [`space_end`](FoundBundle::space_end) of a bundle whose surroundings are not known.
 pub(super) const UNKNOWN_END: u64 = 0;
 
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'f> {
+pub struct FoundBundle<'f> {
     /// The place of the bundle.
     pub place: &'f Place,
     /// The format of the bundle.
@@ -200,14 +200,14 @@ pub struct Found<'f> {
     pub(crate) space_end: u64,
 }
 
-impl<'f> Found<'f> {
+impl<'f> FoundBundle<'f> {
     /// The code objects in file order.
     pub fn code_objects(&self) -> impl Iterator<Item = CodeObjectRef<'f>> + use<'f> {
         let (found, entries) = (*self, self.bundle.entries.iter().enumerate());
         entries.map(move |(index, entry)| CodeObjectRef { found, entry, index })
     }
 
-    /// Returns the facts about the bundle, to be kept after the search with [its code objects](CodeObjectRef::known).
+    /// Returns the facts about the bundle, to be kept after the search with [its code objects](CodeObjectRef::keep).
     ///
     /// # Errors
     /// The errors of [`Bundle::stored_len`].

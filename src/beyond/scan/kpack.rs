@@ -372,7 +372,7 @@ impl Walk<'_, '_, '_> {
             if is_reported && !entries.is_empty() && !self.budget.is_spent {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
                 let searched = self.report_entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
-                input.vouch_for(searched)?;
+                input.unless_changed(searched)?;
             }
         }
         if is_reported {
@@ -386,7 +386,7 @@ impl Walk<'_, '_, '_> {
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
         let input = self.sources.open_referred(path)?;
         let archive = KpackArchive::read(&input);
-        Ok((input.vouch_for(archive)?, input))
+        Ok((input.unless_changed(archive)?, input))
     }
 }
 

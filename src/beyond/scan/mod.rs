@@ -67,14 +67,14 @@ pub(crate) use budget::Budget;
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
 pub(crate) use found::EntryFacts;
-pub use found::{Finding, Followed, Format, Found, Split};
+pub use found::{Finding, Followed, Format, FoundBundle, Split};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
-pub(crate) use outside::sources;
+pub(crate) use outside::source_files;
 pub(crate) use overlap::{bundle_sections, movable_sections};
-pub(crate) use packages::exceeded;
+pub(crate) use packages::member_too_large;
 pub(crate) use parts::CodeObjectsWithParts;
-pub(crate) use pattern::Selector;
+pub(crate) use pattern::PreparedSelection;
 pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub(crate) use place::member_of;
 pub use place::{Place, PlaceOrigin, Step};
@@ -225,7 +225,7 @@ mod tests {
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
     use crate::beyond::container::Bundles;
-    use crate::beyond::container::entry::Searched;
+    use crate::beyond::container::entry::SearchFormat;
     use crate::llvm::container::binary::Binary;
     use crate::llvm::container::magic::{MAGICS, Magic};
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "inflates")]
     fn bytes_of_the_program_are_read_without_a_file() {
-        let binary = Searched(Binary::default());
+        let binary = SearchFormat(Binary::default());
         let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
         let of_first = bundles.next().unwrap().bytes(0).unwrap();
         drop(bundles);

@@ -27,7 +27,7 @@ use crate::base::io::input::Slice;
 use crate::beyond::container::Bundles;
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin;
-use crate::beyond::container::host::wrapper::{self, Wrapped};
+use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::{dxbc, ptx, spirv};
 use crate::llvm::container::host::{ChosenSection, elf};
 use crate::llvm::container::limits::HEADER_MAX;
@@ -78,7 +78,7 @@ enum ReasonToRead {
 
 /// Returns the source files of the bundles in a linked file, by the offsets of the bundles, as far as the symbol table
 /// has them.
-pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
+pub(crate) fn source_files(data: &[u8]) -> HashMap<u64, String> {
     let mut sources = HashMap::new();
     let Ok(sections) = sections::read(data, 0, ListedSections::Known) else { return sources };
     for section in bundle_wrappers(&sections) {
@@ -91,7 +91,7 @@ pub(crate) fn sources(data: &[u8]) -> HashMap<u64, String> {
 
 /// Returns the sections with wrappers of bundles.
 fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<SectionContent>> {
-    sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(Wrapped::Bundle))
+    sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(WrapperKind::Bundle))
 }
 
 impl Walk<'_, '_, '_> {
@@ -154,7 +154,7 @@ impl Walk<'_, '_, '_> {
             position = position.max(range.end);
         }
         // The sections are counted together, because each call may release memory.
-        data.slice(0, passed).inspect(Slice::looked_through);
+        data.slice(0, passed).inspect(Slice::note_all_read);
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Walk<'_, '_, '_> {
         let mut count = 0;
         for section in bundle_wrappers(sections) {
             if let Some(content) = data.range(&section.range) {
-                add(&mut count, wrapper::count(content.bytes(), Wrapped::Bundle));
+                add(&mut count, wrapper::count(content.bytes(), WrapperKind::Bundle));
             }
         }
         count > found
@@ -179,7 +179,7 @@ impl Walk<'_, '_, '_> {
         for section in bundle_wrappers(sections) {
             // Each section takes the tables of the whole file.
             if self.spend(object, object.data.len())? {
-                targets.extend(wrapper::targets(object.data.bytes(), &section.range, Wrapped::Bundle));
+                targets.extend(wrapper::targets(object.data.bytes(), &section.range, WrapperKind::Bundle));
             }
         }
         targets.sort_unstable();
@@ -268,7 +268,7 @@ impl Walk<'_, '_, '_> {
                     return Ok(());
                 }
             }
-            block.looked_through();
+            block.note_all_read();
             position = end.max(position.saturating_add(block.len().min(BLOCK)));
         }
         Ok(())
@@ -395,7 +395,7 @@ fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Sli
     if inflater.fill(&mut head, HEAD_INFLATED).is_err() {
         return false;
     }
-    AnyBundle::format_of(&head).is_some() || Magic::identify(&head).is_container()
+    AnyBundle::format_of_head(&head).is_some() || Magic::identify(&head).is_container()
 }
 
 /// Returns whether the error is about a container that claims a larger inflated size than `limit`.

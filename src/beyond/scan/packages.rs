@@ -57,7 +57,7 @@ fn member_step(name: &[u8]) -> Step {
 }
 
 /// Returns the error for a member that is larger than a limit.
-pub(crate) fn exceeded(source: Slice<'_>, limits: Limits, size: u64) -> Error {
+pub(crate) fn member_too_large(source: Slice<'_>, limits: Limits, size: u64) -> Error {
     Error::malformed(source.path(), limits.exceeded("the member", source.offset(), size))
 }
 
@@ -144,7 +144,7 @@ impl Walk<'_, '_, '_> {
         let mut most = limits.inflated;
         if let Some(size) = size {
             if size > self.scan.limits.inflated {
-                return self.report_broken(at, exceeded(at.data, limits, size));
+                return self.report_broken(at, member_too_large(at.data, limits, size));
             }
             most = size.min(limits.inflated);
         }
@@ -165,7 +165,7 @@ impl Walk<'_, '_, '_> {
         }
         if size.is_none() {
             if input.len() > most {
-                return self.report_broken(at, exceeded(at.data, limits, input.len()));
+                return self.report_broken(at, member_too_large(at.data, limits, input.len()));
             }
             if !self.spend(at, input.len())? {
                 return Ok(());
@@ -404,7 +404,7 @@ impl Walk<'_, '_, '_> {
         // If it is too large, the search goes on with the next member.
         let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
-            return self.report_broken(at, exceeded(at.data, limits, size));
+            return self.report_broken(at, member_too_large(at.data, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
         self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })

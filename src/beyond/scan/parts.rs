@@ -58,7 +58,7 @@ impl CodeObject {
 impl CodeObjectRef<'_> {
     /// Returns the range of bytes that no other entry of a sound bundle has, counted as [`range`](Self::range). Returns
     /// `None` if entries of a sound bundle may share the bytes.
-    pub(crate) fn taken(&self) -> Option<Range<u64>> {
+    pub(crate) fn exclusive_range(&self) -> Option<Range<u64>> {
         taken_range(self.found.bundle, self.found.format, self.entry)
     }
 }

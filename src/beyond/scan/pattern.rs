@@ -164,7 +164,7 @@ fn matches_target_id(pattern: &str, id: &EntryId, comparison: Comparison) -> boo
 impl Selection {
     /// Returns whether a code object is selected. Without targets and kinds, all but host code objects are.
     pub fn takes(&self, code_object: &CodeObjectRef<'_>) -> bool {
-        let id = code_object.known_id();
+        let id = code_object.parsed_id();
         self.takes_kind(&id)
             && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
     }
@@ -193,7 +193,7 @@ impl Selection {
 
 /// A selection, prepared for many code objects: each is compared only with the patterns that may match it.
 #[derive(Debug)]
-pub(crate) struct Selector<'s> {
+pub(crate) struct PreparedSelection<'s> {
     selection: &'s Selection,
     names_entries: bool,
     /// For each target pattern, the position of the first one with the same text.
@@ -208,7 +208,7 @@ pub(crate) struct Selector<'s> {
     globs: Globs,
 }
 
-impl<'s> Selector<'s> {
+impl<'s> PreparedSelection<'s> {
     pub(crate) fn new(selection: &'s Selection) -> Self {
         let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
         let names_entries = has_entry || !selection.kinds.is_empty();
@@ -371,7 +371,7 @@ mod tests {
         for comparison in [Comparison::Compatible, Comparison::Exact] {
             let targets: Vec<Pattern> = patterns.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
             let selection = Selection { targets, comparison, ..Selection::default() };
-            let selector = Selector::new(&selection);
+            let selector = PreparedSelection::new(&selection);
             for id in &ids {
                 for format in [Format::Bundle, Format::CodeObject] {
                     let id = ParsedId::parse(id.as_bytes(), format);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
-use super::found::{Finding, Found, WalkEvent};
+use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
 use super::walk::MemberFilter;
 use super::wide::BundleReader;
@@ -123,7 +123,7 @@ pub(crate) struct ReadList<K, C> {
 
 impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
     /// Adds a code object of the bundle that is being visited, or of a bundle that was visited before in the same data.
-    pub(crate) fn add(&mut self, visited: Option<&Found<'_>>, wanted: (K, C)) {
+    pub(crate) fn add(&mut self, visited: Option<&FoundBundle<'_>>, wanted: (K, C)) {
         let code_object = code_object_of(&wanted);
         let index = code_object.entry;
         if let Some(found) = visited

@@ -46,7 +46,7 @@ impl Uri {
         let Some(uri) = Self::of_path(path).transpose()? else { return open(path) };
         let file = open(&uri.path)?;
         let opening = UriToOpen { uri: &uri, name: path, file: &file, limits };
-        file.vouch_for(opening.part())
+        file.unless_changed(opening.part())
     }
 
     /// Returns whether this is the URI of a code object in `file`.

@@ -30,12 +30,12 @@ use std::ops::Range;
 use object::ObjectKind;
 use object::elf::SectionType;
 
-use crate::base::bytes::{add, part, slice, span, tail, to_u64};
+use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
 use crate::base::error::{Error, Malformed, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::elf;
 use crate::beyond::container::host::gaps::pe::has_no_names;
-use crate::beyond::container::host::wrapper::{self, Wrapped};
+use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::kpack;
 use crate::beyond::container::sycl;
 use crate::llvm::container::host::{self, ChosenSection, Section};
@@ -53,7 +53,7 @@ pub(crate) enum SectionContent {
     /// Containers, if the section begins with one. The name may mean something else.
     PerhapsContainers,
     /// Wrappers of this kind, or of a related kind.
-    Wrappers(Wrapped),
+    Wrappers(WrapperKind),
     /// The reference of a split library to kpack archives.
     KpackReference,
     /// Device images of DPC++.
@@ -110,10 +110,10 @@ const SECTIONS: [(SectionRule, SectionContent); 28] = [
     (SectionRule::Is(RELOCATABLE_CODE[0]), SectionContent::Containers),
     (SectionRule::Is(RELOCATABLE_CODE[1]), SectionContent::Containers),
     (SectionRule::Is(".kernel"), SectionContent::PerhapsContainers),
-    (SectionRule::Is(".nvFatBinSegment"), SectionContent::Wrappers(Wrapped::Fatbin)),
-    (SectionRule::Is(".nvFatBi"), SectionContent::Wrappers(Wrapped::Fatbin)),
-    (SectionRule::Is(".hipFatBinSegment"), SectionContent::Wrappers(Wrapped::Bundle)),
-    (SectionRule::Is(".hipFatB"), SectionContent::Wrappers(Wrapped::Bundle)),
+    (SectionRule::Is(".nvFatBinSegment"), SectionContent::Wrappers(WrapperKind::Fatbin)),
+    (SectionRule::Is(".nvFatBi"), SectionContent::Wrappers(WrapperKind::Fatbin)),
+    (SectionRule::Is(".hipFatBinSegment"), SectionContent::Wrappers(WrapperKind::Bundle)),
+    (SectionRule::Is(".hipFatB"), SectionContent::Wrappers(WrapperKind::Bundle)),
     (SectionRule::Is(kpack::REFERENCE_SECTIONS[0]), SectionContent::KpackReference),
     (SectionRule::Is(kpack::REFERENCE_SECTIONS[1]), SectionContent::KpackReference),
     (SectionRule::IsData, SectionContent::Data),
@@ -170,7 +170,7 @@ pub(super) enum ListedSections {
 }
 
 /// Returns the content of each section of an object that is made for device code.
-pub(crate) fn held(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
+pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
@@ -252,7 +252,7 @@ fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> 
 /// file, the parts begin at pages.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     const PAGE: usize = 4096;
-    let Some(content) = part(data, range.clone()) else { return range };
+    let Some(content) = bytes_in(data, range.clone()) else { return range };
     if content.first() != Some(&0) || Magic::identify(data) != Magic::Pe {
         return range;
     }

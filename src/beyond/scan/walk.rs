@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::budget::{self, Budget, ExceededLimit};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, Found, UNKNOWN_END, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
@@ -19,7 +19,7 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::target;
 use crate::beyond::container::SearchEntry;
-use crate::beyond::container::host::wrapper::{self, Wrapped};
+use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::package::sqlite;
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, Bundles};
@@ -177,7 +177,7 @@ impl<'d> JointSections<'d> {
         let (mut hip_wrappers, mut image_tables, mut image_sections) = (None, Vec::new(), Vec::new());
         for section in &sections.chosen {
             match section.holds {
-                SectionContent::Wrappers(Wrapped::Bundle) if hip_wrappers.is_none() => {
+                SectionContent::Wrappers(WrapperKind::Bundle) if hip_wrappers.is_none() => {
                     hip_wrappers = Some(&section.range);
                 }
                 SectionContent::ImageTable => image_tables.push(section.range.clone()),
@@ -564,7 +564,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             is_relinked: self.is_relinked && format == Format::Fatbin,
             ..EntryFacts::default()
         };
-        let found = Found { place, format, index, bundle, facts: &facts, space_end };
+        let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         self.report_finding(budget::findings_in(bundle), at, Finding::Bundle(found))?;
         self.search_nested(at, &found)?;
         at.data.note_header_read();
@@ -578,8 +578,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
-    fn search_nested(&mut self, at: FilePart<'_>, found: &Found<'_>) -> Result<()> {
-        let Found { bundle, facts, .. } = *found;
+    fn search_nested(&mut self, at: FilePart<'_>, found: &FoundBundle<'_>) -> Result<()> {
+        let FoundBundle { bundle, facts, .. } = *found;
         // Entries may share bytes without limit; compilers never write such bundles.
         let Some(stored_len) = self.ok_or_report(at, bundle.stored_len())? else { return Ok(()) };
         let mut left = stored_len;
@@ -658,7 +658,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Reports a code object without a bundle as one with one entry.
     pub(super) fn report_bare_code_object(&mut self, at: FilePart<'_>, index: usize) -> Result<()> {
-        let id = target::of(at.data.bytes());
+        let id = target::triple_and_target_id(at.data.bytes());
         self.report_entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
     }
 
@@ -786,7 +786,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.budget.add_file(input.len());
         let searched = self.search_part(at.to(&place, input.as_slice()));
         self.sources.leave();
-        input.vouch_for(searched)
+        input.unless_changed(searched)
     }
 
     fn search_zip(&mut self, at: FilePart<'_>) -> Result<()> {

@@ -3,7 +3,7 @@
 use super::found::Format;
 use crate::base::bytes::{Bounds, len_u64};
 use crate::base::error::Malformed;
-use crate::beyond::container::entry::{Bundle, SearchEntry, Searched, searched};
+use crate::beyond::container::entry::{Bundle, SearchEntry, SearchFormat, searched};
 use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::syclbin::SyclBin;
 use crate::llvm::container::binary::Binary;
@@ -22,14 +22,15 @@ pub(crate) struct BundleReader {
 
 impl BundleReader {
     /// The reader of fat objects, whatever their first bytes.
-    pub(super) const FAT_OBJECT: Self = Self { container: &Searched(FatObject), format_of: |_| Ok(Format::FatObject) };
+    pub(super) const FAT_OBJECT: Self =
+        Self { container: &SearchFormat(FatObject), format_of: |_| Ok(Format::FatObject) };
 
     /// Returns the reader of data that begins with some magic bytes.
     pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
-            Magic::OffloadBinary => Self { container: &Searched(SyclBin), format_of: SyclBin::form_of },
-            _ => Self { container: &AnyBundle, format_of: AnyBundle::form_of },
+            Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::form_of },
+            _ => Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle },
         }
     }
 }
@@ -52,8 +53,8 @@ impl AnyBundle {
     ///
     /// # Errors
     /// [`Malformed`] if the bundle is compressed, and the inflated content has no known form.
-    pub(crate) fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
-        if let Some(format) = Self::format_of(bundle.beginning()) {
+    pub(crate) fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        if let Some(format) = Self::format_of_head(bundle.beginning()) {
             return Ok(format);
         }
         let what = if let Some(recorded) = bundle.compressed { recorded.what } else { "bundle" };
@@ -61,11 +62,11 @@ impl AnyBundle {
     }
 
     /// Returns the form of a bundle that begins with `head`.
-    pub(crate) fn format_of(head: &[u8]) -> Option<Format> {
+    pub(crate) fn format_of_head(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),
             Magic::TextBundle => Some(Format::TextBundle),
-            _ => object::HostFormat::of(head).map(|_| Format::FatObject),
+            _ => object::HostFormat::identify(head).map(|_| Format::FatObject),
         }
     }
 }
@@ -78,7 +79,7 @@ impl Container for AnyBundle {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
-        let contents = match Self::format_of(data) {
+        let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
             Some(Format::TextBundle) => match Text::of(data) {
                 Some(text) if len_u64(data) == total => text.read(data, total, base),

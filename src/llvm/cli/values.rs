@@ -71,7 +71,7 @@ pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED: u64 = 16;
     let mut limits = Limits::default();
     if let Some(size) = max_size {
-        limits = Limits::of(size);
+        limits = Limits::up_to(size);
         (limits.nested, limits.streamed) = (size.saturating_mul(NESTED), max_size);
     }
     limits

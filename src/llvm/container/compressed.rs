@@ -218,7 +218,7 @@ pub struct Deflation {
 /// let member = Member { id: "hip-amdgcn-amd-amdhsa--gfx90a".to_owned(), content: (&code).into() };
 /// let plan = Binary::default().plan(&[member])?;
 /// let mut out = Cursor::new(Vec::new());
-/// let deflation = compressed::write(&plan, &Compression::of(Method::Zstd), None, &mut out)?;
+/// let deflation = compressed::write(&plan, &Compression::with_method(Method::Zstd), None, &mut out)?;
 /// assert_eq!(deflation.recorded.total, Some(out.position()));
 /// assert!(out.get_ref().starts_with(compressed::MAGIC) && out.position() < 1000);
 /// # Ok::<(), offload_bundle::Error>(())
@@ -331,9 +331,9 @@ mod tests {
             let method = Method::from_name(feature).unwrap();
             let file = format!("{}/fixtures/compressed/{name}.ccob", env!("CARGO_MANIFEST_DIR"));
             let read = inflate(&std::fs::read(file).unwrap()).map(|_| ());
-            let written = compress(b"data", &Compression::of(method), None, 1 << 30).map(|_| ());
+            let written = compress(b"data", &Compression::with_method(method), None, 1 << 30).map(|_| ());
             for outcome in [read, written] {
-                assert_eq!(outcome.is_err(), !codec::has(feature), "{name}");
+                assert_eq!(outcome.is_err(), !codec::has_feature(feature), "{name}");
                 let text = outcome.err().map(|error| error.to_string());
                 assert!(
                     text.is_none_or(
@@ -348,7 +348,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn the_oldest_header_that_can_hold_the_sizes_is_written() {
         let data = noise(5000);
-        let compression = Compression::of(Method::Zstd);
+        let compression = Compression::with_method(Method::Zstd);
         // First every size fits. Then the total does not fit, so that the stream is moved. Last, not even the inflated
         // size fits.
         for (limit, version) in [(6000, HeaderVersion::V2), (5000, HeaderVersion::V3), (4999, HeaderVersion::V3)] {
@@ -364,7 +364,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn a_version_that_was_asked_for_is_kept_or_refused() {
         let data = noise(5000);
-        let compression = Compression::of(Method::Zstd);
+        let compression = Compression::with_method(Method::Zstd);
         let (_, deflation) = compress(&data, &compression, Some(HeaderVersion::V3), 6000).unwrap();
         assert_eq!(deflation.recorded.version, 3);
         for (limit, text) in
@@ -382,7 +382,7 @@ mod tests {
         for method in [Method::Zlib, Method::Zstd] {
             for level in [-5, 0, 1, 9, 22, 100] {
                 let (file, _) =
-                    compress(&data, &Compression { level, ..Compression::of(method) }, None, 1 << 30).unwrap();
+                    compress(&data, &Compression { level, ..Compression::with_method(method) }, None, 1 << 30).unwrap();
                 assert_eq!(inflate(&file).unwrap(), data, "{method:?} {level}");
             }
         }
@@ -393,7 +393,7 @@ mod tests {
     fn version_1_ends_where_its_stream_ends() {
         for method in [Method::Zlib, Method::Zstd] {
             let data = noise(3000);
-            let compression = Compression { level: 1, ..Compression::of(method) };
+            let compression = Compression { level: 1, ..Compression::with_method(method) };
             let (file, _) = compress(&data, &compression, None, 1 << 30).unwrap();
             let header = Header { version: HeaderVersion::V1, total: None, ..Header::read(&file, 0).unwrap().unwrap() };
             let first = [&header.to_bytes(), &file[24..]].concat();
@@ -447,7 +447,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "compresses")]
     fn every_field_is_checked() {
         for method in [Method::Zlib, Method::Zstd] {
-            let compression = Compression { level: 1, ..Compression::of(method) };
+            let compression = Compression { level: 1, ..Compression::with_method(method) };
             let (file, _) = compress(&noise(3000), &compression, None, 1 << 30).unwrap();
             let (header, stream) = (Header::read(&file, 0).unwrap().unwrap(), &file[24..]);
             let fault = fault_of(Header { hash: 1, ..header }, stream).to_string();

@@ -40,7 +40,7 @@ impl ContentKind {
     pub(crate) const HEAD_LEN: u64 = 512;
 
     /// The kind of content that begins with `head`: all of it if it is short, the first 512 bytes otherwise.
-    pub fn of(head: &[u8]) -> Self {
+    pub fn identify(head: &[u8]) -> Self {
         // Copied, because the bytes of a mapped file may change while they are checked as text.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
         match Magic::identify(head) {
@@ -97,7 +97,7 @@ mod tests {
     fn kinds_are_told_by_the_beginning() {
         let mut cubin = b"\x7fELF\x02\x01\x01".to_vec();
         cubin.resize(64, 0);
-        assert_eq!(ContentKind::of(&cubin), ContentKind::Elf);
+        assert_eq!(ContentKind::identify(&cubin), ContentKind::Elf);
         cubin[18] = 190;
         for (head, kind) in [
             (&b""[..], ContentKind::Empty),
@@ -112,11 +112,11 @@ mod tests {
             (b"\x64\x86\x03\x00", ContentKind::Unknown),
             (b"a\0b", ContentKind::Unknown),
         ] {
-            assert_eq!(ContentKind::of(head), kind, "{}", head.escape_ascii());
+            assert_eq!(ContentKind::identify(head), kind, "{}", head.escape_ascii());
         }
         let mut coff = vec![0x64, 0x86];
         coff.resize(64, 0);
-        assert_eq!(ContentKind::of(&coff), ContentKind::Coff);
-        assert_eq!(ContentKind::of(&"ä".repeat(300).as_bytes()[..511]), ContentKind::Text);
+        assert_eq!(ContentKind::identify(&coff), ContentKind::Coff);
+        assert_eq!(ContentKind::identify(&"ä".repeat(300).as_bytes()[..511]), ContentKind::Text);
     }
 }

@@ -184,7 +184,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Limits each container, and the total of all containers inside others, to `size` inflated bytes.
-    pub const fn of(size: u64) -> Self {
+    pub const fn up_to(size: u64) -> Self {
         Self { inflated: size, nested: size, streamed: None }
     }
 
@@ -208,12 +208,12 @@ pub(crate) fn check_entry_count(found: u64, offset: u64) -> Result<(), Malformed
 }
 
 /// The limits on the entries of a bundle that does not record their number.
-pub(crate) struct EntryRoom {
+pub(crate) struct EntryAllowance {
     entries: u64,
     ids: Allowance,
 }
 
-impl EntryRoom {
+impl EntryAllowance {
     pub(crate) fn new() -> Self {
         Self { entries: 0, ids: Allowance::new(IDS_MAX) }
     }
@@ -265,13 +265,13 @@ mod tests {
 
     #[test]
     fn entries_and_ids_have_room_for_what_anybody_has() {
-        let mut room = EntryRoom::new();
+        let mut room = EntryAllowance::new();
         assert!((0..ENTRIES_MAX).all(|_| room.take(b"id", 5).is_ok()));
         let error = room.take(b"id", 9).unwrap_err().to_string();
         assert_eq!(error, "entry count 100001 at offset 9, expected no more than 100000");
         assert_eq!(check_entry_count(ENTRIES_MAX, 0), Ok(()));
         assert!(check_entry_count(u64::MAX, 0).is_err());
-        let (mut room, id) = (EntryRoom::new(), vec![0; 1 << 24]);
+        let (mut room, id) = (EntryAllowance::new(), vec![0; 1 << 24]);
         assert_eq!(room.take(&id, 0), Ok(()));
         assert!(room.take(b"x", 0).unwrap_err().to_string().starts_with("entry ID length 1 at offset 0, expected"));
     }

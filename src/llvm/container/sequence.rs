@@ -15,7 +15,7 @@ use super::entry::{BundleEntry, Contents, Entry, Part};
 use super::format::Container;
 use super::limits::Limits;
 use super::stream::{Compressed, HashCheck, Inflation, Recorded};
-use crate::base::bytes::{add, len_of, len_u64, part, slice, span};
+use crate::base::bytes::{add, bytes_in, len_of, len_u64, slice, span};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::meter::{Meter, Metered};
@@ -325,7 +325,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if from <= to
-                    && let Some(data) = part(&block, from.saturating_sub(position)..to.saturating_sub(position))
+                    && let Some(data) = bytes_in(&block, from.saturating_sub(position)..to.saturating_sub(position))
                 {
                     output.write(data)?;
                 }
@@ -344,7 +344,7 @@ fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> 
         entry.copy(data, kept, &mut bytes)?;
         return Input::spool_small(data.path(), &bytes).with_path(data.path());
     }
-    let mut output = Output::aside()?;
+    let mut output = Output::temporary()?;
     entry.copy(data, kept, &mut output)?;
     let mut input = output.into_input(data.path())?;
     input.close();
@@ -619,7 +619,7 @@ mod tests {
     fn compress_with(method: Method, data: &[u8]) -> Vec<u8> {
         let mut out = std::io::Cursor::new(Vec::new());
         let pieces = [Piece::Bytes(data.to_vec())];
-        compressed::write(&pieces, &Compression::of(method), None, &mut out).unwrap();
+        compressed::write(&pieces, &Compression::with_method(method), None, &mut out).unwrap();
         out.into_inner()
     }
 

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 
 use memchr::{memchr, memmem};
 
-use super::limits::{EntryRoom, MARKERS_MAX};
+use super::limits::{EntryAllowance, MARKERS_MAX};
 use super::{Container, Contents, Entry, MAGIC, Member};
 use crate::base::bytes::{len_u64, to_u64, total};
 use crate::base::display::shown;
@@ -261,7 +261,7 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
         return Err(Malformed::value("number of marker lines", count, offset, "no more than 1048576"));
     }
     let end_lines = EndLines::new(markers);
-    let (mut entries, mut room) = (Vec::new(), EntryRoom::new());
+    let (mut entries, mut room) = (Vec::new(), EntryAllowance::new());
     let mut next = 0_usize;
     while let Some(start) = markers.get(next) {
         if start.side == MarkerSide::End {

@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::{self, Accept, Input};
 use crate::base::io::meter::{Meter, emit};
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::Piece;
 use crate::llvm::container::Member;
 use crate::llvm::container::binary::Binary;
@@ -65,7 +65,7 @@ impl BundleFiles {
     /// As [`BundleFiles::run`].
     pub fn run_on(&self, inputs: &[Input], observer: &mut Observer<'_>) -> Result<()> {
         let staged = self.stage(inputs, observer);
-        output::commit(vec![input::vouch_for(inputs, staged)?])
+        output::commit(vec![input::unless_changed(inputs, staged)?])
     }
 
     /// Writes the bundle, but does not put it in place.
@@ -77,7 +77,7 @@ impl BundleFiles {
         let has_host = self.members.iter().any(|(id, _)| id.kind() == OffloadKind::Host);
         let is_fat = self.file_type == FileType::Object && has_host && Objects::is_fat(&members);
         let plan = self.plan(&members, is_fat, observer)?;
-        let manner = if is_fat { self.manner_of_fat_object(inputs) } else { Manner::Rewrite };
+        let manner = if is_fat { self.manner_of_fat_object(inputs) } else { OverwriteMode::Rewrite };
         let mut output = Output::stage_as(&self.output, manner)?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
@@ -110,16 +110,16 @@ impl BundleFiles {
 
     /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that must
     /// not be able to read the fat object.
-    fn manner_of_fat_object(&self, inputs: &[Input]) -> Manner {
+    fn manner_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
         for ((id, _), input) in self.members.iter().zip(inputs) {
             if id.kind() == OffloadKind::Host {
                 return match input.mode() {
-                    Some(mode) => Manner::WithMode(mode),
-                    None => Manner::Rewrite,
+                    Some(mode) => OverwriteMode::WithMode(mode),
+                    None => OverwriteMode::Rewrite,
                 };
             }
         }
-        Manner::Rewrite
+        OverwriteMode::Rewrite
     }
 
     /// The IDs as LLVM 22.1.8 writes them.
@@ -133,7 +133,7 @@ impl BundleFiles {
         let Some(index) = loadable::first_lost(ids) else { return };
         let Some((first, _)) = self.members.get(index) else { return };
         let offload_kinds = self.members.iter().map(|(id, _)| Some(id.kind()));
-        let content_kinds = members.iter().map(|member| Some(ContentKind::of(member.content.bytes())));
+        let content_kinds = members.iter().map(|member| Some(ContentKind::identify(member.content.bytes())));
         if loadable::is_for_runtime(offload_kinds.zip(content_kinds)) {
             let entries = members.len();
             observer(Event::NotLoadable { first, lost: entries - index, entries });

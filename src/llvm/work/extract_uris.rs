@@ -8,7 +8,7 @@ use crate::base::bytes::len_of;
 use crate::base::display::plain;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input, Slice};
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::llvm::container::Limits;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
@@ -82,8 +82,8 @@ impl ExtractUris {
         let mut outputs = Vec::new();
         for uri in &self.uris {
             let (path, manner) = match &self.output {
-                Some(path) => (path.clone(), Manner::Rewrite),
-                None => (file_name_of(uri), Manner::Generated),
+                Some(path) => (path.clone(), OverwriteMode::Rewrite),
+                None => (file_name_of(uri), OverwriteMode::Generated),
             };
             match written.insert(path.clone(), uri) {
                 Some(before) if before == uri => continue,
@@ -93,12 +93,12 @@ impl ExtractUris {
                 }
                 None => {}
             }
-            if manner == Manner::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
+            if manner == OverwriteMode::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
                 return Err(Error::overwrites_input(&path));
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
-            let copied = (self.read)(uri, &input, self.limits, &mut |bytes| Output::holding(&path, manner, bytes));
-            outputs.push(input.vouch_for(copied)?);
+            let copied = (self.read)(uri, &input, self.limits, &mut |bytes| Output::with_content(&path, manner, bytes));
+            outputs.push(input.unless_changed(copied)?);
         }
         output::commit(outputs)
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::{FileType, observe_inflated, observe_plain};
 use crate::base::bytes::{self, add, len_u64};
 use crate::base::error::{Error, Malformed, Result};
-use crate::base::io::input::{Input, Slice, vouch_for};
-use crate::base::io::output::{Manner, Output};
+use crate::base::io::input::{Input, Slice, unless_changed};
+use crate::base::io::output::{Output, OverwriteMode};
 use crate::base::io::piece::emit;
 use crate::llvm::container::Limits;
 use crate::llvm::container::archive::{self, Archive, ArchiveMember, InputFiles, MemberLocation, NewMember, locate};
@@ -34,7 +34,7 @@ pub(super) struct LibraryMember<'a> {
 impl OpenArchive {
     /// Opens an archive. The members of a thin archive are separate files, which are opened too.
     pub(super) fn open(archive: Input, limits: Limits) -> Result<Self> {
-        let beside = archive.vouch_for(open_all_beside(&archive))?;
+        let beside = archive.unless_changed(open_all_beside(&archive))?;
         Ok(Self { archive, beside, container: FileType::Archive.container(), limits })
     }
 
@@ -44,8 +44,8 @@ impl OpenArchive {
     }
 
     /// Returns `made`, or an error if one of the files of the library has changed.
-    pub(super) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
-        vouch_for([&self.archive].into_iter().chain(&self.beside), made)
+    pub(super) fn unless_changed<T>(&self, made: Result<T>) -> Result<T> {
+        unless_changed([&self.archive].into_iter().chain(&self.beside), made)
     }
 
     /// The members in archive order.
@@ -85,7 +85,7 @@ impl<'a> LibraryMember<'a> {
             observe_inflated(&bundle, observer);
             each(bundle, observer)?;
         }
-        self.content.looked_through();
+        self.content.note_all_read();
         Ok(())
     }
 }
@@ -135,7 +135,7 @@ impl<'i> MemberNames<'i> {
 
 /// Stages an archive of these members.
 pub(super) fn write_archive(path: &Path, members: &[NewMember<'_>], observer: &mut Observer<'_>) -> Result<Output> {
-    let mut output = Output::stage_as(path, Manner::Replace)?;
+    let mut output = Output::stage_as(path, OverwriteMode::Replace)?;
     let plan = archive::plan(members, &mut |member, reason| {
         observer(Event::NotIndexed { name: bytes::text_lossy(&member.name), reason: reason.to_owned() });
     })?;

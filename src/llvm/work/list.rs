@@ -55,9 +55,9 @@ impl List {
         let format = Magic::identify(input.bytes()).name();
         let bundles = if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
-            library.vouch_for(self.list_members(&library, out, observer))?
+            library.unless_changed(self.list_members(&library, out, observer))?
         } else {
-            input.vouch_for(self.list_file(&input, out, observer))?
+            input.unless_changed(self.list_file(&input, out, observer))?
         };
         Ok(PrintedList { bundles, format })
     }

@@ -72,7 +72,7 @@ impl Unbundle {
 
 /// Whether LLVM needs llvm-objcopy: to write or to read a fat object.
 fn needs_objcopy(file_type: FileType, input: &Input) -> bool {
-    file_type == FileType::Object && HostFormat::of(input.bytes()).is_some()
+    file_type == FileType::Object && HostFormat::identify(input.bytes()).is_some()
 }
 
 /// The arguments for unbundling: the fat object, and a file for the host's object.

@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{self, Accept, Input};
 use crate::base::io::meter::{Meter, emit};
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Strings, Version};
 use crate::llvm::event::{Event, Observer};
@@ -68,7 +68,7 @@ impl Package {
             }
         }
         let staged = self.stage(&inputs, observer);
-        output::commit(vec![input::vouch_for(inputs.iter().map(|(_, input)| input), staged)?])
+        output::commit(vec![input::unless_changed(inputs.iter().map(|(_, input)| input), staged)?])
     }
 
     /// Writes the offload binaries, but does not put them in place.
@@ -77,7 +77,7 @@ impl Package {
         for (image, input) in inputs {
             images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
         }
-        let mut output = Output::stage_as(&self.output, Manner::for_len(to_u64(images.len())))?;
+        let mut output = Output::stage_as(&self.output, OverwriteMode::for_len(to_u64(images.len())))?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
@@ -120,7 +120,7 @@ mod tests {
                 output: dir.path().join("out"),
                 version,
                 hip_number: HipNumber::Current,
-                compression: Some(Compression::of(crate::base::codec::Method::Zstd)),
+                compression: Some(Compression::with_method(crate::base::codec::Method::Zstd)),
             };
             assert_eq!(package.run(&mut |_| {}).is_ok(), version == Version::V3);
             assert_eq!(package.output.exists(), version == Version::V3);

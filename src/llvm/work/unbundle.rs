@@ -92,7 +92,7 @@ impl Unbundle {
     /// Writes the code objects of an open input.
     pub(super) fn run_on(&self, input: &Input, observer: &mut Observer<'_>) -> Result<()> {
         let outputs = self.stage_all(input, observer);
-        output::commit(input.vouch_for(outputs)?)
+        output::commit(input.unless_changed(outputs)?)
     }
 
     /// Writes the outputs of all requests, but does not put them in place.
@@ -104,7 +104,7 @@ impl Unbundle {
     /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
     /// entry serves it.
     pub(super) fn dry_run(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
-        let served = input.vouch_for(self.stage_served(input, observer))?;
+        let served = input.unless_changed(self.stage_served(input, observer))?;
         Ok(served.are_served())
     }
 

@@ -81,7 +81,7 @@ impl UnbundleArchive {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         let library = self.open().map_err(|error| unknown_request_or(&self.requests, error))?;
         let staged = self.stage(&library, observer);
-        output::commit(library.vouch_for(staged)?)
+        output::commit(library.unless_changed(staged)?)
     }
 
     fn open(&self) -> Result<OpenArchive> {
@@ -142,7 +142,7 @@ impl UnbundleArchive {
         let text = format!(
             "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
         );
-        Error::new(ErrorKind::NotFound, text).of_file(&self.input)
+        Error::new(ErrorKind::NotFound, text).with_file(&self.input)
     }
 
     /// Adds each entry of a bundle to the archives of the requests that it serves.

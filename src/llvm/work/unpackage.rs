@@ -16,7 +16,7 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::meter::Meter;
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::sys::{self, Stat};
 use crate::llvm::container::archive::{InputFiles, NewMember};
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
@@ -130,7 +130,7 @@ impl Unpackage {
         let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
         let mut visitor = |found: FoundBinary<'_>| unpacking.take_images(&found);
         let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
-        let sources = input.vouch_for(walk.run())?;
+        let sources = input.unless_changed(walk.run())?;
         let names = unpacking.finish(&input, &sources)?;
         if self.requests.is_empty() {
             for name in names {
@@ -338,7 +338,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
                 let size = binary.entries.get(index).map_or(0, Entry::size);
-                match Output::stage_as(path, Manner::for_len(size)) {
+                match Output::stage_as(path, OverwriteMode::for_len(size)) {
                     Ok(output) => wanted.push((index, results.last.insert(output))),
                     Err(error) => results.failed = Some(error),
                 }
@@ -364,7 +364,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 Some(_) => {}
             }
         };
-        let mut output = Output::stage_as(name.as_ref(), Manner::Generated)?;
+        let mut output = Output::stage_as(name.as_ref(), OverwriteMode::Generated)?;
         // There may be thousands of outputs, so none may keep a buffer in memory.
         content.copy_to_file(output.writer()?.out, name.as_ref())?;
         self.used_names.insert(name.clone(), self.seen);

@@ -147,7 +147,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         let input = self.sources.enter(path)?;
         let walked = self.walk_file(input.as_slice(), Some(name), depth);
         self.sources.leave();
-        input.vouch_for(walked)
+        input.unless_changed(walked)
     }
 }
 

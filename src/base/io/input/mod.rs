@@ -251,8 +251,8 @@ impl Input {
     }
 
     /// The result of a job on the input, or an error if the input has changed.
-    pub(crate) fn vouch_for<T>(&self, made: Result<T>) -> Result<T> {
-        vouch_for([self], made)
+    pub(crate) fn unless_changed<T>(&self, made: Result<T>) -> Result<T> {
+        unless_changed([self], made)
     }
 
     fn file(&self) -> Option<&File> {
@@ -295,7 +295,7 @@ fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// The result of a job on some inputs, or an error if one of them has changed.
-pub(crate) fn vouch_for<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
+pub(crate) fn unless_changed<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     for input in inputs {
         input.ensure_unchanged()?;
     }
@@ -388,9 +388,9 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_is_an_error_whatever_was_made_of_it() {
-        let text = |input: &Input, made: Result<()>| input.vouch_for(made).unwrap_err().to_string();
+        let text = |input: &Input, made: Result<()>| input.unless_changed(made).unwrap_err().to_string();
         let (keep, input) = mapped(&[1; 100]);
-        assert!(input.vouch_for(Ok(())).is_ok());
+        assert!(input.unless_changed(Ok(())).is_ok());
         assert_eq!(text(&input, Err(Error::no_archive())), Error::no_archive().to_string());
         let name = format!("'{}'", keep.path().display());
         keep.as_file().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();

@@ -145,7 +145,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Marks the range as read. All of it may be in memory.
-    pub(crate) fn looked_through(&self) {
+    pub(crate) fn note_all_read(&self) {
         self.note_read(self.len());
         if let Some(input) = self.input {
             input.count_read_memory(self.len().max(HEADER_READ));

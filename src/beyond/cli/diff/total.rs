@@ -78,7 +78,7 @@ impl DiffTotal {
                     devices.push(device);
                 }
             }
-            let served = other.of_each(&devices).unwrap_or_default();
+            let served = other.served_each(&devices).unwrap_or_default();
             for (name, served) in names.into_iter().zip(served) {
                 if served.serving > 0 && served.is_complete() {
                     presences.insert(name, Presence::Replaced);

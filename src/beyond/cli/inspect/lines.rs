@@ -345,7 +345,7 @@ mod tests {
         let mut visit = |finding: Finding<'_>| {
             if let Finding::Bundle(found) = finding {
                 let info = found.info()?;
-                known = found.code_objects().next().map(|code_object| code_object.known(&info));
+                known = found.code_objects().next().map(|code_object| code_object.keep(&info));
             }
             Ok(())
         };

@@ -87,7 +87,7 @@ enum Disassembler {
 
 impl Disassembler {
     fn for_code(code: &[u8]) -> Self {
-        match ContentKind::of(code) {
+        match ContentKind::identify(code) {
             ContentKind::Cubin => Self::Nvdisasm,
             _ => Self::Objdump,
         }

@@ -17,7 +17,7 @@ use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL, SHF_EXECINSTR, SHT_NOBITS,
 
 use crate::base::bytes::{array, len_u64, span};
 use crate::base::display::shown;
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::beyond::code::elf::{MetadataForm, MetadataNote, SymbolTable, charge};
 use crate::beyond::code::kernels::metadata;
 use crate::llvm::container::host::elf::{File, Symbol, name_of};
@@ -69,9 +69,9 @@ pub(super) fn check(
         if *form != MetadataForm::MessagePack {
             continue;
         }
-        let Some(kernels) = metadata::kernels(content) else { return wrong(metadata::BROKEN, *offset) };
+        let Some(kernels) = metadata::kernels(content) else { return fail_at(metadata::BROKEN, *offset) };
         for kernel in kernels {
-            let Some(kernel) = kernel else { return wrong(metadata::BROKEN, *offset) };
+            let Some(kernel) = kernel else { return fail_at(metadata::BROKEN, *offset) };
             // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
             // section.
             if let Some(name) = kernel.symbol
@@ -79,7 +79,7 @@ pub(super) fn check(
                 && !names.contains(name)
             {
                 let missing = shown(name);
-                return wrong(format!("metadata of a kernel whose descriptor '{missing}' does not exist,"), *offset);
+                return fail_at(format!("metadata of a kernel whose descriptor '{missing}' does not exist,"), *offset);
             }
         }
     }
@@ -102,18 +102,18 @@ fn check_descriptor(
     let (value, start, size) = (symbol.value, section.offset, section.size);
     let inside = match value.checked_sub(if is_relocatable { 0 } else { section.address }) {
         Some(inside) if inside.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size) => inside,
-        _ => return wrong(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
+        _ => return fail_at(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
     };
     if is_relocatable {
         return Ok(());
     }
     let Some(offset) = array(file.data, start.saturating_add(inside).saturating_add(CODE_OFFSET)) else {
-        return wrong(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
+        return fail_at(format!("the kernel descriptor '{}' outside of the file,", shown(name)), start);
     };
     match (code, value.checked_add_signed(i64::from_le_bytes(offset))) {
         // An empty kernel may begin where the last section ends.
         (Some(code), Some(at)) if code.start <= at && at <= code.end => Ok(()),
-        _ => wrong(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
+        _ => fail_at(format!("the kernel descriptor '{}' whose code is in no executable section,", shown(name)), value),
     }
 }
 

@@ -21,7 +21,7 @@ use object::elf::{
 use super::amdgpu;
 use crate::base::bytes::to_u64;
 use crate::base::display::shown;
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::llvm::container::host::elf::{File, Header, Section, name_of};
 use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
 
@@ -64,17 +64,17 @@ impl File<'_> {
         let Header { len, version, .. } = self.header;
         let (kind, machine) = (self.header.kind(), self.header.machine());
         if kind == ET_NONE {
-            return wrong("invalid ELF type", 16);
+            return fail_at("invalid ELF type", 16);
         }
         if machine == EM_NONE && kind.0 < RESERVED_TYPES {
-            return wrong("invalid ELF machine", 18);
+            return fail_at("invalid ELF machine", 18);
         }
         // NVIDIA stores the CUDA version there, times ten.
         if version == 0 || (version != 1 && machine != EM_CUDA) {
-            return wrong(format!("ELF version {version}, which does not exist,"), 20);
+            return fail_at(format!("ELF version {version}, which does not exist,"), 20);
         }
         if len != self.encoding.len_of::<Header>() {
-            return wrong(format!("an ELF header that claims to be {len} bytes long"), 0);
+            return fail_at(format!("an ELF header that claims to be {len} bytes long"), 0);
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl File<'_> {
     fn check_program_headers(&self) -> Result {
         let Header { segments_at, segment_count, .. } = self.header;
         if segments_at == 0 && segment_count != 0 {
-            return wrong(format!("an ELF header with {segment_count} program headers at no offset"), 0);
+            return fail_at(format!("an ELF header with {segment_count} program headers at no offset"), 0);
         }
         for segment in self.segments.iter() {
             if segment.is(PT_NULL) || segment.size == 0 {
@@ -90,13 +90,16 @@ impl File<'_> {
             }
             self.bytes(segment.offset, segment.size, format_args!("a segment of type {:#x}", segment.kind))?;
             if segment.is(PT_LOAD) && segment.size > segment.memory {
-                return wrong(format!("a segment of {} bytes that takes less in memory", segment.size), segment.offset);
+                return fail_at(
+                    format!("a segment of {} bytes that takes less in memory", segment.size),
+                    segment.offset,
+                );
             }
         }
         // NVIDIA's driver loads cubins by their sections.
         let needs_segments = [ET_DYN, ET_EXEC].contains(&self.header.kind()) && self.header.machine() != EM_CUDA;
         if needs_segments && self.segments.is_empty() && self.sections.iter().any(|section| is_loaded(&section)) {
-            return wrong("a linked ELF file without program headers", 0);
+            return fail_at("a linked ELF file without program headers", 0);
         }
         Ok(())
     }
@@ -110,7 +113,7 @@ impl File<'_> {
         let link = section.link;
         if section.is_any(&LINKED) && link >= to_u64(self.sections.len()) {
             let what = format!("the section '{name}' with a link to section {link}, which does not exist,");
-            return wrong(what, self.header.sections_at);
+            return fail_at(what, self.header.sections_at);
         }
         Ok(())
     }

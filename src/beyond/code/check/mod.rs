@@ -16,7 +16,7 @@ mod amdgpu;
 mod elf;
 mod spirv;
 
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::beyond::container::ptx;
 use crate::llvm::container::bitcode;
 use crate::llvm::container::magic::Magic;
@@ -53,7 +53,7 @@ pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
 /// # Errors
 /// [`Malformed`].
 pub(crate) fn beginning(head: &[u8], len: u64) -> Result<(), Malformed> {
-    if head.starts_with(&ZEROS) && len >= HEADER_MIN { wrong("zeros instead of a header", 0) } else { Ok(()) }
+    if head.starts_with(&ZEROS) && len >= HEADER_MIN { fail_at("zeros instead of a header", 0) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! Source: SPIR-V specification 1.6.
 
 use crate::base::bytes::len_u64;
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::beyond::container::spirv::{self, HEADER_LEN};
 
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
@@ -23,10 +23,10 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     };
     let [_, minor, major, high] = version.to_le_bytes();
     if major != 1 || high != 0 || version.to_le_bytes().first() != Some(&0) {
-        return wrong(format!("SPIR-V version {major}.{minor} ({version:#x}), which does not exist,"), 4);
+        return fail_at(format!("SPIR-V version {major}.{minor} ({version:#x}), which does not exist,"), 4);
     }
     if bound == 0 || schema != 0 {
-        return wrong("a SPIR-V header whose bound is 0 or whose schema is not", 12);
+        return fail_at("a SPIR-V header whose bound is 0 or whose schema is not", 12);
     }
     let mut checked = HEADER_LEN;
     for (_, range) in spirv::instructions(data) {
@@ -35,5 +35,5 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
         }
         checked = range.end;
     }
-    if checked < end { wrong("a SPIR-V instruction with an impossible length", checked) } else { Ok(()) }
+    if checked < end { fail_at("a SPIR-V instruction with an impossible length", checked) } else { Ok(()) }
 }

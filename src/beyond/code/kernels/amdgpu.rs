@@ -16,7 +16,7 @@ use object::elf::STT_FUNC;
 
 use super::{Argument, Kernel, KernelsFound, metadata};
 use crate::base::bytes::len_u64;
-use crate::base::error::{ErrorKind, Malformed, wrong};
+use crate::base::error::{ErrorKind, Malformed, fail_at};
 use crate::beyond::code::elf::{MetadataForm, charge};
 use crate::beyond::messagepack::Value;
 use crate::llvm::container::host::elf::{File, name_of};
@@ -36,9 +36,9 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
                 format!("code object version 2 has kernel metadata in YAML at offset {at}, which is not supported");
             return Err(Malformed::other(ErrorKind::Unsupported, at, text));
         }
-        let Some(kernels) = metadata::kernels(note.content) else { return wrong(metadata::BROKEN, note.offset) };
+        let Some(kernels) = metadata::kernels(note.content) else { return fail_at(metadata::BROKEN, note.offset) };
         for described in kernels {
-            let Some(described) = described else { return wrong(metadata::BROKEN, note.offset) };
+            let Some(described) = described else { return fail_at(metadata::BROKEN, note.offset) };
             let name = described.name.unwrap_or_default();
             let function = match described.symbol {
                 Some(symbol) => symbol.strip_suffix(DESCRIPTOR).unwrap_or(name),

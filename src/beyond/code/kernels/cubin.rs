@@ -30,7 +30,7 @@ use object::elf::STT_FUNC;
 
 use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::base::bytes::{Cursor, slice, to_u64};
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::beyond::code::elf::charge;
 use crate::llvm::container::host::elf::{Encoding, File, Section, name_of};
 
@@ -183,6 +183,6 @@ impl RecordedKernels {
 fn memory_size(section: &Section, what: &str) -> Result<u32, Malformed> {
     match u32::try_from(section.size) {
         Ok(size) => Ok(size),
-        Err(_) => wrong(format!("a kernel with {} bytes of {what}", section.size), section.offset),
+        Err(_) => fail_at(format!("a kernel with {} bytes of {what}", section.size), section.offset),
     }
 }

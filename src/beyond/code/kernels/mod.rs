@@ -16,7 +16,7 @@
 //! Scan::default().run(&data, &mut |finding| {
 //!     if let Finding::Bundle(bundle) = finding {
 //!         for code_object in bundle.code_objects() {
-//!             for kernel in kernels::of(&code_object.bytes()?).unwrap_or_default() {
+//!             for kernel in kernels::list(&code_object.bytes()?).unwrap_or_default() {
 //!                 if kernel.vgpr_spills > Some(0) {
 //!                     spilled.push(String::from_utf8_lossy(&kernel.name).into_owned());
 //!                 }
@@ -40,7 +40,7 @@ use std::sync::Arc;
 use object::elf::{EM_AMDGPU, EM_CUDA};
 
 use crate::base::bytes::{len_u64, to_u64};
-use crate::base::error::{ErrorKind, Malformed, wrong};
+use crate::base::error::{ErrorKind, Malformed, fail_at};
 use crate::llvm::container::host::elf::File;
 use crate::llvm::container::limits::{
     ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, Allowance, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX,
@@ -88,7 +88,7 @@ pub struct Kernel {
     /// Whether it needs a thread of the host that serves calls, such as `printf`: it has an argument of the kind
     /// `hidden_hostcall_buffer`. Only for AMD GPUs.
     pub hostcall: Option<bool>,
-    /// The arguments in their order, if they were [asked for](with_arguments).
+    /// The arguments in their order, if they were [asked for](list_with_arguments).
     #[cfg_attr(
         feature = "serde",
         serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::beyond::serialized::fields::shared")
@@ -102,15 +102,15 @@ pub struct Kernel {
 /// # Errors
 /// [`Malformed`] if tables that describe the kernels are broken, for more than 262,144 kernels, and for AMD code
 /// objects of version 2, which describe kernels in YAML.
-pub fn of(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
+pub fn list(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, None)
 }
 
 /// Returns the kernels of a code object with their arguments.
 ///
 /// # Errors
-/// The errors of [`of`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
-pub fn with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
+/// The errors of [`list`]; also if the arguments are broken, more than 65,536 of one kernel, or too many together.
+pub fn list_with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, Some(ArgumentLists::new(ARGUMENT_LISTS_MAX)))
 }
 
@@ -150,7 +150,7 @@ impl KernelsFound {
             return Err(Malformed::other(ErrorKind::Limit, offset, text));
         }
         if name.is_empty() {
-            return wrong("a kernel without a name", offset);
+            return fail_at("a kernel without a name", offset);
         }
         self.kernels.push(Kernel { name: name.into(), ..kernel });
         Ok(())
@@ -165,9 +165,9 @@ impl KernelsFound {
         read: impl FnOnce() -> Option<A>,
     ) -> Result<Option<Arc<[Argument]>>, Malformed> {
         let Some(lists) = &mut self.arguments else { return Ok(None) };
-        let Some(arguments) = read() else { return wrong(broken, offset) };
+        let Some(arguments) = read() else { return fail_at(broken, offset) };
         let Some(list) = arguments.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>() else {
-            return wrong(broken, offset);
+            return fail_at(broken, offset);
         };
         if list.len() > ARGUMENTS_MAX {
             return Err(too_many_arguments(offset));

@@ -52,12 +52,12 @@ use crate::base::codec::Codec;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::Slice;
 use crate::llvm::container::host::elf;
-use crate::llvm::container::limits::{EntryRoom, FAULTS_MAX};
+use crate::llvm::container::limits::{EntryAllowance, FAULTS_MAX};
 pub use crate::llvm::container::magic::FATBIN as MAGIC;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Limits};
 use record::Record;
-pub(crate) use rewrite::{Packing, made_for, rewrite};
+pub(crate) use rewrite::{CodePacking, made_for, rewrite};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -177,7 +177,7 @@ impl Container for Fatbin {
         }
         let entries_range = entries_range(data, base)?;
         let end = entries_range.end.min(total);
-        let mut reader = EntryReader { data, entries: Vec::new(), faults: Vec::new(), room: EntryRoom::new() };
+        let mut reader = EntryReader { data, entries: Vec::new(), faults: Vec::new(), room: EntryAllowance::new() };
         for record in Record::all(data, base, entries_range.start..end) {
             if reader.faults.len() == FAULTS_MAX {
                 break;
@@ -224,7 +224,7 @@ struct EntryReader<'a> {
     data: &'a [u8],
     entries: Vec<SearchEntry>,
     faults: Vec<Malformed>,
-    room: EntryRoom,
+    room: EntryAllowance,
 }
 
 impl EntryReader<'_> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{CODECS, CudaKind, Image, PADDING};
-use crate::base::bytes::{Bounds, Cursor, add, len_u64, part, slice, span, tail, total};
+use crate::base::bytes::{Bounds, Cursor, add, bytes_in, len_u64, slice, span, tail, total};
 use crate::base::codec::Codec;
 use crate::base::error::Malformed;
 use crate::llvm::container::records::{Encoding, record};
@@ -69,7 +69,7 @@ impl<'a> Record<'a> {
     /// [`Malformed`] if the entry ends after `end`.
     fn read(data: &'a [u8], base: u64, position: u64, end: u64) -> Result<Self, Malformed> {
         let offset = base.saturating_add(position);
-        let rest = part(data, position..end).unwrap_or_default();
+        let rest = bytes_in(data, position..end).unwrap_or_default();
         let mut record = Self::read_fixed(rest, offset)?;
         let header_len = record.fields.at_4;
         if header_len < FIXED_LEN {

@@ -26,7 +26,7 @@ const SLOW_LEVEL: i32 = 19;
 
 /// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing<'n> {
+pub(crate) enum CodePacking<'n> {
     /// Each in the smallest of three forms: as it is, compressed, or plain.
     Smallest {
         /// The method, or `None` for the one that the fatbin uses already, LZ4 if it uses none.
@@ -56,7 +56,7 @@ pub(crate) enum Packing<'n> {
 pub(crate) fn rewrite<W: Write + Seek>(
     data: Slice<'_>,
     keeps: impl Fn(usize) -> bool,
-    packing: Packing<'_>,
+    packing: CodePacking<'_>,
     limit: u64,
     to: &mut piece::Writer<'_, W>,
 ) -> Result<u64> {
@@ -82,13 +82,13 @@ pub(crate) fn rewrite<W: Write + Seek>(
             continue;
         }
         let new = match packing {
-            Packing::Replacing { index, content } if indices.contains(&index) => {
+            CodePacking::Replacing { index, content } if indices.contains(&index) => {
                 Some((index.saturating_sub(indices.start), content))
             }
             _ => None,
         };
         let pieces = match (parts, new) {
-            (_, None) if matches!(packing, Packing::Replacing { .. }) => writer.keep(record)?,
+            (_, None) if matches!(packing, CodePacking::Replacing { .. }) => writer.keep(record)?,
             (None, None) => writer.repack(record)?,
             (None, Some((_, content))) => writer.replace(record, content)?,
             (Some(parts), new) => writer.repack_concatenated(record, &parts, &kept, new)?,
@@ -103,8 +103,8 @@ pub(crate) fn rewrite<W: Write + Seek>(
 }
 
 /// Returns the method of compression and the level, or `None` if code objects are written plain.
-fn choose_compression(records: &[Record<'_>], packing: Packing<'_>) -> Option<Compression> {
-    let Packing::Smallest { codec, level } = packing else { return None };
+fn choose_compression(records: &[Record<'_>], packing: CodePacking<'_>) -> Option<Compression> {
+    let CodePacking::Smallest { codec, level } = packing else { return None };
     if let Some(codec) = codec {
         return Some((codec, level));
     }

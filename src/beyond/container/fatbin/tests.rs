@@ -162,14 +162,14 @@ fn read(data: &[u8]) -> (Vec<FoundCode>, Vec<String>) {
     (found, errors)
 }
 
-fn rewritten(data: &[u8], keeps: impl Fn(usize) -> bool, packing: Packing) -> Vec<u8> {
+fn rewritten(data: &[u8], keeps: impl Fn(usize) -> bool, packing: CodePacking) -> Vec<u8> {
     let mut out = std::io::Cursor::new(Vec::new());
     let len = rewrite(data.into(), keeps, packing, u64::MAX, &mut Writer::new(&mut out)).unwrap();
     assert_eq!(len, len_u64(out.get_ref()));
     out.into_inner()
 }
 
-const SMALLEST: Packing = Packing::Smallest { codec: None, level: 3 };
+const SMALLEST: CodePacking = CodePacking::Smallest { codec: None, level: 3 };
 
 #[test]
 fn every_form_is_read() {
@@ -207,9 +207,9 @@ fn rewritten_fatbins_hold_the_same_code() {
     let (all, _) = read(&data);
     let packings = [
         SMALLEST,
-        Packing::Smallest { codec: Some(Codec::Lz4), level: 3 },
-        Packing::Smallest { codec: Some(Codec::Zstd), level: 19 },
-        Packing::Plain,
+        CodePacking::Smallest { codec: Some(Codec::Lz4), level: 3 },
+        CodePacking::Smallest { codec: Some(Codec::Zstd), level: 19 },
+        CodePacking::Plain,
     ];
     for packing in packings {
         for kept in (0_u32..4096).step_by(31) {
@@ -223,7 +223,7 @@ fn rewritten_fatbins_hold_the_same_code() {
                 }
             }
             assert!(found == expected, "{packing:?} {kept:b}");
-            assert!(packing == Packing::Plain || out.len() <= data.len(), "{packing:?} {kept:b}");
+            assert!(packing == CodePacking::Plain || out.len() <= data.len(), "{packing:?} {kept:b}");
         }
     }
 }
@@ -233,7 +233,7 @@ fn code_whose_end_only_compression_records_stays_compressed() {
     for content in [&b"no ELF file"[..], b"LTO-IR of 19 bytes."] {
         for kind in [2, 8, 32] {
             let data = fatbin(&[entry(&code(kind, 80, FLAG_ZSTD, content))]);
-            for packing in [SMALLEST, Packing::Plain] {
+            for packing in [SMALLEST, CodePacking::Plain] {
                 assert!(read(&rewritten(&data, |_| true, packing)) == read(&data), "{kind} {packing:?}");
             }
         }
@@ -251,7 +251,7 @@ fn code_objects_compressed_together_share_no_bytes() {
     let expected = "offset of a code object compressed with others 0 at";
     let (found, errors) = read(&data);
     assert!(found.is_empty() && errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
-    for packing in [SMALLEST, Packing::Plain] {
+    for packing in [SMALLEST, CodePacking::Plain] {
         let mut out = std::io::Cursor::new(Vec::new());
         let error =
             rewrite(data.as_slice().into(), |_| true, packing, u64::MAX, &mut Writer::new(&mut out)).unwrap_err();
@@ -266,9 +266,9 @@ fn a_plain_fatbin_is_restored() {
     let plain = fatbin(&entries.each_ref().map(entry));
     // The PTX gets no smaller.
     for codec in [Codec::Lz4, Codec::Zstd] {
-        let packed = rewritten(&plain, |_| true, Packing::Smallest { codec: Some(codec), level: 3 });
+        let packed = rewritten(&plain, |_| true, CodePacking::Smallest { codec: Some(codec), level: 3 });
         assert!(packed.len() < plain.len(), "{codec:?}");
-        assert!(rewritten(&packed, |_| true, Packing::Plain) == plain, "{codec:?}");
+        assert!(rewritten(&packed, |_| true, CodePacking::Plain) == plain, "{codec:?}");
     }
 }
 
@@ -377,7 +377,7 @@ fn random_cubin(sm: u8, fill: usize, end: u8) -> Vec<u8> {
 }
 
 /// Rewrites a fatbin, and returns flag and stored bytes of its entries.
-fn rewritten_forms(data: &[u8], packing: Packing) -> Vec<(u64, Vec<u8>)> {
+fn rewritten_forms(data: &[u8], packing: CodePacking) -> Vec<(u64, Vec<u8>)> {
     let out = rewritten(data, |_| true, packing);
     assert!(read(&out).0 == read(data).0, "{packing:?}");
     forms(&out).into_iter().map(|(_, flag, stored)| (flag, stored.to_vec())).collect()
@@ -385,7 +385,7 @@ fn rewritten_forms(data: &[u8], packing: Packing) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn the_form_is_the_smallest_that_the_method_allows() {
-    let [lz4, zstd] = [Codec::Lz4, Codec::Zstd].map(|codec| Packing::Smallest { codec: Some(codec), level: 3 });
+    let [lz4, zstd] = [Codec::Lz4, Codec::Zstd].map(|codec| CodePacking::Smallest { codec: Some(codec), level: 3 });
     // No method makes this PTX smaller, so it becomes plain, also from zstd.
     let mut noise: Vec<u8> = random_cubin(80, 2000, 255)[64..2064].iter().map(|byte| byte + 1).collect();
     noise.push(0);
@@ -406,7 +406,7 @@ fn the_form_is_the_smallest_that_the_method_allows() {
     let alone = fatbin(&[concatenated(std::slice::from_ref(&nibbles))]);
     assert_ne!(rewritten_forms(&alone, lz4)[0].0, FLAG_ZSTD);
     let pair = fatbin(&[concatenated(&[nibbles.clone(), nibbles.clone()])]);
-    let plain = rewritten_forms(&pair, Packing::Plain);
+    let plain = rewritten_forms(&pair, CodePacking::Plain);
     assert_eq!(plain.iter().map(|(flag, _)| *flag).collect::<Vec<_>>(), [0, 0]);
     assert!(plain.iter().all(|(_, stored)| stored.starts_with(&nibbles.content)));
 }
@@ -419,7 +419,7 @@ fn a_replaced_code_object_keeps_its_form_and_the_others_their_bytes() {
     for (index, (id, source, _)) in all.iter().enumerate() {
         let content = if id.contains("compute") { &PTX[..PTX.len() - 1] } else { &new_cubin };
         let content = if id.contains("--sm") || id.contains("compute") { content } else { b"sixteen bytes..." };
-        let (found, errors) = read(&rewritten(&data, |_| true, Packing::Replacing { index, content }));
+        let (found, errors) = read(&rewritten(&data, |_| true, CodePacking::Replacing { index, content }));
         assert_eq!(errors, [""; 0]);
         let mut expected = all.clone();
         expected[index] = (id.clone(), source.clone(), content.to_vec());
@@ -432,7 +432,7 @@ fn a_replaced_code_object_keeps_its_form_and_the_others_their_bytes() {
         let content = random_cubin(7, 3000, 5);
         for (old, level) in [(random_cubin(80, 4000, 255), 9), (cubin(80, 100), 19)] {
             let data = fatbin(&[entry(&code(2, 80, flag, &old))]);
-            let out = rewritten(&data, |_| true, Packing::Replacing { index: 0, content: &content });
+            let out = rewritten(&data, |_| true, CodePacking::Replacing { index: 0, content: &content });
             let packed = codec.map(|codec| codec.compress(&content, level, "x".as_ref()).unwrap());
             let stored = packed.unwrap_or_else(|| padded(content.clone()));
             assert!(forms(&out)[0].2 == stored, "{flag:#x} {level}");
@@ -467,7 +467,7 @@ fn content_that_would_lose_its_end_or_its_attributes_is_refused() {
         let file = [&[0; 1000], &fatbin(&[first.clone(), second])[..]].concat();
         let data = Slice::from(&file).tail(1000).unwrap();
         let mut out = std::io::Cursor::new(Vec::new());
-        let packing = Packing::Replacing { index: 1, content };
+        let packing = CodePacking::Replacing { index: 1, content };
         let result = rewrite(data, |_| true, packing, u64::MAX, &mut Writer::new(&mut out));
         match reason {
             Some(reason) => {

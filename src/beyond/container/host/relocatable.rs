@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA, SHT_SYMTAB};
 
-use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, span, tail, to_u64};
+use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, slice, span, tail, to_u64};
 use crate::base::display::shown;
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{ChangedRange, Piece};
@@ -434,7 +434,7 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
     let mut end = file.encoding.len_of::<Header>();
     for MovablePart { range, .. } in &parts {
         if range.start >= end {
-            if !is_zero(part(file.data, end..range.start)?) {
+            if !is_zero(bytes_in(file.data, end..range.start)?) {
                 return None;
             }
             end = range.end;

@@ -35,8 +35,8 @@ use object::{
     SymbolKind,
 };
 
-use crate::base::bytes::{Cursor, array, is_zero, number, part, slice, tail, to_u64};
-use crate::base::error::{Malformed, wrong};
+use crate::base::bytes::{Cursor, array, bytes_in, is_zero, number, slice, tail, to_u64};
+use crate::base::error::{Malformed, fail_at};
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
 use crate::llvm::container::limits::FAULTS_MAX;
 use crate::llvm::container::magic::Magic;
@@ -51,14 +51,14 @@ const ALIGNMENT: u64 = 8;
 
 /// The kinds of wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrapped {
+pub(crate) enum WrapperKind {
     Fatbin,
     Bundle,
     /// A reference to kpack archives, in the place of a bundle.
     KpackReference,
 }
 
-impl Wrapped {
+impl WrapperKind {
     const fn magic(self) -> u32 {
         match self {
             Self::Fatbin => 0x4662_43b1,
@@ -106,20 +106,20 @@ fn wrapper_starts(section: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the offsets of the wrappers of a kind in a section.
-fn starts_of_kind(section: &[u8], kind: Wrapped) -> impl Iterator<Item = u64> {
+fn starts_of_kind(section: &[u8], kind: WrapperKind) -> impl Iterator<Item = u64> {
     let magic = kind.magic().to_le_bytes();
     wrapper_starts(section).filter(move |start| slice(section, *start, 4) == Some(&magic))
 }
 
 /// The number of wrappers of a kind in a section.
-pub(crate) fn count(section: &[u8], kind: Wrapped) -> u64 {
+pub(crate) fn count(section: &[u8], kind: WrapperKind) -> u64 {
     to_u64(starts_of_kind(section, kind).count())
 }
 
 /// The indices in the kpack wrappers of a section.
 pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
     let mut indices = Vec::new();
-    for start in starts_of_kind(section, Wrapped::KpackReference) {
+    for start in starts_of_kind(section, WrapperKind::KpackReference) {
         if let Some(index) = array(section, start.saturating_add(INDEX)) {
             indices.push(u32::from_le_bytes(index));
         }
@@ -129,14 +129,14 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
 
 /// Checks the wrappers in a section for one kind. `wrappers` is the range of the section in the object file `data`.
 /// Returns the first faults, whose offsets count from `base`.
-pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: Wrapped) -> Vec<Malformed> {
+pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: WrapperKind) -> Vec<Malformed> {
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     map.starts().filter_map(|start| map.check_wrapper(start, base, kind).err()).take(FAULTS_MAX).collect()
 }
 
 /// Returns the offsets in the file at which the wrappers of a kind point, without targets outside of the file.
 /// `wrappers` is the range of their section in the object file `data`.
-pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: Wrapped) -> Vec<u64> {
+pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: WrapperKind) -> Vec<u64> {
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     let mut targets = Vec::new();
     for start in map.starts() {
@@ -163,7 +163,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
         if symbol.is_local()
             && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)
-            && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, Wrapped::Bundle)
+            && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, WrapperKind::Bundle)
             && let Some(bundle) = map.offset_of(target)
         {
             sources.insert(bundle, source.to_vec());
@@ -174,7 +174,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
 
 /// A wrapper.
 struct Wrapper {
-    kind: Wrapped,
+    kind: WrapperKind,
     /// The address of the code, or `None` if another object holds it.
     target: Option<PointerValue>,
 }
@@ -294,17 +294,17 @@ impl<'d> PointerMap<'d> {
 
     /// The offsets of the wrappers in the file.
     fn starts(&self) -> impl Iterator<Item = u64> {
-        let section = part(self.data, self.wrappers.clone()).unwrap_or_default();
+        let section = bytes_in(self.data, self.wrappers.clone()).unwrap_or_default();
         wrapper_starts(section).map(|start| self.wrappers.start.saturating_add(start))
     }
 
     /// Reads the wrapper at the offset `start` of the file, in a section for the kind `of_section`. Offsets in errors
     /// count from `base`.
-    fn wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<Wrapper, Malformed> {
-        let rest = part(self.data, start..self.wrappers.end).unwrap_or_default();
+    fn wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<Wrapper, Malformed> {
+        let rest = bytes_in(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
         // Sections for bundles may have kpack references in the place of bundles. Messages name only the usual kind.
-        let usual = if of_section == Wrapped::Fatbin { Wrapped::Fatbin } else { Wrapped::Bundle };
+        let usual = if of_section == WrapperKind::Fatbin { WrapperKind::Fatbin } else { WrapperKind::Bundle };
         let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
         let Some(&kind) = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic) else {
@@ -317,24 +317,24 @@ impl<'d> PointerMap<'d> {
     }
 
     /// Checks the wrapper at the offset `start` of the file.
-    fn check_wrapper(&self, start: u64, base: u64, of_section: Wrapped) -> Result<(), Malformed> {
+    fn check_wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
         let Some(target) = target else { return Ok(()) };
         if self.points_at_code(kind, target) {
             return Ok(());
         }
-        wrong(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
+        fail_at(format!("a wrapper that does not point at {}", kind.target()), base.saturating_add(start))
     }
 
     /// Whether code that a wrapper of this kind may point at begins at the target.
-    fn points_at_code(&self, kind: Wrapped, target: PointerValue) -> bool {
+    fn points_at_code(&self, kind: WrapperKind, target: PointerValue) -> bool {
         let Some(offset) = self.offset_of(target) else { return false };
-        if kind == Wrapped::KpackReference {
+        if kind == WrapperKind::KpackReference {
             return self.reference == Some(offset);
         }
         let Some(code) = tail(self.data, offset) else { return false };
         let magic = Magic::identify(code);
-        if kind == Wrapped::Fatbin {
+        if kind == WrapperKind::Fatbin {
             return magic == Magic::FatBinary;
         }
         // HIP's runtime also takes a code object without a bundle.

@@ -46,7 +46,7 @@ use crate::base::display::shown;
 use crate::base::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::messagepack::Value;
-use crate::llvm::container::limits::{Allowance, EntryRoom, FAULTS_MAX, FRAMES_MAX};
+use crate::llvm::container::limits::{Allowance, EntryAllowance, FAULTS_MAX, FRAMES_MAX};
 pub use crate::llvm::container::magic::KPACK as MAGIC;
 pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
@@ -116,7 +116,7 @@ impl KpackArchive {
             _ => return Err(fault(at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
         }
         let stored = CodeRanges::read(archive, toc_offset, map, &mut faults);
-        let (room, bytes) = (EntryRoom::new(), Allowance::new(len_u64(data)));
+        let (room, bytes) = (EntryAllowance::new(), Allowance::new(len_u64(data)));
         let mut reader = TableReader { data, stored, faults, room, bytes };
         let binaries = map.get(b"toc").and_then(Value::map).ok_or_else(|| fault(at, "has no map 'toc'"))?;
         let binaries = reader.read_binaries(binaries);
@@ -255,7 +255,7 @@ struct TableReader<'d> {
     data: &'d [u8],
     stored: CodeRanges,
     faults: Vec<Malformed>,
-    room: EntryRoom,
+    room: EntryAllowance,
     /// The bytes of the archive that no code object has yet: two code objects do not share bytes.
     bytes: Allowance,
 }

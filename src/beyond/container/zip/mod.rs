@@ -13,7 +13,7 @@
 
 mod rewrite;
 
-pub(crate) use rewrite::{Layout, NewContents};
+pub(crate) use rewrite::{DirectoryRewrite, NewContents};
 
 use std::io::Read;
 use std::ops::Range;
@@ -48,7 +48,7 @@ const LISTED_LEN: u64 = 46;
 
 /// The directory of a zip file.
 #[derive(Default)]
-pub(crate) struct Directory<'a> {
+pub(crate) struct ZipDirectory<'a> {
     pub(crate) members: Vec<ZipMember<'a>>,
     /// The error after these members, if the rest of the directory is broken.
     pub(crate) error: Option<Error>,
@@ -86,7 +86,7 @@ pub(crate) struct ZipContent<'a> {
 /// Returns the members of a zip file that are files, in directory order, and the error after them if the rest of the
 /// directory is broken.
 pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
-    let Directory { mut members, error, .. } = Directory::read(data);
+    let ZipDirectory { mut members, error, .. } = ZipDirectory::read(data);
     members.retain(|member| !member.is_directory);
     (members, error)
 }
@@ -130,7 +130,7 @@ pub(crate) fn trailing(data: Slice<'_>) -> Option<u64> {
     Some(end.saturating_add(to_u64(zeros)))
 }
 
-impl<'a> Directory<'a> {
+impl<'a> ZipDirectory<'a> {
     /// Reads the directory of a zip file.
     pub(crate) fn read(data: Slice<'a>) -> Self {
         let mut directory = Self::default();

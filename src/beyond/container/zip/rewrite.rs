@@ -25,8 +25,8 @@ use std::ops::Range;
 
 use object::Endianness;
 
-use super::{Directory, ZipContent};
-use crate::base::bytes::{len_u64, number, part, slice, span, tail, to_u64};
+use super::{ZipContent, ZipDirectory};
+use crate::base::bytes::{bytes_in, len_u64, number, slice, span, tail, to_u64};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::llvm::container::records::{Encoding, record};
@@ -75,7 +75,7 @@ const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
 const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 
 /// A zip file that can be written again: its members and its directory.
-pub(crate) struct Layout<'a> {
+pub(crate) struct DirectoryRewrite<'a> {
     data: Slice<'a>,
     /// The members in directory order.
     pub(crate) members: Vec<ZipContent<'a>>,
@@ -97,12 +97,12 @@ pub(crate) struct NewContents {
     pub(crate) stored: u64,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> DirectoryRewrite<'a> {
     /// Checks that a zip file with this directory and these members can be written again.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if it could not be written again.
-    pub(crate) fn of(data: Slice<'a>, listed: &Directory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+    pub(crate) fn of(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         let recorded = match zip64_end {
             Some(_) => number::<8>(data.bytes(), end.saturating_add(48)),
@@ -404,7 +404,7 @@ fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[
     let header: MemberHeader = form.decode(bytes);
     let name = span(form.len_of::<MemberHeader>(), header.name_len);
     let extra = slice(bytes, name.end, header.extra_len)?;
-    Some((header, part(bytes, name)?, extra))
+    Some((header, bytes_in(bytes, name)?, extra))
 }
 
 /// Returns a header with another name, or `None` if the name is too long or the header is cut short.
@@ -450,15 +450,15 @@ mod tests {
         [&data[..], &directory, b"PK\x05\x06\0\0\0\0\x02\0\x02\0", &len, &at, b"\x02\0!!"].concat()
     }
 
-    fn layout_of(data: &[u8]) -> Layout<'_> {
+    fn layout_of(data: &[u8]) -> DirectoryRewrite<'_> {
         let data = Slice::from(data);
-        let directory = Directory::read(data);
+        let directory = ZipDirectory::read(data);
         let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
-        Layout::of(data, &directory, members).unwrap()
+        DirectoryRewrite::of(data, &directory, members).unwrap()
     }
 
     /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.
-    fn directory(layout: &Layout<'_>, offset: u64, contents: &NewContents) -> Vec<u8> {
+    fn directory(layout: &DirectoryRewrite<'_>, offset: u64, contents: &NewContents) -> Vec<u8> {
         let headers = layout.members.iter().zip([Some(contents), None]);
         let headers = headers.map(|(member, contents)| layout.listed_header(member, offset, contents).unwrap());
         headers.collect::<Vec<_>>().concat()
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!(number::<8>(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
         // The same directory after the members is found through these records.
         let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
-        let far_end = Layout { data: Slice::from(&data), ..layout };
+        let far_end = DirectoryRewrite { data: Slice::from(&data), ..layout };
         let mut end = far_end.end(LARGE, len_u64(&headers)).unwrap();
         let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
         put(&mut end, 40, &len).unwrap();

@@ -318,7 +318,7 @@ impl<'c> FileComparison<'c> {
             side.read(
                 self.job,
                 (&self.objects, &wanted),
-                |code_object, code| locate_kernel_error(code_object, kernels::of(code.bytes())),
+                |code_object, code| locate_kernel_error(code_object, kernels::list(code.bytes())),
                 Vec::len,
                 &mut |index, kernels| listed.add(index, kernels),
             )?;
@@ -529,7 +529,7 @@ struct LostGpu {
 /// `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
     let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
-    let now = new.of_each(&devices)?;
+    let now = new.served_each(&devices)?;
     let mut lost = Vec::new();
     for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
         let is_gone = old.serving > 0 && new.serving == 0;

@@ -18,8 +18,8 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, Found,
-    OverlapLimit, Place, ReadEvent, ReadList, Scan, Selector, contents, top_member, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, FoundBundle,
+    OverlapLimit, Place, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::magic::Magic;
@@ -56,7 +56,7 @@ pub(super) struct ReadCode {
 
 impl ReadCode {
     pub(super) fn with_kernels(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<Self> {
-        let kernels = locate_kernel_error(code_object, kernels::of(code.bytes()));
+        let kernels = locate_kernel_error(code_object, kernels::list(code.bytes()));
         Ok(Self { kernels: Some(kernels), ..Self::without_kernels(digester, code)? })
     }
 
@@ -160,7 +160,7 @@ pub(super) struct Side<'i> {
 
 /// The search of one file.
 struct SideSearch<'s, 'i> {
-    selector: Selector<'s>,
+    selector: PreparedSelection<'s>,
     digester: &'s Digester,
     input: &'i Input,
     job: &'s Diff,
@@ -210,7 +210,7 @@ impl<'i> Side<'i> {
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
         let is_static = Magic::identify(input.bytes()) == Magic::Archive;
-        let search = SideSearch { selector: Selector::new(&job.selection), digester, input, job, same };
+        let search = SideSearch { selector: PreparedSelection::new(&job.selection), digester, input, job, same };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         let scan = job.scan_with(checksums);
         let is_searched = &|member: &[u8]| {
@@ -293,21 +293,21 @@ impl<'i> Side<'i> {
     fn add_bundle(
         &mut self,
         search: &SideSearch<'_, 'i>,
-        found: &Found<'_>,
+        found: &FoundBundle<'_>,
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         self.coverage_of(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {
-            if !self.matches.takes(&search.selector, &code_object.known_id()) || !is_compared(&code_object, found) {
+            if !self.matches.takes(&search.selector, &code_object.parsed_id()) || !is_compared(&code_object, found) {
                 continue;
             }
             if let Err(error) = shared.take(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
             }
-            let known = Arc::new(code_object.known(&bundle));
+            let known = Arc::new(code_object.keep(&bundle));
             let mut object = SideObject {
                 code_object: known,
                 key: NameKey::default(),
@@ -379,7 +379,7 @@ impl Diff {
 }
 
 /// Returns whether a code object is compared. A bundle in an entry is not: its own entries are.
-fn is_compared(code_object: &CodeObjectRef<'_>, found: &Found<'_>) -> bool {
+fn is_compared(code_object: &CodeObjectRef<'_>, found: &FoundBundle<'_>) -> bool {
     if code_object.size() == 0 {
         return false;
     }

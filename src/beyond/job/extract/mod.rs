@@ -20,8 +20,8 @@ use crate::base::io::meter::Meter;
 use crate::base::io::output;
 use crate::beyond::runtime::{Device, LoadedCodeObject, Loader};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Comparison, Finding, Found,
-    ParsedId, Pattern, Place, ReadEvent, ReadList, Scan, Selection, Selector, Split, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Comparison, Finding, FoundBundle,
+    ParsedId, Pattern, Place, PreparedSelection, ReadEvent, ReadList, Scan, Selection, Split, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Inflate;
@@ -163,7 +163,7 @@ impl Extract {
     }
 
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
-        let selector = Selector::new(&self.selection);
+        let selector = PreparedSelection::new(&self.selection);
         let mut work = Extraction::new(self, &selector);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
@@ -215,7 +215,7 @@ impl Extract {
     /// is written.
     fn find_defining(
         &self,
-        selector: &Selector<'_>,
+        selector: &PreparedSelection<'_>,
         scan: &Scan,
         input: &Input,
     ) -> Result<Option<DefiningCodeObjects>> {
@@ -233,7 +233,7 @@ impl Extract {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
                     let mut selected = Vec::new();
                     for code_object in found.code_objects() {
-                        if selector.takes(&code_object.known_id()) && !self.passes_over(&code_object) {
+                        if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
                             selected.push(code_object);
                         }
                     }
@@ -242,7 +242,7 @@ impl Extract {
                             .map_err(|error| add_place(error, found.place))?;
                         let info = found.info()?;
                         for code_object in selected {
-                            reads.add(Some(&found), (first + code_object.index(), code_object.known(&info)));
+                            reads.add(Some(&found), (first + code_object.index(), code_object.keep(&info)));
                         }
                     }
                     first += found.bundle.entries.len();
@@ -322,7 +322,7 @@ struct DefiningCodeObjects {
 /// The state of an extraction.
 struct Extraction<'j> {
     job: &'j Extract,
-    selector: &'j Selector<'j>,
+    selector: &'j PreparedSelection<'j>,
     /// The canonical paths of the inputs.
     inputs: Arc<HashSet<PathBuf>>,
     names: FileNames,
@@ -369,7 +369,7 @@ impl<'j> ExtractedPart<'j> {
 }
 
 impl<'j> Extraction<'j> {
-    fn new(job: &'j Extract, selector: &'j Selector<'j>) -> Self {
+    fn new(job: &'j Extract, selector: &'j PreparedSelection<'j>) -> Self {
         Self {
             job,
             selector,
@@ -439,7 +439,7 @@ impl<'j> Extraction<'j> {
             done.push((usize::MAX, Err(error)));
         }
         // The first error counts.
-        input.vouch_for(scanned.and_then(|()| in_order(done).into_iter().collect()))
+        input.unless_changed(scanned.and_then(|()| in_order(done).into_iter().collect()))
     }
 
     /// Notes the error for a split library whose kpack archives were not found, or not searched.
@@ -459,13 +459,13 @@ impl<'j> Extraction<'j> {
     /// Adds the code objects of a bundle that match. If GPUs are asked for, their runtimes choose among them.
     fn add_bundle(
         &mut self,
-        found: &Found<'_>,
+        found: &FoundBundle<'_>,
         file: &mut FileSearch<'_, 'j>,
         reads: &mut ReadList<PositionAndStem, CodeObject>,
     ) -> Result<()> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
-            let id = code_object.known_id();
+            let id = code_object.parsed_id();
             file.part.matches.note(&id, self.selector.names_entries());
             if !self.selector.takes(&id) {
                 continue;
@@ -496,7 +496,7 @@ impl<'j> Extraction<'j> {
                 let info = found.info()?;
                 let mut chosen = Vec::new();
                 for code_object in selected {
-                    let loaded = LoadedCodeObject { code_object: code_object.known(&info), devices: Vec::new() };
+                    let loaded = LoadedCodeObject { code_object: code_object.keep(&info), devices: Vec::new() };
                     chosen.push((first + code_object.index(), loaded));
                 }
                 chosen
@@ -513,11 +513,11 @@ impl<'j> Extraction<'j> {
     fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
-        found: Option<&Found<'_>>,
+        found: Option<&FoundBundle<'_>>,
         (position, LoadedCodeObject { code_object, devices }): (usize, LoadedCodeObject),
         reads: &mut ReadList<PositionAndStem, CodeObject>,
     ) {
-        let id = code_object.known_id();
+        let id = code_object.parsed_id();
         let part = &mut *file.part;
         let devices = if file.loader.is_some() { Some(&*devices) } else { None };
         if !part.matches.takes_for(self.wanted(), &id, devices) {
@@ -593,7 +593,7 @@ impl<'j> Extraction<'j> {
                 None => Error::no_match(&inputs, &unmatched, present),
                 Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.taken),
             };
-            return Err(error.because(unfound));
+            return Err(error.with_reason(unfound));
         }
         let mut pending = self.all.done;
         if let Some(own) = &self.job.own_directory

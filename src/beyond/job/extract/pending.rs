@@ -10,7 +10,7 @@ use super::{Destination, Extract, Extracted};
 use crate::base::bytes::{add, len_u64, slice};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::Sink;
 use crate::beyond::code::target;
 use crate::beyond::scan::CodeObject;
@@ -74,13 +74,13 @@ impl<'j> Pending<'j> {
         let Some(kept) = self.head.take() else { return Ok(()) };
         let known = [&kept, next].concat();
         let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
-        let kind = ContentKind::of(head);
+        let kind = ContentKind::identify(head);
         let path = self.destination.file(&self.stem, kind);
         if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
             output::create_directory(directory)?;
         }
         if !matches!(self.destination, Destination::Nowhere(_)) {
-            let mut output = Output::stage_as(&path, Manner::Generated)?;
+            let mut output = Output::stage_as(&path, OverwriteMode::Generated)?;
             output.write(&kept)?;
             self.output = Some(output);
         }

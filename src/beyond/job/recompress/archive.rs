@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::Recompressed;
-use super::run::{Recompression, Rewritten, may_hold_bundles};
+use super::run::{Recompression, RewrittenSince, may_hold_bundles};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -31,7 +31,7 @@ pub(super) fn rewrite(
     place: &Place,
     output: Output,
     observer: &mut Observer<'_>,
-) -> Result<Rewritten> {
+) -> Result<RewrittenSince> {
     let (archive, all, mut result) = (Archive::read(data)?, run.progress, Recompressed::default());
     let (mut to, mut is_changed) = (Rewriter::new(data, output), false);
     for member in archive.members_before_padding() {

@@ -10,19 +10,19 @@ use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first
 use super::keep_filter::KeptCodeObjects;
 use super::linked;
 use super::progress::scaled;
-use super::run::{Recompression, Rewritten};
-use crate::base::bytes::{is_zero, len_of, part, tail};
+use super::run::{Recompression, RewrittenSince};
+use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::container::SearchEntry;
-use crate::beyond::container::entry::Searched;
-use crate::beyond::container::fatbin::{self, Fatbin, Packing};
+use crate::beyond::container::entry::SearchFormat;
+use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, Found, bundle_sections};
+use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -41,8 +41,8 @@ pub(super) struct FileRewrite<'r, 'j> {
 }
 
 /// The format of offload binaries. Its fields matter only for writing.
-static OFFLOAD_BINARY: Searched<OffloadBinary> =
-    Searched(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
+static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
+    SearchFormat(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
 
 /// The old and the new range of each bundle of a row, counted from the start of the row.
 pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
@@ -93,7 +93,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             None => (0, 0),
         };
         let rest = old.start.saturating_add(was)..old.end;
-        let zeros = match part(self.data.bytes(), rest.clone()) {
+        let zeros = match bytes_in(self.data.bytes(), rest.clone()) {
             Some(bytes) if is_zero(bytes) => len_of(&rest),
             _ => 0,
         };
@@ -186,7 +186,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if is_offload_binary(self.data, bundle) {
             return self.rewrite_offload_binary(bundle, room);
         }
-        let format = AnyBundle::format_of(bundle.beginning()).unwrap_or(Format::Bundle);
+        let format = AnyBundle::format_of_head(bundle.beginning()).unwrap_or(Format::Bundle);
         let contents = match new {
             Some((index, content)) => Some(read_with_replaced(path, bundle, index, content)?),
             None => match self.choose_kept(bundle, format)? {
@@ -228,17 +228,17 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
         let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
         let packing = match (new, &self.run.job.compression) {
-            (Some((index, content)), _) => Packing::Replacing { index, content: content.bytes() },
+            (Some((index, content)), _) => CodePacking::Replacing { index, content: content.bytes() },
             (None, Some(compression)) => {
-                Packing::Smallest { codec: self.run.job.fatbin_codec, level: compression.level }
+                CodePacking::Smallest { codec: self.run.job.fatbin_codec, level: compression.level }
             }
-            (None, None) => Packing::Plain,
+            (None, None) => CodePacking::Plain,
         };
         let data = self.data.claimed(&bundle.range()?)?;
         let (limit, to) = (self.run.job.limits.inflated, &mut self.to.output.writer()?);
         let len = fatbin::rewrite(data, |index| is_kept(kept.as_deref(), index), packing, limit, to)?;
         let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
-        self.result.unchanged += usize::from(is_same && packing != Packing::Plain);
+        self.result.unchanged += usize::from(is_same && packing != CodePacking::Plain);
         self.write_bundle(bundle, BundleForm::Written(len), room)
     }
 
@@ -381,7 +381,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Returns the indices of the code objects to keep, or `None` if all are kept.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
-        let found = Found { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
+        let found = FoundBundle { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
         let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
         self.kept_devices += devices;
         let dropped = bundle.entries.len() - indices.len();
@@ -396,7 +396,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Ends the file. Returns the holes too.
-    pub(super) fn finish(self) -> Result<(Rewritten, Vec<Range<u64>>)> {
+    pub(super) fn finish(self) -> Result<(RewrittenSince, Vec<Range<u64>>)> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
         Ok(((output, result), holes))
@@ -431,7 +431,7 @@ fn is_kept(kept: Option<&[usize]>, index: usize) -> bool {
 /// longer be one.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
-    Ok(!is_other && AnyBundle::form_of(bundle).with_path(data.path())? == Format::FatObject)
+    Ok(!is_other && AnyBundle::format_of_bundle(bundle).with_path(data.path())? == Format::FatObject)
 }
 
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {

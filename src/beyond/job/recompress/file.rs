@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::Rewriter;
 use super::bundles::FileRewrite;
-use super::run::{Recompression, Rewritten, is_program};
+use super::run::{Recompression, RewrittenSince, is_program};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -44,7 +44,7 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<(Option<Input>, Recompressed)> {
         let refused = self.refusals.listed.len();
-        let rewritten = self.rewrite(old.as_slice(), place, Output::aside()?, observer);
+        let rewritten = self.rewrite(old.as_slice(), place, Output::temporary()?, observer);
         self.refusals.add_place(refused, place);
         let (output, result) = rewritten.map_err(|error| error.at(place))?;
         let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
@@ -63,7 +63,7 @@ impl Recompression<'_> {
         place: &Place,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<Rewritten> {
+    ) -> Result<RewrittenSince> {
         self.place = place.clone();
         if Magic::identify(data.bytes()) == Magic::Archive
             && self.replacing.is_none()
@@ -124,7 +124,7 @@ impl Recompression<'_> {
         data: Slice<'_>,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<(Rewritten, Vec<Range<u64>>)> {
+    ) -> Result<(RewrittenSince, Vec<Range<u64>>)> {
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
             magic if is_program(magic) => work.rewrite_program(observer)?,

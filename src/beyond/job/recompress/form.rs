@@ -152,7 +152,7 @@ fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
 mod tests {
     use super::*;
     use crate::beyond::container::Bundles;
-    use crate::beyond::container::entry::Searched;
+    use crate::beyond::container::entry::SearchFormat;
     use crate::llvm::container::sequence::Inflate;
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
             crate::base::io::write_to(&binary.plan(&members).unwrap(), &mut data).unwrap();
             // Any offset may be recorded for an empty code object.
             data[32..40].copy_from_slice(&3_u64.to_le_bytes());
-            let searched = Searched(binary);
+            let searched = SearchFormat(binary);
             let bundle = Bundles::new(&data, &searched, Inflate::Headers).next().unwrap().unwrap();
             assert_eq!(bundle_alignment(&bundle), alignment);
         }

@@ -13,7 +13,9 @@ use crate::beyond::job::similar_names::SimilarNames;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
-use crate::beyond::scan::{CodeObjectRef, Finding, Format, Found, ParsedId, Pattern, Place, Scan, Selector, Step};
+use crate::beyond::scan::{
+    CodeObjectRef, Finding, Format, FoundBundle, ParsedId, Pattern, Place, PreparedSelection, Scan, Step,
+};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Content;
@@ -30,8 +32,8 @@ pub(super) struct KeptCodeObjects {
 /// Decides which code objects of each bundle are kept, and records which parts of the job have matched so far.
 pub(super) struct KeepFilter<'j> {
     job: &'j Recompress,
-    keep: Option<Selector<'j>>,
-    drop: Option<Selector<'j>>,
+    keep: Option<PreparedSelection<'j>>,
+    drop: Option<PreparedSelection<'j>>,
     keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
     matches: SelectionMatches,
@@ -70,8 +72,8 @@ impl<'j> KeepFilter<'j> {
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,
-            keep: job.keep.as_ref().map(Selector::new),
-            drop: job.drop.as_ref().map(Selector::new),
+            keep: job.keep.as_ref().map(PreparedSelection::new),
+            drop: job.drop.as_ref().map(PreparedSelection::new),
             keep_kernels: job.keep_kernels.clone(),
             matches: SelectionMatches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
@@ -99,7 +101,7 @@ impl<'j> KeepFilter<'j> {
     }
 
     /// Chooses the code objects of a bundle that are kept.
-    pub(super) fn choose(&mut self, found: &Found<'_>) -> Result<KeptCodeObjects> {
+    pub(super) fn choose(&mut self, found: &FoundBundle<'_>) -> Result<KeptCodeObjects> {
         let bundle = found.bundle;
         if self.job.keep_kernels.is_some() {
             check_size(found.place.file(), bundle, 0..bundle.entries.len())?;
@@ -151,7 +153,7 @@ impl<'j> KeepFilter<'j> {
     /// parts of the job that match the code object.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
-        let names_entries = self.keep.iter().chain(&self.drop).any(Selector::names_entries);
+        let names_entries = self.keep.iter().chain(&self.drop).any(PreparedSelection::names_entries);
         self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = match &self.keep {
@@ -207,7 +209,7 @@ impl<'j> KeepFilter<'j> {
     /// Notes the removed code of a bundle that GPUs would have used.
     fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
         for (number, device) in self.named.iter().enumerate() {
-            let chosen = device.chosen(codes);
+            let chosen = device.choose(codes);
             let mut targets = BTreeSet::new();
             for (index, code) in codes {
                 if chosen.contains(index) && kept.binary_search(index).is_err() {
@@ -289,7 +291,7 @@ impl<'j> KeepFilter<'j> {
         if searched.is_err() || !nowhere.is_empty() {
             let nowhere = if searched.is_err() { unmatched } else { &nowhere };
             let unfound = self.matches.unfound_for(nowhere);
-            return Error::no_match(&[input.path().to_owned()], nowhere, &present).because(unfound);
+            return Error::no_match(&[input.path().to_owned()], nowhere, &present).with_reason(unfound);
         }
         let places: Vec<String> = places.into_iter().collect();
         let reason = format!(
@@ -338,7 +340,7 @@ fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
     } else {
         plural_of(code_object.found.format)
     };
-    let id = code_object.known_id().parsed;
+    let id = code_object.parsed_id().parsed;
     match id.as_ref().and_then(vendor_name) {
         Some(vendor) => format!("{vendor}'s {kind}"),
         None => kind.to_owned(),
@@ -397,7 +399,7 @@ fn visit_code_objects(
 
 impl Candidate {
     fn new(code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> Self {
-        let (id, content) = (code_object.known_id(), code_object.kind());
+        let (id, content) = (code_object.parsed_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         let unfound = match unfound.get(&code_object.index()) {
             // A new bundle has room for all kept code objects where the runtime looks for them.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::bundles::is_fat_object;
-use super::run::{Recompression, Rewritten};
+use super::run::{Recompression, RewrittenSince};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -120,7 +120,7 @@ impl Recompression<'_> {
         place: &Place,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<Rewritten> {
+    ) -> Result<RewrittenSince> {
         let format = LinkedFormat::identify(data);
         let unsigned =
             if format == LinkedFormat::Pe && self.job.drop_signature { pe::unsigned(data.bytes()) } else { None };
@@ -148,7 +148,10 @@ impl Recompression<'_> {
 
     /// Returns the changes that put the holes back that an earlier job took out of a file, or `None` if there are none: its
     /// bundles may need the room again. The inner error says that another tool has rewritten the file since.
-    fn changes_to_open(&self, data: Slice<'_>) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::Rewritten>> {
+    fn changes_to_open(
+        &self,
+        data: Slice<'_>,
+    ) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::RewrittenSince>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
             LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_rows(data)?),
@@ -170,7 +173,7 @@ impl Recompression<'_> {
             Some(opened) => opened.as_slice(),
             None => data,
         };
-        let ((made, mut result), holes) = self.rewrite_at_offsets(old, Output::aside()?, observer)?;
+        let ((made, mut result), holes) = self.rewrite_at_offsets(old, Output::temporary()?, observer)?;
         if result.bundles == 0 {
             return Ok((output, result, None));
         }
@@ -275,7 +278,7 @@ impl Recompression<'_> {
 /// Writes a temporary file with some changes, or returns `None` if there are none.
 pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<ChangedRange<'_>>>) -> Result<Option<Input>> {
     match changes {
-        Some(changes) => Ok(Some(changed(data, &changes, Output::aside()?)?.into_input(data.path())?)),
+        Some(changes) => Ok(Some(changed(data, &changes, Output::temporary()?)?.into_input(data.path())?)),
         None => Ok(None),
     }
 }

@@ -5,16 +5,16 @@ use super::Recompressed;
 use super::bundles::FileRewrite;
 use super::form::{as_member, read_contents};
 use super::keep_filter::{KeptCodeObjects, NOTHING_LEFT};
-use super::run::{Recompression, Rewritten};
+use super::run::{Recompression, RewrittenSince};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::base::io::piece::total_len;
-use crate::beyond::container::entry::Searched;
+use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::sections::{SectionContent, held};
-use crate::beyond::scan::{EntryFacts, Format, Found};
+use crate::beyond::scan::sections::{SectionContent, device_contents};
+use crate::beyond::scan::{EntryFacts, Format, FoundBundle};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
@@ -27,8 +27,8 @@ pub(super) fn rewrite(
     (object, sections): (&Relocatable<'_>, Vec<Slice<'_>>),
     output: Output,
     observer: &mut Observer<'_>,
-) -> Result<Rewritten> {
-    let to = Rewriter::new(data, Output::aside()?);
+) -> Result<RewrittenSince> {
+    let to = Rewriter::new(data, Output::temporary()?);
     let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
     for section in sections {
@@ -64,11 +64,11 @@ pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Re
     if !run.job.removes() || run.replacing.is_some() {
         return Ok(None);
     }
-    match held(data.bytes()) {
+    match device_contents(data.bytes()) {
         Ok(held) if held.contains(&SectionContent::FatObject) => {}
         _ => return Ok(None),
     }
-    let mut bundles = Bundles::new(data, &Searched(FatObject), Inflate::Whole).with_limits(run.job.limits);
+    let mut bundles = Bundles::new(data, &SearchFormat(FatObject), Inflate::Whole).with_limits(run.job.limits);
     let bundle = bundles.next().transpose()?;
     if let Some(bundle) = &bundle {
         run.take_bundle(data, bundle)?;
@@ -82,9 +82,10 @@ pub(super) fn rewrite_fat(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
     output: Output,
-) -> Result<Rewritten> {
+) -> Result<RewrittenSince> {
     let facts = EntryFacts::default();
-    let found = Found { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
+    let found =
+        FoundBundle { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
     let KeptCodeObjects { indices: kept, devices } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };

@@ -35,7 +35,7 @@ pub(super) struct Recompression<'j> {
 }
 
 /// A rewritten file, which is incomplete if it holds no bundles, and the numbers for it.
-pub(super) type Rewritten = (Output, Recompressed);
+pub(super) type RewrittenSince = (Output, Recompressed);
 
 impl<'j> Recompression<'j> {
     /// Starts a recompression of a file of `len` bytes.
@@ -88,8 +88,8 @@ impl Recompress {
         let wheel = self.new_wheel(&input)?;
         let output = Output::stage(wheel.as_ref().unwrap_or(&self.output))?;
         let mut run = Recompression::new(self, input.len());
-        input.vouch_for(run.filter.settle_names(&input))?;
-        let (mut output, mut result) = input.vouch_for(self.write(&input, run, output, observer))?;
+        input.unless_changed(run.filter.settle_names(&input))?;
+        let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;
         // Linkers make programs and libraries executable.
         if is_program(Magic::identify(input.bytes()))

@@ -4,7 +4,7 @@ use crate::base::bytes::{is_text, slice};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
 use crate::beyond::container::spirv;
-use crate::beyond::scan::sections::{SectionContent, held};
+use crate::beyond::scan::sections::{SectionContent, device_contents};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::magic::Magic;
 
@@ -56,7 +56,7 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
 
 /// Returns the name of a program, library or object file, and advice. Both depend on its sections.
 fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'static str) {
-    let held = held(data);
+    let held = device_contents(data);
     let contents = match &held {
         Ok(contents) => contents.as_slice(),
         Err(_) => &[],

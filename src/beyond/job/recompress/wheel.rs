@@ -27,9 +27,9 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
 use crate::base::io::output::Output;
 use crate::base::io::piece::Piece;
-use crate::beyond::container::zip::{Directory, Layout, NewContents, ZipContent, ZipMember};
+use crate::beyond::container::zip::{DirectoryRewrite, NewContents, ZipContent, ZipDirectory, ZipMember};
 use crate::beyond::once;
-use crate::beyond::scan::{HEAD, Place, Step, exceeded};
+use crate::beyond::scan::{HEAD, Place, Step, member_too_large};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
@@ -89,8 +89,8 @@ pub(super) fn rewrite(
 }
 
 /// Reads the directory of a zip file. Returns also its members, in the order of the directory.
-fn read_members(data: Slice<'_>) -> Result<(Layout<'_>, Vec<WheelMember<'_>>)> {
-    let mut directory = Directory::read(data);
+fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMember<'_>>)> {
+    let mut directory = ZipDirectory::read(data);
     if let Some(error) = directory.error.take() {
         return Err(error);
     }
@@ -103,7 +103,7 @@ fn read_members(data: Slice<'_>) -> Result<(Layout<'_>, Vec<WheelMember<'_>>)> {
         *number += 1;
         members.push(WheelMember { name, is_directory, number: *number, place, content });
     }
-    Ok((Layout::of(data, &directory, contents)?, members))
+    Ok((DirectoryRewrite::of(data, &directory, contents)?, members))
 }
 
 /// A member: a file or a directory.
@@ -180,7 +180,7 @@ impl<'j> VersionChange<'j> {
 struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
-    layout: Layout<'d>,
+    layout: DirectoryRewrite<'d>,
     /// The name of a signature of the members, if the file is a JAR file.
     signature: Option<Vec<u8>>,
     version: Option<VersionChange<'j>>,
@@ -327,7 +327,7 @@ impl ZipRewrite<'_, '_, '_> {
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
         if content.size > limits.inflated {
-            return Err(exceeded(content.stored, limits, content.size));
+            return Err(member_too_large(content.stored, limits, content.size));
         }
         match self.run.budget.take(content.size) {
             Ok(()) => Ok(()),

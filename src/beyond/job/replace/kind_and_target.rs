@@ -20,7 +20,7 @@ pub(super) struct KindAndTarget {
 
 impl KindAndTarget {
     pub(super) fn identify(data: &[u8]) -> Self {
-        let (magic, kind) = (Magic::identify(data), ContentKind::of(data));
+        let (magic, kind) = (Magic::identify(data), ContentKind::identify(data));
         let made_for = match kind {
             ContentKind::Cubin | ContentKind::Ptx => made_for(data),
             _ => None,
@@ -29,8 +29,8 @@ impl KindAndTarget {
             ContentKind::Elf | ContentKind::Coff if !magic.is_gpu_elf() => {
                 File::parse(data).ok().map(|file| format!("{:?}", file.architecture()))
             }
-            ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target::of(data)),
-            ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::of(data))),
+            ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target::triple_and_target_id(data)),
+            ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::triple_and_target_id(data))),
             _ => None,
         };
         let kind = match kind {

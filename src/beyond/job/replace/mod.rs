@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::rewrite::changed;
-use crate::base::bytes::{len_of, len_u64, shifted, span, to_u64};
+use crate::base::bytes::{len_of, len_u64, shift_range, span, to_u64};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
-use crate::base::io::input::{Accept, Input, Slice, vouch_for};
-use crate::base::io::output::{self, Manner, Output};
+use crate::base::io::input::{Accept, Input, Slice, unless_changed};
+use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::{ChangedRange, Piece, emit};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::code::check;
-use crate::beyond::container::fatbin::{self, Fatbin, Packing};
+use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, bundle_sections, is_zip};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
@@ -140,7 +140,7 @@ impl Replace {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
-        let (mut output, replaced) = vouch_for([&file, &new], self.write(&file, &new, observer))?;
+        let (mut output, replaced) = unless_changed([&file, &new], self.write(&file, &new, observer))?;
         if Magic::identify(file.bytes()).is_elf()
             && let Some(mode) = file.mode()
             && mode & 0o111 != 0
@@ -153,7 +153,7 @@ impl Replace {
 
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
         let (made, replaced) = self.write_aside(file, new, observer)?;
-        Ok((Output::holding(&self.output, Manner::Rewrite, made.as_slice())?, replaced))
+        Ok((Output::with_content(&self.output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
     }
 
     /// Writes the new file to a temporary one, and checks it.
@@ -164,7 +164,7 @@ impl Replace {
         let in_place = target.change_in_place(file.as_slice(), new.as_slice());
         let is_in_place = in_place.is_some();
         let (output, is_now_compressed) = match in_place {
-            Some(changes) => (changed(file.as_slice(), &changes, Output::aside()?)?, false),
+            Some(changes) => (changed(file.as_slice(), &changes, Output::temporary()?)?, false),
             None => self.write_bundle_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
@@ -224,7 +224,7 @@ impl Replace {
         if let Some(container) = &container {
             needed = container.len();
             if let Some(change) = target.change_around(container) {
-                return Ok((changed(file.as_slice(), &[change], Output::aside()?)?, false));
+                return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
             }
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
@@ -238,7 +238,7 @@ impl Replace {
         };
         let written = match target.format() {
             Format::Bundle | Format::Fatbin if container.is_none() => {
-                rewrite_with(&job, replacing, file.as_slice(), Output::aside()?, observer)?
+                rewrite_with(&job, replacing, file.as_slice(), Output::temporary()?, observer)?
             }
             _ => None,
         };
@@ -250,7 +250,7 @@ impl Replace {
 
     fn refused(&self, target: &ReplaceTarget, reason: String) -> Error {
         let text = format!("'{}': {reason}", target.bundle().place);
-        Error::new(ErrorKind::Unsupported, text).of_file(self.uri.path()).at_offset(target.range.start)
+        Error::new(ErrorKind::Unsupported, text).with_file(self.uri.path()).at_offset(target.range.start)
     }
 
     /// Finds the code object, and surveys the file.
@@ -295,7 +295,7 @@ impl ReplaceTarget {
             if part.is_empty() {
                 continue;
             }
-            let other = shifted(part, base);
+            let other = shift_range(part, base);
             if other.start < range.end && range.start < other.end {
                 sharing += 1;
             }
@@ -334,7 +334,7 @@ impl ReplaceTarget {
             size_at: if header_end <= range.start { Some(size_at) } else { None },
             limit: next.unwrap_or(space_end),
             is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
-            code_object: code_object.known(&info),
+            code_object: code_object.keep(&info),
             range,
         }))
     }
@@ -404,7 +404,7 @@ impl ReplaceTarget {
             return Ok(None);
         }
         let data = file.claimed(&self.bundle().range)?;
-        let mut output = Output::aside()?;
+        let mut output = Output::temporary()?;
         match self.format() {
             Format::Fatbin => {
                 let contents = Fatbin.read(data.bytes(), data.len(), data.offset()).with_path(file.path())?;
@@ -414,7 +414,7 @@ impl ReplaceTarget {
                 {
                     return Err(Error::malformed(file.path(), fault));
                 }
-                let packing = Packing::Replacing { index: self.code_object.entry, content: new.bytes() };
+                let packing = CodePacking::Replacing { index: self.code_object.entry, content: new.bytes() };
                 fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
             }
             Format::OffloadBinary => {

@@ -9,7 +9,7 @@ use super::{Fault, Verified, VerifyRule};
 use crate::base::display::listed;
 use crate::base::io::input::Input;
 use crate::beyond::runtime::{BundleCodes, Code, CodeSet, Device, FileSet, LoadUnit, LoadUnits, directory_of};
-use crate::beyond::scan::{self, Found, Place, Split, Step};
+use crate::beyond::scan::{self, FoundBundle, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl<'e> ExpectComparison<'e> {
     }
 
     /// Compares a bundle, and units that it completes.
-    pub(super) fn compare_bundle(&mut self, found: &Found<'_>, verified: &mut Verified) {
+    pub(super) fn compare_bundle(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         self.finish_before(found.place, verified);
         if found.is_for_some_gpus() {
             let codes = BundleCodes::of(found);
@@ -282,7 +282,7 @@ impl<'e> ExpectComparison<'e> {
         let mut mismatches = find_unserved(set, "", devices);
         if self.expect.is_exact() {
             // The choice of a runtime depends on the other code of the bundle.
-            let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.chosen(codes)).collect();
+            let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.choose(codes)).collect();
             let mut others = BTreeSet::new();
             for (position, code) in codes {
                 if !chosen.contains(position) && !devices.iter().any(|device| device.name() == code.name()) {
@@ -298,7 +298,7 @@ impl<'e> ExpectComparison<'e> {
     fn source_of(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
         let [Step::Section(_)] = place.steps() else { return None };
         let (_, offset) = bundle?;
-        self.sources.get_or_init(|| scan::sources(self.input.bytes())).get(&offset).cloned()
+        self.sources.get_or_init(|| scan::source_files(self.input.bytes())).get(&offset).cloned()
     }
 }
 
@@ -498,7 +498,7 @@ impl Mismatch {
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
-    if unserved.len() == device.settings() {
+    if unserved.len() == device.variant_count() {
         return Some(device.lack());
     }
     // The features that all settings without code share.

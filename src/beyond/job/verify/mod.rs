@@ -16,7 +16,7 @@ use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::short_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
-use crate::beyond::scan::{Checksums, Finding, Format, Found, Place, Scan, Unread, is_zip};
+use crate::beyond::scan::{Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{ExpectComparison, ServingDirectories};
@@ -305,7 +305,7 @@ impl Verify {
             }
             Ok(())
         });
-        input.vouch_for(scanned)?;
+        input.unless_changed(scanned)?;
         if let Some(comparison) = comparison {
             comparison.finish(&mut verified);
         }
@@ -344,7 +344,7 @@ impl Verified {
     }
 
     /// Notes the code objects of a bundle that cannot be read. In a kpack archive, that is a fault of the archive.
-    fn note_unchecked(&mut self, found: &Found<'_>) {
+    fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
         if found.format == Format::Kpack {
             return;
         }
@@ -363,7 +363,7 @@ impl Verified {
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
-    fn check_bundle(&mut self, found: &Found<'_>, plain_max: Option<u64>) -> Result<()> {
+    fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {

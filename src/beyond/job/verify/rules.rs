@@ -16,7 +16,7 @@ use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::ptx;
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{CodeObjectRef, Format, Found, OverlapLimit};
+use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, OverlapLimit};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::offload_binary::ImageKind;
 
@@ -25,7 +25,11 @@ pub(super) type BrokenRule = (VerifyRule, String);
 
 /// Checks a bundle. Returns the number of its entries for devices that are text or empty, or zero if it has code for
 /// devices too.
-pub(super) fn check(found: &Found<'_>, plain_max: Option<u64>, fault: &mut impl FnMut(BrokenRule)) -> Result<usize> {
+pub(super) fn check(
+    found: &FoundBundle<'_>,
+    plain_max: Option<u64>,
+    fault: &mut impl FnMut(BrokenRule),
+) -> Result<usize> {
     if found.format != Format::CodeObject {
         let mut ids = EntryIds::default();
         // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
@@ -67,7 +71,7 @@ fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) ->
 }
 
 /// Returns the entries of a bundle for devices that are empty or text, as in bundles of assembly.
-fn entries_without_code<'f>(found: &Found<'f>) -> Vec<CodeObjectRef<'f>> {
+fn entries_without_code<'f>(found: &FoundBundle<'f>) -> Vec<CodeObjectRef<'f>> {
     let mut entries = Vec::new();
     if matches!(found.format, Format::Bundle | Format::TextBundle | Format::FatObject) {
         for entry in found.code_objects() {
@@ -88,7 +92,7 @@ fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
 }
 
 /// Returns whether a bundle holds code objects for devices. No compiler adds text or an empty entry to such a bundle.
-fn holds_code(found: &Found<'_>) -> bool {
+fn holds_code(found: &FoundBundle<'_>) -> bool {
     if found.format == Format::TextBundle {
         return false;
     }
@@ -111,7 +115,7 @@ fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
 }
 
 /// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
-fn check_contents(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
+fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
     let (mut shared, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
     for code_object in found.code_objects() {
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
@@ -203,7 +207,7 @@ fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malforme
 /// Checks that code has its recorded kind, if that is ELF, SPIR-V, a cubin or PTX.
 fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
     let is_comparable = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
-    match ContentKind::of(content) {
+    match ContentKind::identify(content) {
         found if found == kind || !is_comparable => Ok(()),
         // Its first directives may follow long comments.
         _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
@@ -297,10 +301,10 @@ fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
     is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
-fn check_overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
+fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = Vec::new();
     for code_object in found.code_objects() {
-        if let Some(range) = code_object.taken()
+        if let Some(range) = code_object.exclusive_range()
             && !range.is_empty()
         {
             ranges.push((range, code_object));
@@ -324,8 +328,8 @@ fn check_overlaps(found: &Found<'_>, fault: &mut impl FnMut(BrokenRule)) {
 }
 
 /// Checks that HIP's runtime can read a bundle for it.
-fn check_loadable(found: &Found<'_>) -> Option<BrokenRule> {
-    let first = loadable::first_lost_of(found)?;
+fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
+    let first = loadable::first_lost_in(found)?;
     let reason = match found.bundle.compressed {
         Some(recorded) => {
             let size = loadable::misread_size(recorded)?;
@@ -344,7 +348,7 @@ fn check_loadable(found: &Found<'_>) -> Option<BrokenRule> {
 
 /// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects are
 /// compressed one by one.
-fn check_compressed(found: &Found<'_>, max: u64) -> Result<Option<BrokenRule>> {
+fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRule>> {
     let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
     if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {
         return Ok(None);
@@ -435,7 +439,7 @@ mod tests {
     use super::*;
     use crate::base::io::write_to;
     use crate::beyond::container::Bundles;
-    use crate::beyond::container::entry::Searched;
+    use crate::beyond::container::entry::SearchFormat;
     use crate::beyond::scan::{EntryFacts, Place};
     use crate::llvm::container::Member;
     use crate::llvm::container::binary::Binary;
@@ -449,11 +453,11 @@ mod tests {
             let member = Member { id: id.to_owned(), content: (&b"\x7fELF"[..]).into() };
             let mut data = Vec::new();
             write_to(&binary.plan(&[member]).unwrap(), &mut data).unwrap();
-            let searched = Searched(binary);
+            let searched = SearchFormat(binary);
             let mut bundle = Bundles::new(&data, &searched, Inflate::Whole).next().unwrap().unwrap();
             let (what, method) = ("compressed bundle", Method::Zstd);
             bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
-            check_loadable(&Found {
+            check_loadable(&FoundBundle {
                 place: &place,
                 format: Format::Bundle,
                 index: 0,
@@ -515,10 +519,10 @@ mod tests {
                 data[at..at + 8].copy_from_slice(&(first + start).to_le_bytes());
             }
             data.resize(usize::try_from(first + 3 * LEN).unwrap(), 0);
-            let (binary, place) = (Searched(Binary::default()), Place::of_file(Path::new("in")));
+            let (binary, place) = (SearchFormat(Binary::default()), Place::of_file(Path::new("in")));
             let bundle = Bundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
             let (format, facts) = (Format::Bundle, &EntryFacts::default());
-            let found = Found { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
+            let found = FoundBundle { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
             let mut pairs = Vec::new();
             check_overlaps(&found, &mut |(rule, text)| {
                 assert_eq!(rule, VerifyRule::Overlap);

@@ -121,7 +121,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
     if !targets.iter().all(|target| target.kind().is_hip()) {
         check_hosts(&targets, 1..=1)?;
     }
-    let mut compression = Compression::of(Method::Zstd);
+    let mut compression = Compression::with_method(Method::Zstd);
     if let Some(level) = options.compression_level.or(environment.compression_level) {
         compression.level = level;
     }

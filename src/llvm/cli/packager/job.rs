@@ -77,7 +77,7 @@ fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression
         );
     }
     let method = method(compress.as_deref(), options.compression_format.as_deref())?;
-    let mut compression = Compression::of(method);
+    let mut compression = Compression::with_method(method);
     if let Some(level) = options.compression_level {
         compression.level = values::level(method, "--compression-level", level)?;
     }
@@ -181,9 +181,9 @@ mod tests {
         assert_eq!(format(&[]), (Version::V1, None));
         assert_eq!(format(&["-format-version=2"]), (Version::V2, None));
         assert_eq!(format(&["-format-version", "3"]), (Version::V3, None));
-        let zlib = Some(Compression::of(Method::Zlib));
+        let zlib = Some(Compression::with_method(Method::Zlib));
         assert_eq!(format(&["-format-version=3", "-compress=zlib"]), (Version::V3, zlib));
-        let mut compression = Compression::of(Method::Zstd);
+        let mut compression = Compression::with_method(Method::Zstd);
         (compression.level, compression.window_log_max) = (-1, 27);
         let words = ["-compress", "-compression-level=-1", "-compression-window=27"];
         assert_eq!(format(&words), (Version::V3, Some(compression)));

@@ -182,7 +182,7 @@ impl Index {
                 index.names.extend(name);
                 index.names.push(0);
             }
-            member.content.looked_through();
+            member.content.note_all_read();
         }
         // LLVM writes three NULs if there are no names; zeros pad to an even length.
         let padding = if index.names.is_empty() { 4 } else { index.names.len() % 2 };

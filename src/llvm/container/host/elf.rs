@@ -17,7 +17,7 @@ use object::read::elf::FileHeader;
 use object::{Endianness, pod};
 
 use crate::base::bytes::{len_u64, slice, tail};
-use crate::base::error::{Malformed, wrong};
+use crate::base::error::{Malformed, fail_at};
 use crate::llvm::container::records::record;
 pub(crate) use crate::llvm::container::records::{Encoding, Record, Table};
 
@@ -219,7 +219,7 @@ impl<'d> File<'d> {
         let file = match data.get(4) {
             Some(1) => Self::of_class::<FileHeader32<Endianness>>(data),
             Some(2) => Self::of_class::<FileHeader64<Endianness>>(data),
-            _ => return wrong("invalid ELF class", 4),
+            _ => return fail_at("invalid ELF class", 4),
         };
         file.map_err(|error| Malformed::at(error.to_string(), 0))
     }

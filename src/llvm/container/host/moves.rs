@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 /// Ranges that do not overlap, in the order of the file, each with the new offset of the bytes after it.
-pub(crate) struct Moves(Vec<(Range<u64>, u64)>);
+pub(crate) struct OffsetMap(Vec<(Range<u64>, u64)>);
 
-impl Moves {
+impl OffsetMap {
     /// The moves for ranges that get other lengths, given with their new lengths.
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));

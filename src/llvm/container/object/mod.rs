@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::base::bytes::{Bounds, len_of, len_u64, part};
+use crate::base::bytes::{Bounds, bytes_in, len_of, len_u64};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
@@ -56,7 +56,7 @@ pub enum HostFormat {
 
 impl HostFormat {
     /// Identifies the format of a file that begins with `data`. Returns `None` if it is not an object file.
-    pub fn of(data: &[u8]) -> Option<Self> {
+    pub fn identify(data: &[u8]) -> Option<Self> {
         match Magic::identify(data) {
             magic if magic.is_elf() && magic != Magic::BrokenElf => Some(Self::Elf),
             Magic::Coff if is_coff_object(data) => Some(Self::Coff),
@@ -81,7 +81,7 @@ pub struct FatObject;
 impl FatObject {
     /// Reads an object and the sections of its bundle. Returns `None` if `data` is not a fat object.
     fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
-        let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::of(data) else { return Ok(None) };
+        let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::identify(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
             // A file without the name of such a section holds no bundle. Other faults do not matter here.
             Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
@@ -159,7 +159,7 @@ impl Container for FatObject {
     }
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        if matches!(HostFormat::of(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
+        if matches!(HostFormat::identify(data), Some(HostFormat::Elf | HostFormat::Coff)) && len_u64(data) < total {
             return Err(Bounds::of(data, base).truncated(0, total, "the object file"));
         }
         let Some((object, found)) = Self::read_object(data, base)? else { return Ok(None) };
@@ -204,7 +204,7 @@ fn entries_of(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u6
 /// Plans an object with more sections.
 fn append_to_host<'a>(host: Slice<'a>, added: &[AddedSection<'a>]) -> Result<Vec<Piece<'a>>> {
     let path = host.path();
-    let format = match HostFormat::of(host.bytes()) {
+    let format = match HostFormat::identify(host.bytes()) {
         Some(HostFormat::Other(format)) => {
             let reason = format!("{format} object files cannot hold a bundle; supported are {SUPPORTED}");
             return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
@@ -231,7 +231,7 @@ impl Objects {
     /// Whether these members form a fat object.
     pub fn is_fat(members: &[Member<'_>]) -> bool {
         match FatObject::host_of(members) {
-            Some(host) => HostFormat::of(host.content.bytes()).is_some(),
+            Some(host) => HostFormat::identify(host.content.bytes()).is_some(),
             None => false,
         }
     }
@@ -249,7 +249,7 @@ impl Container for Objects {
     type Entry = Entry;
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
-        match HostFormat::of(data) {
+        match HostFormat::identify(data) {
             Some(_) => FatObject.read(data, total, base),
             None => self.binary.read(data, total, base),
         }
@@ -324,7 +324,7 @@ impl<'a> Object<'a> {
         let first = found.len().checked_sub(usize::try_from(added).ok()?)?;
         let mut sections = Vec::new();
         for section in found.get(first..)? {
-            let content = Piece::Input(part(data, section.content.clone())?.into());
+            let content = Piece::Input(bytes_in(data, section.content.clone())?.into());
             sections.push(AddedSection { name: section.name.clone(), content });
         }
         let again = Object::parse(format, host).ok()?.append_sections(&sections).ok()?;
@@ -335,7 +335,7 @@ impl<'a> Object<'a> {
 /// Whether a part is inside of `data`.
 fn is_inside(own: &Part, data: &[u8]) -> bool {
     match own {
-        Part::Range(range) => range.start <= range.end && part(data, range.clone()).is_some(),
+        Part::Range(range) => range.start <= range.end && bytes_in(data, range.clone()).is_some(),
         Part::Bytes(_) | Part::Unreadable(_) => true,
     }
 }

@@ -515,7 +515,7 @@ fn no_change_of_one_byte_and_no_cut_is_worse_than_an_error() {
 fn read_and_bundle(data: &[u8]) {
     let contents = read(data);
     let is_silent = matches!(contents, Ok(None)) && memchr::memmem::find(data, MAGIC.as_bytes()).is_some();
-    if is_silent && HostFormat::of(data).is_some() {
+    if is_silent && HostFormat::identify(data).is_some() {
         assert_eq!(has_a_bundle(data), Some(false));
     }
     for contents in contents.into_iter().flatten() {

@@ -40,7 +40,7 @@ fn written(version: Version) -> Vec<u8> {
 fn compressed(method: Method) -> Vec<u8> {
     let inputs = inputs();
     let mut out = Cursor::new(Vec::new());
-    write_compressed(&images(&inputs), &Compression::of(method), &mut out).unwrap();
+    write_compressed(&images(&inputs), &Compression::with_method(method), &mut out).unwrap();
     out.into_inner()
 }
 

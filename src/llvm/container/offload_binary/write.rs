@@ -185,7 +185,7 @@ fn no_string() -> Error {
 /// let info = ImageInfo { strings: vec![(b"arch".to_vec(), b"gfx90a".to_vec())], ..ImageInfo::default() };
 /// let image = NewImage { info, content: (&code).into() };
 /// let mut out = Cursor::new(Vec::new());
-/// offload_binary::write_compressed(&[image], &Compression::of(Method::Zstd), &mut out)?;
+/// offload_binary::write_compressed(&[image], &Compression::with_method(Method::Zstd), &mut out)?;
 /// assert!(out.get_ref().starts_with(&offload_binary::MAGIC) && out.position() < 1000);
 /// # Ok::<(), offload_bundle::Error>(())
 /// ```

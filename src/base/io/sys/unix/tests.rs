@@ -7,12 +7,12 @@ use std::path::Path;
 use super::{Stat, is_trap, open_existing};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::io::output::tests::{MANNERS, write};
-use crate::base::io::output::{Manner, Output, commit};
+use crate::base::io::output::{Output, OverwriteMode, commit};
 use crate::base::io::piece::Sink as _;
 use crate::base::io::staging::Staged;
 use crate::base::testing::say;
 
-fn write_as(path: &Path, manner: Manner, data: &[u8]) -> Result<()> {
+fn write_as(path: &Path, manner: OverwriteMode, data: &[u8]) -> Result<()> {
     let mut output = Output::stage_as(path, manner)?;
     output.write(data)?;
     commit(vec![output])
@@ -57,7 +57,7 @@ fn umask() -> u32 {
 #[test]
 fn links_are_followed_or_replaced_and_what_they_lead_to_is_new_or_untouched() {
     for manner in MANNERS {
-        let is_followed = matches!(manner, Manner::Rewrite | Manner::WithMode(_));
+        let is_followed = matches!(manner, OverwriteMode::Rewrite | OverwriteMode::WithMode(_));
         for old in [Some(b"old"), None] {
             for name in ["link", "link-to-link"] {
                 let dir = tempfile::tempdir().unwrap();
@@ -86,7 +86,8 @@ fn nothing_is_left_of_a_failure_where_a_link_was_to_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     std::os::unix::fs::symlink("target", path("a")).unwrap();
-    let mut outputs = vec![Output::stage_as(&path("a"), Manner::Replace).unwrap(), Output::stage(&path("b")).unwrap()];
+    let mut outputs =
+        vec![Output::stage_as(&path("a"), OverwriteMode::Replace).unwrap(), Output::stage(&path("b")).unwrap()];
     fs::create_dir(path("b")).unwrap();
     for output in &mut outputs {
         output.write(b"new").unwrap();
@@ -104,7 +105,7 @@ fn devices_are_written_to_unless_the_name_is_generated() {
         std::os::unix::fs::symlink("/dev/null", path("null")).unwrap();
         std::os::unix::fs::symlink("/dev/full", path("full")).unwrap();
         write_as(&path("null"), manner, b"new").unwrap();
-        let is_written = manner != Manner::Generated;
+        let is_written = manner != OverwriteMode::Generated;
         assert_eq!(path("null").is_symlink(), is_written, "{manner:?}");
         assert_eq!(write_as(&path("full"), manner, b"new").is_err(), is_written, "{manner:?}");
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
@@ -126,11 +127,11 @@ fn directories_are_never_replaced() {
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::symlink("x", &link).unwrap();
         assert!(write_as(&path, manner, b"new").unwrap_err().to_string().ends_with("': Is a directory"));
-        assert_eq!(write_as(&link, manner, b"new").is_ok(), manner == Manner::Generated, "{manner:?}");
+        assert_eq!(write_as(&link, manner, b"new").is_ok(), manner == OverwriteMode::Generated, "{manner:?}");
         assert!(path.is_dir());
     }
     let dir = tempfile::tempdir().unwrap();
-    let error = write_as(&dir.path().join("x/"), Manner::Rewrite, b"new").unwrap_err();
+    let error = write_as(&dir.path().join("x/"), OverwriteMode::Rewrite, b"new").unwrap_err();
     assert!(error.to_string().ends_with("': Is a directory"), "{error}");
 }
 
@@ -143,16 +144,16 @@ fn nobody_may_do_more_with_a_new_file_than_with_the_old_one() {
             fs::write(&path, b"old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
             let written = write_as(&path, manner, b"new");
-            if matches!(manner, Manner::Replace | Manner::Generated) || old & 0o200 != 0 {
+            if matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated) || old & 0o200 != 0 {
                 written.unwrap();
             } else if written.is_err() {
                 // A file that may not be written is not changed. Root may write any file.
                 continue;
             }
             let expected = match manner {
-                Manner::Rewrite => old,
-                Manner::WithMode(mode) => mode & old & !umask(),
-                Manner::Replace | Manner::Generated => old & 0o666 & !umask(),
+                OverwriteMode::Rewrite => old,
+                OverwriteMode::WithMode(mode) => mode & old & !umask(),
+                OverwriteMode::Replace | OverwriteMode::Generated => old & 0o666 & !umask(),
             };
             assert_eq!(mode(&path), expected, "{manner:?} {old:o}");
         }
@@ -165,7 +166,7 @@ fn a_file_of_another_user_gives_that_user_nothing_of_what_replaces_it() {
         say("SKIPPED: only root can make another user's file");
         return;
     }
-    for manner in [Manner::Replace, Manner::Generated] {
+    for manner in [OverwriteMode::Replace, OverwriteMode::Generated] {
         for (old, expected) in [(0o666, 0o666), (0o660, 0o600), (0o664, 0o644), (0o600, 0o600)] {
             let dir = tempfile::tempdir().unwrap();
             let (path, new) = (dir.path().join("x"), dir.path().join("new"));
@@ -308,10 +309,10 @@ fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_s
             write_as(&path, manner, b"new").unwrap();
             let after = attributes::all(&path);
             assert_eq!(fs::read(&path).unwrap(), b"new");
-            if manner == Manner::Rewrite {
+            if manner == OverwriteMode::Rewrite {
                 assert_eq!(after, before);
             }
-            if matches!(manner, Manner::Replace | Manner::Generated) {
+            if matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated) {
                 assert_eq!(mode(&path), 0o664 & !umask(), "{manner:?} {user} {group}");
             }
             // The mask may allow less than before; the entries are the same.
@@ -326,7 +327,7 @@ fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_s
 #[test]
 fn a_file_with_an_access_control_list_is_replaced_by_one_with_the_permissions_of_any_other() {
     for old in [0o775, 0o755, 0o666, 0o640, 0o600] {
-        for manner in [Manner::Replace, Manner::Generated] {
+        for manner in [OverwriteMode::Replace, OverwriteMode::Generated] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x");
             fs::write(&path, b"old").unwrap();

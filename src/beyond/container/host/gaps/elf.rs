@@ -34,12 +34,12 @@ use object::elf::{
     SHT_PROGBITS, SHT_SYMTAB,
 };
 
-use super::{GapRemoval, HoleReason, Rewritten, replace_bytes, sort_changes};
-use crate::base::bytes::{is_zero, len_of, len_u64, part, slice, span, tail, to_u64, total};
+use super::{GapRemoval, HoleReason, RewrittenSince, replace_bytes, sort_changes};
+use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, slice, span, tail, to_u64, total};
 use crate::base::io::piece::{ChangedRange, Piece};
 use crate::beyond::container::fatbin;
 use crate::llvm::container::host::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
-use crate::llvm::container::host::moves::Moves;
+use crate::llvm::container::host::moves::OffsetMap;
 
 const ENCODING: Encoding = Encoding::LITTLE_64;
 const HEADER_LEN: u64 = 64;
@@ -131,12 +131,12 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
 }
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none.
-pub(crate) fn open(data: &[u8]) -> Result<Option<Vec<ChangedRange<'static>>>, Rewritten> {
+pub(crate) fn open(data: &[u8]) -> Result<Option<Vec<ChangedRange<'static>>>, RewrittenSince> {
     let Ok(library) = ElfLibrary::read(data) else { return Ok(None) };
     if !library.has_parts() {
         return Ok(None);
     }
-    Ok(Some(library.undo().ok_or(Rewritten)?))
+    Ok(Some(library.undo().ok_or(RewrittenSince)?))
 }
 
 fn is_loaded(segment: &Segment) -> bool {
@@ -307,10 +307,10 @@ impl ClosedHeaders {
 }
 
 /// Returns where the bytes of a file go when pages are removed and headers are put in front.
-fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> Moves {
+fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> OffsetMap {
     let mut replaced = vec![(0..0, front.len)];
     replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
-    Moves::new(replaced)
+    OffsetMap::new(replaced)
 }
 
 /// The headers of a linked file.
@@ -651,7 +651,12 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the new program headers.
-    fn split_segments(&self, removed: &[RemovedPages], front: &FrontHeaders, moves: &Moves) -> Option<Vec<Segment>> {
+    fn split_segments(
+        &self,
+        removed: &[RemovedPages],
+        front: &FrontHeaders,
+        moves: &OffsetMap,
+    ) -> Option<Vec<Segment>> {
         let mut segments = Vec::new();
         let mut headers_address = None;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -683,7 +688,7 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the part of a segment that has a range of its bytes, followed by `memory` bytes without contents.
-    fn part_of_segment(&self, index: usize, range: Range<u64>, memory: u64, moves: &Moves) -> Option<Segment> {
+    fn part_of_segment(&self, index: usize, range: Range<u64>, memory: u64, moves: &OffsetMap) -> Option<Segment> {
         let (segment, alignment) = (self.segments.get(index)?, self.alignments.get(index)?);
         let into = range.start.checked_sub(segment.offset)?;
         let mut part = *segment;
@@ -820,7 +825,7 @@ impl<'d> ElfLibrary<'d> {
         let used = HEADER_LEN.saturating_add(table_len(&self.segments));
         let paddings = [used..front, start.saturating_sub(padding)..start, end.saturating_sub(padding)..end];
         for range in paddings {
-            let Some(bytes) = part(self.data, range) else { return false };
+            let Some(bytes) = bytes_in(self.data, range) else { return false };
             if !is_zero(bytes) {
                 return false;
             }

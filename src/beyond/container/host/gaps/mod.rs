@@ -68,7 +68,7 @@ pub(crate) struct GapRemoval {
 
 /// The error that gaps cannot come back, because another tool rewrote the file after they had been taken out of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rewritten;
+pub(crate) struct RewrittenSince;
 
 /// Returns the changes in the order of the file, or `None` if two of them share bytes.
 fn sort_changes(mut changes: Vec<ChangedRange<'static>>) -> Option<Vec<ChangedRange<'static>>> {

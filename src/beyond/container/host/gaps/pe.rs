@@ -37,13 +37,13 @@ use std::cmp::Reverse;
 
 use std::ops::Range;
 
-use super::{GapRemoval, HoleReason, Rewritten, replace_bytes, sort_changes};
-use crate::base::bytes::{add, is_zero, len_of, len_u64, number, part, slice, span, tail, to_u64, total};
+use super::{GapRemoval, HoleReason, RewrittenSince, replace_bytes, sort_changes};
+use crate::base::bytes::{add, bytes_in, is_zero, len_of, len_u64, number, slice, span, tail, to_u64, total};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{ChangedRange, Piece, Sink, emit};
 use crate::llvm::container::host::coff::CoffSection;
-use crate::llvm::container::host::moves::Moves;
+use crate::llvm::container::host::moves::OffsetMap;
 use crate::llvm::container::records::{Encoding, Table, record};
 
 const ENCODING: Encoding = Encoding::LITTLE_64;
@@ -173,16 +173,16 @@ pub(crate) fn checksum(data: &[u8]) -> Range<u64> {
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none. `ends`
 /// are the offsets at which a section ends now, with zeros after its bundles. Gaps were only at some of them.
-pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<'static>>>, Rewritten> {
+pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<'static>>>, RewrittenSince> {
     let Some(closed) = PeImage::read(data) else { return Ok(None) };
     if closed.ensure_movable(data).is_err() {
         return Ok(None);
     }
-    let joined = closed.rejoin_sections(ends).ok_or(Rewritten)?;
+    let joined = closed.rejoin_sections(ends).ok_or(RewrittenSince)?;
     if joined.removed.is_empty() {
         return Ok(None);
     }
-    Ok(Some(closed.undo(data, joined).ok_or(Rewritten)?))
+    Ok(Some(closed.undo(data, joined).ok_or(RewrittenSince)?))
 }
 
 /// Returns the ranges of the tables of a PE file, each with its description.
@@ -493,7 +493,7 @@ impl PeImage {
     }
 
     /// Returns the changes of the list of debug data for the new offsets.
-    fn debug_changes(&self, data: &[u8], moves: &Moves) -> Option<Vec<ChangedRange<'static>>> {
+    fn debug_changes(&self, data: &[u8], moves: &OffsetMap) -> Option<Vec<ChangedRange<'static>>> {
         let (offset, list) = self.debug_list(data)?;
         let mut new: Vec<DebugEntry> = list.iter().collect();
         for entry in &mut new {
@@ -556,7 +556,7 @@ impl PeImage {
         // A gap at the end of the section is taken out with the padding after it, and needs no other section header.
         let padding = gap.end..section.range().end;
         let is_at_end = gap.end == loaded_end && aligned == section.size;
-        if is_at_end && part(data, padding.clone()).is_some_and(is_zero) {
+        if is_at_end && bytes_in(data, padding.clone()).is_some_and(is_zero) {
             if start >= padding.end {
                 return Err(HoleReason::Small);
             }
@@ -616,7 +616,7 @@ impl PeImage {
     }
 
     /// Returns the headers without some pages, and where everything else goes.
-    fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, Moves)> {
+    fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, OffsetMap)> {
         let mut sections = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
             let mut last = *section;
@@ -639,7 +639,7 @@ impl PeImage {
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { old_len };
         let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
         replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
-        let moves = Moves::new(replaced);
+        let moves = OffsetMap::new(replaced);
         for section in &mut sections {
             if section.size > 0 {
                 section.offset = moves.moved(section.offset);
@@ -651,7 +651,7 @@ impl PeImage {
 
     /// Returns the headers for other sections, with the length `len`. `data_len` is the new size of the initialized
     /// data.
-    fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &Moves, data_len: u64) -> Option<Vec<u8>> {
+    fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &OffsetMap, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
         put(&mut headers, self.table, &old_table)?;
@@ -717,7 +717,7 @@ impl PeImage {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
         let closed_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { closed_len };
-        let moves = Moves::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
+        let moves = OffsetMap::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
         for section in &mut sections {
             if section.size > 0 {
                 section.offset = moves.moved(section.offset);
@@ -857,7 +857,7 @@ mod tests {
     fn memory(data: &[u8]) -> Vec<(u64, Vec<u8>)> {
         let mut memory: Vec<(u64, Vec<u8>)> = Vec::new();
         for section in PeImage::read(data).unwrap().sections {
-            let bytes = part(data, section.range()).unwrap();
+            let bytes = bytes_in(data, section.range()).unwrap();
             match memory.last_mut() {
                 Some((start, before)) if section.name == u64::from_le_bytes(*b".nv_fatb") => {
                     before.resize(usize::try_from(section.address - *start).unwrap(), 0);

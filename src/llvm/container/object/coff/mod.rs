@@ -27,7 +27,7 @@ use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::llvm::container::MAGIC;
 use crate::llvm::container::host::coff::CoffSection;
-use crate::llvm::container::limits::EntryRoom;
+use crate::llvm::container::limits::EntryAllowance;
 use crate::llvm::container::records::{Encoding, Table};
 
 /// The length of a section header.
@@ -123,7 +123,7 @@ impl<'a> Coff<'a> {
 
     /// Finds the sections that hold a bundle's entries, in section order.
     pub(super) fn find_sections(&self) -> Result<Vec<FoundSection>, Malformed> {
-        let (mut found, mut room) = (Vec::new(), EntryRoom::new());
+        let (mut found, mut room) = (Vec::new(), EntryAllowance::new());
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;

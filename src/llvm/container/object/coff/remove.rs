@@ -18,7 +18,7 @@ use crate::base::bytes::{len_of, span, to_u64};
 use crate::base::error::Malformed;
 use crate::llvm::container::Part;
 use crate::llvm::container::host::coff::CoffSection;
-use crate::llvm::container::host::moves::Moves;
+use crate::llvm::container::host::moves::OffsetMap;
 use crate::llvm::container::limits::Allowance;
 
 impl Coff<'_> {
@@ -118,7 +118,7 @@ impl Coff<'_> {
 /// Ranges that are cut out of a file, in order and not empty.
 struct Cuts {
     ranges: Vec<Range<u64>>,
-    moves: Moves,
+    moves: OffsetMap,
 }
 
 impl Cuts {
@@ -132,7 +132,7 @@ impl Cuts {
                 _ => merged.push(range),
             }
         }
-        let moves = Moves::new(merged.iter().map(|range| (range.clone(), 0)).collect());
+        let moves = OffsetMap::new(merged.iter().map(|range| (range.clone(), 0)).collect());
         Self { ranges: merged, moves }
     }
 

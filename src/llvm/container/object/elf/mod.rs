@@ -22,7 +22,7 @@ use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::llvm::container::Part;
 use crate::llvm::container::host::elf::{Encoding, Header, Section, Table};
-use crate::llvm::container::limits::EntryRoom;
+use crate::llvm::container::limits::EntryAllowance;
 
 /// The length of the last three numbers of the file header: size and number of section headers, names' section.
 const SECTION_NUMBERS: usize = 6;
@@ -130,7 +130,7 @@ impl<'a> Elf<'a> {
             return Ok(Vec::new());
         }
         let names = self.names()?;
-        let (mut found, mut room) = (Vec::new(), EntryRoom::new());
+        let (mut found, mut room) = (Vec::new(), EntryAllowance::new());
         // As in LLVM, a name at offset 0 means no name, whatever the table holds.
         for (index, section) in self.sections.iter().enumerate() {
             if section.name == 0 {
