@@ -5,7 +5,6 @@ use std::fmt::Write;
 
 use crate::beyond::runtime::ServedBundles;
 
-use super::library::Library;
 use super::matrix::Matrix;
 use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
 use crate::beyond::cli::print::names::natural_order;
@@ -124,10 +123,22 @@ impl Cell {
     }
 }
 
+/// The head of a column: the label of a library and its whole name.
+#[derive(Clone, Copy, Debug)]
+struct Head<'m> {
+    label: &'m str,
+    name: &'m str,
+}
+
 impl Matrix<'_> {
+    /// The heads of the columns.
+    fn heads(&self) -> Vec<Head<'_>> {
+        self.columns.iter().map(|(library, _)| Head { label: &library.short, name: &library.name }).collect()
+    }
+
     /// The names of the GPUs, each with a cell for each library.
     fn judged(&self) -> Vec<(&str, Vec<Cell>)> {
-        let labels: Vec<&str> = self.columns.iter().map(|(library, _)| library.short.as_str()).collect();
+        let labels: Vec<&str> = self.heads().iter().map(|head| head.label).collect();
         let mut rows = Vec::new();
         for (gpu, numbers) in self.rows() {
             let mut cells = Vec::with_capacity(numbers.len());
@@ -148,30 +159,31 @@ impl Matrix<'_> {
     /// Draws the matrix with its legend.
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
         let widest = self.cell_width(canvas.inner);
-        let is_level = self.columns.iter().all(|(library, _)| fits(&library.short, widest));
-        let longest = self.columns.iter().map(|(library, _)| to_u64(library.short.chars().count())).max();
-        let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
+        let heads = self.heads();
+        let is_level = heads.iter().all(|head| fits(head.label, widest));
+        let longest = heads.iter().map(|head| to_u64(head.label.chars().count())).max();
+        let height = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of their angle is less.
-        let reach = if is_level { 0 } else { head * 3 / 5 };
+        let reach = if is_level { 0 } else { height * 3 / 5 };
         let cell = self.cell_width(canvas.inner.saturating_sub(reach));
-        let area = canvas.reserve(head);
-        for (index, (library, _)) in (0..).zip(&self.columns) {
-            let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
+        let area = canvas.reserve(height);
+        for (index, head) in (0..).zip(&heads) {
+            let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + height - 8);
             let attributes = if is_level {
                 r#"class="faint" font-size="12" text-anchor="middle""#.to_owned()
             } else {
                 format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#)
             };
-            canvas.draw_text(x, y, &attributes, &shortened(&library.short, if is_level { cell } else { head }));
+            canvas.draw_text(x, y, &attributes, &shortened(head.label, if is_level { cell } else { height }));
         }
         let rows = self.judged();
         for (gpu, cells) in &rows {
             let Rect { x, y, .. } = canvas.reserve(ROW);
             let name = shortened(gpu, NAME - 8);
             canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
-            for ((index, cell_of_library), (library, _)) in (0..).zip(cells).zip(&self.columns) {
+            for ((index, cell_of_library), head) in (0..).zip(cells).zip(&heads) {
                 let x = x + NAME + index * cell;
-                let hint = format!("{gpu}: {}; {}", cell_of_library.text(), library.name);
+                let hint = format!("{gpu}: {}; {}", cell_of_library.text(), head.name);
                 draw_cell(canvas, Rect { x, y, width: cell - 2, height: ROW - 2 }, *cell_of_library, &hint);
             }
         }
@@ -185,14 +197,15 @@ impl Matrix<'_> {
 
     /// The table of HTML with its legend.
     pub(crate) fn table(&self) -> String {
-        let columns = self.columns.len();
-        let longest = self.columns.iter().map(|(library, _)| library.short.chars().count()).max().unwrap_or(0);
+        let heads = self.heads();
+        let columns = heads.len();
+        let longest = heads.iter().map(|head| head.label.chars().count()).max().unwrap_or(0);
         let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns) <= ALL_LEVEL_MAX;
         let class = if is_level { "cells" } else { "cells upright" };
         let mut out =
             format!("<table class=\"{class}\" style=\"--columns:{columns}\"><thead><tr><th scope=\"col\">GPU</th>");
-        for (library, _) in &self.columns {
-            out.push_str(&column_head(library));
+        for Head { label, name } in heads {
+            let _ = write!(out, "<th scope=\"col\" title=\"{}\"><span>{}</span></th>", escaped(name), escaped(label));
         }
         out.push_str("</tr></thead><tbody>\n");
         let rows = self.judged();
@@ -215,10 +228,6 @@ impl Matrix<'_> {
         }
         format!("<ul class=\"key cells\">{items}</ul>\n")
     }
-}
-
-fn column_head(library: &Library) -> String {
-    format!("<th scope=\"col\" title=\"{}\"><span>{}</span></th>", escaped(&library.name), escaped(&library.short))
 }
 
 /// Returns the services that are in a matrix, in the order of the legend.

@@ -68,8 +68,12 @@ impl CommonParts {
         if beginning.len() + end.len() >= shortest {
             end = "";
         }
-        if beginning.len() >= shortest {
+        if beginning.len() >= shortest || !has_word(beginning) {
             beginning = "";
+        }
+        // The parenthesis of a member belongs to the one in the beginning.
+        if !has_word(end) {
+            end = if beginning.contains('(') && end.ends_with(')') { ")" } else { "" };
         }
         Self { beginning: beginning.to_owned(), end: end.to_owned() }
     }
@@ -98,6 +102,11 @@ impl CommonParts {
     pub(crate) fn pattern(&self) -> String {
         format!("{}*{}", self.beginning, self.end)
     }
+}
+
+/// Whether leaving out a text saves more than punctuation.
+fn has_word(text: &str) -> bool {
+    text.contains(|c: char| c.is_alphanumeric())
 }
 
 fn common_beginning<'n>(one: &'n str, other: &str) -> &'n str {
@@ -164,6 +173,10 @@ mod tests {
             (&["a_b", "a_b_c"], "a_", ""),
             (&["a_", "a_b"], "", ""),
             (&["x-y", "x-z-y"], "x-", ""),
+            (&["v.whl(a.so)", "w.whl(b.so)"], "", ".so)"),
+            (&["v.whl(a)", "w.whl(b)"], "", ""),
+            (&["v.whl(a/)", "v.whl(b/)"], "v.whl(", ")"),
+            (&["v.whl(a)", "v.whl(b)"], "v.whl(", ")"),
             (&["w.whl(a/b/lib.so.1)"], "w.whl(a/b/", ")"),
             (&["lib.so"], "", ""),
             (&["dir/"], "", ""),
