@@ -143,10 +143,9 @@ with tempfile.TemporaryDirectory() as directory:
         assert "gfx90a" in file.read()
     assert raised(offload_bundle.report, "missing", output=page).kind == "io"
     # The coverage of each library in a wheel.
-    if "libraries" in reports.InspectReport.__dataclass_fields__:
-        [library] = offload_bundle.inspect(wheel, matrix=True).libraries
-        assert (library.path, library.member, library.bundles) == (wheel, "sample/bundle", 1), library
-        assert [(gpu.gpu, gpu.serving) for gpu in library.coverage] == [("gfx906", 1)], library
+    [library] = offload_bundle.inspect(wheel, matrix=True).libraries
+    assert (library.path, library.member, library.bundles) == (wheel, "sample/bundle", 1), library
+    assert [(gpu.gpu, gpu.serving) for gpu in library.coverage] == [("gfx906", 1)], library
 
 # Each kernel leads to its code object.
 kernels = offload_bundle.kernels("fixtures/kernels", arguments=True).kernels
