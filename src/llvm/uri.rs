@@ -59,7 +59,7 @@ pub(crate) struct UriStep {
 }
 
 impl Uri {
-    /// The URI of a range of a file, or of the data that the steps of `steps` lead to.
+    /// The URI of a range of a file, or of the data that `steps` lead to.
     pub(crate) fn new(path: PathBuf, steps: Vec<UriStep>, range: Range<u64>, inflated: Option<Range<u64>>) -> Self {
         Self { path, steps, range: Some(range), inflated }
     }

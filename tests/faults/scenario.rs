@@ -224,10 +224,10 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
         let arguments = [arguments, &["input"]].concat();
         Scenario::new(name, &arguments, &[("input", library.as_slice())], old)
     };
-    let mut extracted = run("extract all", &["extract"], &[]);
+    let mut extracted = run("extract all", &["extract", "-o", "."], &[]);
     let names: Vec<&'static str> =
         Place::new(&extracted).made_by(&extracted).into_iter().map(|name| &*name.leak()).collect();
-    extracted = run("extract all over old files", &["extract"], &[names[0], names[names.len() - 1]]);
+    extracted = run("extract all over old files", &["extract", "-o", "."], &[names[0], names[names.len() - 1]]);
     let fatbins =
         [fatbins::sample(), vec![0; 8], fatbins::fatbin(&[fatbins::entry(&Code::cubin(90, 50_000))])].concat();
     let cuda = Elf::LIBRARY.write(&[
@@ -245,7 +245,7 @@ fn own(plain: &[u8], compressed: &[u8]) -> Vec<Scenario> {
     ]);
     vec![
         extracted,
-        Scenario::new("extract from fatbins", &["extract", "input"], &[("input", &cuda)], &[]),
+        Scenario::new("extract from fatbins", &["extract", "-o", ".", "input"], &[("input", &cuda)], &[]),
         Scenario::new("recompress fatbins", &["recompress", "input", "-o", "out"], &[("input", &cuda)], &["out"]),
         Scenario::new(
             "make fatbins plain",

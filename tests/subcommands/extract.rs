@@ -412,14 +412,37 @@ fn more_than_ten_files_go_to_a_directory_named_after_the_input() {
             assert_eq!(names, written(&outcome, &["in.so"]).into_keys().collect::<Vec<_>>(), "{args:?}");
         }
     }
-    // Files of an earlier run are replaced, and a failure leaves nothing behind.
+    // Files of an earlier run are replaced, and a failure leaves nothing behind. Large contents are not in buffers when
+    // the number of files becomes known. The second run has the first ten files already.
     let dir = memory_directory();
-    fs::write(dir.path().join("in"), &eleven).unwrap();
-    for _ in 0..2 {
-        assert_eq!(text(&tool_in(dir.path(), &["extract", "in"])).0, 0);
-        assert_eq!(fs::read_dir(dir.path().join("in.extracted")).unwrap().count(), 11);
+    let contents = |byte: u8| vec![vec![byte; 200_000]; 11];
+    for (byte, inputs) in [(1, &["in"][..]), (2, &["in"]), (3, &["in", "in"]), (4, &["in", "in"])] {
+        let contents = contents(byte);
+        let ids: Vec<String> = (0..11).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
+        let entries: Vec<(&str, &[u8])> = ids.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
+        fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();
+        assert_eq!(text(&tool_in(dir.path(), &[&["extract"], inputs].concat())).0, 0);
+        let directory = dir.path().join(if inputs.len() == 1 { "in.extracted" } else { "extracted" });
+        let mut number = 0;
+        for file in fs::read_dir(directory).unwrap() {
+            assert_eq!(fs::read(file.unwrap().path()).unwrap(), contents[0], "{byte}");
+            number += 1;
+        }
+        assert_eq!(number, 11 * inputs.len(), "{byte}");
     }
+    fs::write(dir.path().join("in"), &eleven).unwrap();
+    fs::remove_dir_all(dir.path().join("extracted")).unwrap();
     fs::remove_dir_all(dir.path().join("in.extracted")).unwrap();
+    #[cfg(unix)]
+    {
+        fs::create_dir(dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("in.extracted")).unwrap();
+        let (status, _, said) = text(&tool_in(dir.path(), &["extract", "in"]));
+        assert!(status == 1 && said.contains("has the name of a link"), "{said}");
+        assert_eq!(fs::read_dir(dir.path().join("elsewhere")).unwrap().count(), 0);
+        fs::remove_file(dir.path().join("in.extracted")).unwrap();
+        fs::remove_dir(dir.path().join("elsewhere")).unwrap();
+    }
     fs::write(dir.path().join("in.extracted"), "").unwrap();
     let (status, out, said) = text(&tool_in(dir.path(), &["extract", "in"]));
     assert!(status == 1 && out.is_empty() && said.contains("Not a directory"), "{said}");
@@ -1188,6 +1211,9 @@ fn kernels_narrow_what_targets_and_runtimes_choose() {
     let one = names(&fill);
     assert!(matches!(&one[..], [name] if name.contains("gfx90a")), "{one:?}");
     assert_eq!(names(&[&fill[..], &["-t", "gfx90a:xnack-"]].concat()), one);
+    // Several typed names can mean one kernel.
+    let twice = ["--kernel", "=fill(float*, int)", "--kernel", "=fill(float*, int).kd", "--kernel", "fill(float*,int)"];
+    assert_eq!(names(&twice), one);
     assert_eq!(names(&[&fill[..], &["-t", "gfx90a:xnack-", "--as-runtime"]].concat()), one);
     for (args, text) in [
         (vec!["--kernel", "nothing"], "no code object defines a kernel 'nothing'"),

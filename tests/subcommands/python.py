@@ -145,7 +145,7 @@ with tempfile.TemporaryDirectory() as directory:
     # The coverage of each library in a wheel.
     [library] = offload_bundle.inspect(wheel, matrix=True).libraries
     assert (library.path, library.member, library.bundles) == (wheel, "sample/bundle", 1), library
-    assert [(gpu.gpu, gpu.serving) for gpu in library.coverage] == [("gfx906", 1)], library
+    assert [(gpu.gpu, gpu.serving) for gpu in library.coverage] == [("gfx906", 1), ("gfx90a:sramecc+:xnack-", 1)], library
 
 # Each kernel leads to its code object.
 kernels = offload_bundle.kernels("fixtures/kernels", arguments=True).kernels

@@ -64,6 +64,8 @@ fn several_matches_are_an_error_with_the_uris_and_none_is_an_error_as_of_extract
         (&["in", "new", "--kernel", "secont"], 1, "no code object defines a kernel 'secont'; did you mean 'second'?"),
         (&["none", "new", "-t", "gfx906"], 1, "'none': No such file"),
         (&["file://in", "new", "-t", "gfx906"], 2, "a URI names one code object"),
+        (&["-", "new", "-t", "gfx906"], 2, "standard input has no code object that can be replaced"),
+        (&["in", "new", "--kernel", ".kd"], 2, "a name is missing"),
         (&["file:///x#", "new"], 1, "hint: `inspect --each --uri FILE` prints the URIs of the code objects in a file"),
         (&["file:///none/in#offset=0&size=1", "new"], 1, "'/none/in': No such file"),
     ] {

@@ -183,16 +183,6 @@ impl Output {
         Ok(())
     }
 
-    /// Gives an output, which was staged as [`OverwriteMode::Generated`], another path in the same file system.
-    pub(crate) fn move_to(&mut self, path: &Path) -> Result<()> {
-        if let OutputPlace::Name { staged, target, existing: existing_file } = &mut self.place {
-            *existing_file = inherit_from_replaced(staged, path).with_path(path)?;
-            path.clone_into(target);
-        }
-        path.clone_into(&mut self.path);
-        Ok(())
-    }
-
     fn flush(&mut self) -> Result<()> {
         self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();

@@ -101,6 +101,9 @@ fn run_short(argv: &[OsString]) -> ExitCode {
 /// Returns a way to fix an error, in terms of the command line.
 fn hint(error: &Error) -> Option<String> {
     const ALL: &str = "write all of them into a directory with -o DIR";
+    if let Some(hint) = error.hint() {
+        return Some(hint.to_owned());
+    }
     match error.kind() {
         ErrorKind::Ambiguous => Some(match error.sole_match() {
             Some(id) => format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}"),
@@ -113,9 +116,6 @@ fn hint(error: &Error) -> Option<String> {
             }
             Some(format!("the directory '{}' does not exist", parent.display()))
         }
-        _ => match error.hint() {
-            Some(hint) => Some(hint.to_owned()),
-            None => suggest::for_no_match(error),
-        },
+        _ => suggest::for_no_match(error),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use crate::beyond::job::{EXACT, KernelNames, SelectionMatches};
+use crate::beyond::job::{EXACT, KernelNames, SelectionMatches, plain_kernel_name};
 use crate::beyond::runtime::split_ptx;
 use crate::beyond::scan::{Comparison, Pattern, Selection};
 use clap::Args;
@@ -89,7 +89,7 @@ pub(super) const KERNEL_NAME: &str = "A NAME is a part of the name of a kernel, 
 
 /// Checks the name of a kernel, which [`typed_kernels`] then reads.
 pub(super) fn kernel_name(text: &str) -> Result<String, String> {
-    if text.trim_start_matches(EXACT).trim().is_empty() {
+    if plain_kernel_name(text.strip_prefix(EXACT).unwrap_or(text)).is_empty() {
         return Err("a name is missing".to_owned());
     }
     Ok(text.to_owned())

@@ -8,7 +8,6 @@ use crate::base::display::listed;
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
 use crate::llvm::uri::{MEMORY, SCHEME, Uri};
-use anyhow::{Context as _, anyhow};
 use clap::error::ErrorKind as UsageErrorKind;
 use clap::{CommandFactory, Parser, ValueHint};
 
@@ -72,6 +71,10 @@ impl Options for ReplaceOptions {
             let mut command = Self::command().bin_name(console.program());
             return usage_error(&command.error(UsageErrorKind::ArgumentConflict, text));
         }
+        if self.place == "-" {
+            let text = "standard input has no code object that can be replaced; ./- names a file";
+            return usage_error(&Self::command().bin_name(console.program()).error(UsageErrorKind::InvalidValue, text));
+        }
         let replaced = match self.uri(console) {
             Ok(uri) => self.replace(uri, console),
             Err(error) => Err(error),
@@ -98,17 +101,16 @@ impl ReplaceOptions {
         let file = Path::new(&self.place);
         let found = self.find(file, console)?;
         let [code_object] = found.as_slice() else {
-            let hint = "choose with --target, --exact and --kernel, or name the URI instead of the file";
-            console.last_hints.push(hint.to_owned());
-            return Err(several_match(file, &found)?);
+            return Err(several_match(file, &found)?.into());
         };
-        let uri = code_object.code_object.uri()?;
-        uri.with_context(|| {
-            format!(
-                "'{}': no URI can name the code object, so it cannot be replaced",
+        let Some(uri) = code_object.code_object.uri()? else {
+            let reason = format!(
+                "no URI can name the code object in '{}', so it cannot be replaced",
                 code_object.code_object.bundle.place
-            )
-        })
+            );
+            return Err(Error::refused(ErrorKind::Unsupported, file, None, reason).into());
+        };
+        Ok(uri)
     }
 
     /// Finds the selected code objects as `extract` does: also code in data that only a deep search finds, if nothing
@@ -153,7 +155,7 @@ fn is_invalid_uri(error: &anyhow::Error) -> bool {
 }
 
 /// Returns the error that several code objects match, with the URI of each.
-fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<anyhow::Error> {
+fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
     let mut places = Vec::new();
     for Extracted { code_object, .. } in found {
         match code_object.uri()? {
@@ -163,7 +165,9 @@ fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<anyhow::Err
     }
     let matches = count(found.len(), "code object", "code objects");
     let places = listed(&places, LISTED_MAX, ", ", " and ");
-    Ok(anyhow!("'{}': {matches} match, and only one can be replaced: {places}", file.display()))
+    let reason = format!("{matches} match, and only one can be replaced: {places}");
+    let hint = "choose with --target, --exact and --kernel, or name the URI instead of the file";
+    Ok(Error::refused(ErrorKind::Ambiguous, file, None, reason).with_hint(hint))
 }
 
 /// Returns the sizes before and after, and the way in which the code object was written.

@@ -29,8 +29,8 @@ pub(crate) const EXACT: char = '=';
 pub struct KernelNames {
     /// The names as typed, without duplicates.
     names: Vec<String>,
-    /// The indices of the names that mean the kernel of this name.
-    by_name: HashMap<String, usize>,
+    /// The indices of the names that mean the kernel of this name. Several typed names can mean the same one.
+    by_name: HashMap<String, Vec<usize>>,
     /// The names that mean every kernel whose name contains them, with their indices.
     parts: Vec<(usize, String)>,
     /// The names with wildcards, with their indices as numbers.
@@ -122,7 +122,7 @@ impl KernelNames {
             if !name.ends_with(')') {
                 all.add_pattern(index, &name);
             }
-            all.by_name.insert(name, index);
+            all.by_name.insert(name, vec![index]);
             all.names.push(line.to_owned());
         }
         all
@@ -141,13 +141,13 @@ impl KernelNames {
             all.names.push(text.to_owned());
             all.sought.push(SoughtName::new(text));
             if let Some(name) = text.strip_prefix(EXACT) {
-                all.by_name.insert(plain(name), index);
+                all.by_name.entry(plain(name)).or_default().push(index);
                 continue;
             }
             let name = plain(text);
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
-                all.by_name.insert(name.clone(), index);
+                all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));
         }
@@ -296,7 +296,9 @@ impl KernelNames {
 
     /// Adds the names that mean a kernel with this [plain] name.
     fn add_meaning(&self, name: &str, meant: &mut MeantNames) {
-        meant.equal.extend(self.by_name.get(name));
+        if let Some(indices) = self.by_name.get(name) {
+            meant.equal.extend(indices);
+        }
         meant.matching.extend(self.patterns.matching(name));
         for (index, part) in &self.parts {
             if name.contains(part.as_str()) {
@@ -341,7 +343,7 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Returns a name without white space and suffixes, because tools write these in different ways.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     let mut name = name.trim_end();
     for suffix in ["[clone .kd]", ".kd"] {
         if let Some(rest) = name.strip_suffix(suffix) {

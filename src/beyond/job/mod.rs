@@ -33,7 +33,7 @@ pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
 pub use kernel_names::{Demangle, KernelNames};
-pub(crate) use kernel_names::{EXACT, NameMatch};
+pub(crate) use kernel_names::{EXACT, NameMatch, plain as plain_kernel_name};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,

@@ -29,14 +29,14 @@ impl BundleReader {
     pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
-            Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::form_of },
+            Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::format_of_bundle },
             _ => Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle },
         }
     }
 }
 
 impl SyclBin {
-    fn form_of(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+    fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let first = bundle.entries.first().map(|entry| &entry.entry);
         Ok(if Self::has_part(first) { Format::SyclBin } else { Format::OffloadBinary })
     }
@@ -45,14 +45,14 @@ impl SyclBin {
 /// The end of a file of MetaX's bundler. Bundles may follow it, as after padding.
 const FILE_END: &[u8] = b"__FILE_END__";
 
-/// The container for bundles of any form, detected by the first bytes.
+/// The container for bundles of any format, detected by the first bytes.
 pub(crate) struct AnyBundle;
 
 impl AnyBundle {
-    /// Returns the form of a bundle that was read as [`AnyBundle`].
+    /// Returns the format of a bundle that was read as [`AnyBundle`].
     ///
     /// # Errors
-    /// [`Malformed`] if the bundle is compressed, and the inflated content has no known form.
+    /// [`Malformed`] if the bundle is compressed, and the inflated content has no known format.
     pub(crate) fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         if let Some(format) = Self::format_of_head(bundle.beginning()) {
             return Ok(format);
@@ -61,7 +61,7 @@ impl AnyBundle {
         Err(Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }
 
-    /// Returns the form of a bundle that begins with `head`.
+    /// Returns the format of a bundle that begins with `head`.
     pub(crate) fn format_of_head(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),

@@ -296,7 +296,13 @@ impl KernelPlaces {
         for (kernel, _) in rows {
             texts.push(roots.place_text(&kernel.code_object.bundle.place));
         }
-        let common = common_directory(texts.iter().map(String::as_str));
+        let mut common = common_directory(texts.iter().map(String::as_str));
+        // A directory inside a package is not cut from its package.
+        if let Some(first) = texts.first()
+            && let Some((package, _)) = first.get(..common).unwrap_or_default().split_once('(')
+        {
+            common = common_directory([package].into_iter());
+        }
         let is_one = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
         Self { texts, common, is_one }
     }

@@ -11,7 +11,7 @@ use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
 use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, some_products_of};
-use crate::beyond::cli::picture::{Libraries, Library, ServingLibraries};
+use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, Libraries, Library, ServingLibraries};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, columns_of};
 use crate::beyond::cli::print::text::{Style, Text};
@@ -54,8 +54,9 @@ impl Servers<'_> {
                 }
             }
             Self::Libraries(libraries) => {
-                let gpus: Vec<Device> =
+                let mut gpus: Vec<Device> =
                     libraries.served().unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
+                gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
                 for (gpu, libraries) in gpus.iter().zip(serving) {
                     numbers.insert(gpu.name().to_owned(), Serving::Libraries(libraries));
@@ -237,7 +238,7 @@ const LIBRARIES_MAX: usize = 40;
 /// largest ones.
 pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut listed = libraries.by_name();
-    let number = listed.len();
+    let number = libraries.len();
     if number > LIBRARIES_MAX {
         listed.sort_by_cached_key(|library| Reverse(library.sizes().stored));
         listed.truncate(LIBRARIES_MAX);
@@ -269,7 +270,7 @@ fn write_package(
     (largest, is_compressed): (u64, bool),
     text: &mut Text<'_>,
 ) -> io::Result<()> {
-    type Row = (String, Sizes);
+    type Row<'l> = (String, &'l Library, Sizes);
     let names = libraries.iter().filter(|library| !library.is_rest).map(|library| library.name.as_str());
     let common = CommonParts::of(names);
     let mut heading = count(libraries.len(), "library", "libraries");
@@ -284,21 +285,21 @@ fn write_package(
         }
     }
     text.write_subheading(&heading)?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<Row<'_>> = Vec::new();
     for library in libraries {
-        rows.push((printable(common.cut(&library.name)), library.sizes()));
+        rows.push((printable(common.cut(&library.name)), library, library.sizes()));
     }
-    let size = Column::number("SIZE", |(_, sizes): &Row| bytes(sizes.size));
+    let size = Column::number("SIZE", |(_, _, sizes): &Row<'_>| bytes(sizes.size));
     let mut columns = vec![
-        Column::name("LIBRARY", |(name, _): &Row| name.clone()),
-        Column::number("COUNT", |(_, sizes): &Row| sizes.code_objects.to_string()),
+        Column::name("LIBRARY", |(name, ..): &Row<'_>| name.clone()),
+        Column::number("COUNT", |(_, library, _): &Row<'_>| library.code_objects().to_string()),
         Column { width: SIZE - GAP, fit: Fit::Stays, ..size },
     ];
     if is_compressed {
-        let stored = Column::number("STORED", |(_, sizes): &Row| bytes(sizes.stored));
+        let stored = Column::number("STORED", |(_, _, sizes): &Row<'_>| bytes(sizes.stored));
         columns.push(Column { width: SIZE - GAP, ..stored });
     }
-    let bar = Column::label("", move |(_, sizes): &Row| Cell::Bar { part: sizes.stored, whole: largest });
+    let bar = Column::label("", move |(_, _, sizes): &Row<'_>| Cell::Bar { part: sizes.stored, whole: largest });
     columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
     let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
     text.write_table(Table { indent: 4, columns }, || rows.iter())

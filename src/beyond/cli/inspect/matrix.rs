@@ -7,7 +7,7 @@ use crate::beyond::runtime::{Device, ServedBundles};
 use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;
-use crate::beyond::cli::picture::{GpuGroup, Libraries, ServedLibrary, ServedTable};
+use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, Libraries, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, columns_of};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{count, grouped};
@@ -65,6 +65,7 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     for library in libraries.by_name() {
         let mut served = None;
         if let Some(gpus) = &gpus
+            && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
             && let Some(numbers) = library.served(gpus)
         {
             let numbers = gpus.iter().cloned().zip(numbers);

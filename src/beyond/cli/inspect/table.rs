@@ -447,8 +447,10 @@ impl Totals {
         }
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
-        let name = if self.lines.len() < GPUS_MAX { &line.gpu } else { "others" };
-        line.label = printable_start(name, LABEL_MAX);
+        if self.lines.len() >= GPUS_MAX {
+            line.gpu = "others".into();
+        }
+        line.label = printable_start(&line.gpu, LABEL_MAX);
         let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),

@@ -31,6 +31,8 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
+    /// The number of code objects, also of empty ones.
+    code_objects: usize,
     /// Whether this is the sum of the libraries that are not kept.
     pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
@@ -197,6 +199,11 @@ impl Libraries {
         self.rest.merge(library);
     }
 
+    /// The number of libraries, also of those that are not shown.
+    pub(crate) fn len(&self) -> usize {
+        self.largest.len() + self.others
+    }
+
     /// The libraries that are shown.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         let rest = if self.others > 0 { Some(&self.rest) } else { None };
@@ -251,7 +258,7 @@ impl Libraries {
             "{} for {} in {}",
             count(code_objects, "code object", "code objects"),
             count(targets.len(), "target", "targets"),
-            count(self.largest.len() + self.others, "library", "libraries")
+            count(self.len(), "library", "libraries")
         );
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
@@ -261,8 +268,12 @@ impl Libraries {
         &self.coverage
     }
 
-    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many bundles to compare.
+    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or bundles to
+    /// compare.
     pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
+        if self.others > 0 {
+            return None;
+        }
         let mut numbers = vec![ServingLibraries::default(); gpus.len()];
         for library in self.iter() {
             if !library.has_bundles() {
@@ -294,6 +305,7 @@ impl Library {
         let mut library =
             Self { name, short, path, member, is_apart: parts.is_apart, is_lost: parts.is_lost, ..Self::default() };
         for bundle in &parts.bundles {
+            library.code_objects += bundle.sizes().code_objects;
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
                 // A bundle has an empty entry for a host without code.
@@ -346,6 +358,7 @@ impl Library {
             merge(self.section(section), shares);
         }
         self.coverage.merge(&library.coverage);
+        self.code_objects += library.code_objects;
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
@@ -379,6 +392,11 @@ impl Library {
 
     pub(crate) fn member(&self) -> Option<&str> {
         self.member.as_deref()
+    }
+
+    /// The number of its code objects, also of empty ones.
+    pub(crate) fn code_objects(&self) -> usize {
+        self.code_objects
     }
 
     /// The number of its bundles.

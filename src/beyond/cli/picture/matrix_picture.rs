@@ -201,7 +201,8 @@ impl Matrix<'_> {
         let rows = self.judged();
         for (group, cells) in &rows {
             let (names, label) = (group.names(), group.label(RANGE));
-            let _ = write!(out, "<tr><th scope=\"row\" title=\"{}\">{}</th>", escaped(&names), escaped(&label));
+            let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
+            let _ = write!(out, "<tr><th scope=\"row\"{title}>{}</th>", escaped(&label));
             for cell in cells {
                 let _ = write!(out, "<td{}>{}</td>", cell.service.class(), cell.text());
             }

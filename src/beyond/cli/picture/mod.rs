@@ -20,7 +20,7 @@ use anyhow::bail;
 
 pub(super) use library::{Libraries, Library, ServingLibraries, member_of_library, sections};
 pub(super) use matrix::Matrix;
-pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
+pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;
 
 /// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.

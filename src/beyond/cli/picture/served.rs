@@ -11,7 +11,7 @@ use crate::beyond::cli::gpus::{family_of, label_of_family};
 use crate::beyond::cli::print::names::CommonParts;
 
 /// The number of GPUs that are compared with each library; hostile files can name any number.
-const GPUS_MAX: usize = 200;
+pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl<'l> ServedTable<'l> {
     /// code for a GPU.
     pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
         let mut gpus: Vec<Device> = libraries.served()?.into_iter().map(|(gpu, _)| gpu).collect();
-        let other_gpus = gpus.split_off(gpus.len().min(GPUS_MAX)).len();
+        let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
         for library in libraries.by_name() {

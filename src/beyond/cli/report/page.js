@@ -44,9 +44,16 @@ function commonStart(one, other) {
 const startOfAll = (texts) => texts.reduce((start, text) => start.slice(0, commonStart(start, text)));
 const reversed = (text) => [...text].reverse().join("");
 
+/** The length of a text without the characters at its end that a pattern matches. A pattern with `$` would take quadratic time. */
+function lengthWithout(text, pattern) {
+  let length = text.length;
+  while (length > 0 && pattern.test(text[length - 1])) length--;
+  return length;
+}
+
 /** Names of files without the words that all begin and end with. */
 function withoutCommonWords(names) {
-  const start = startOfAll(names).replace(/[^-_/(]*$/, "").length;
+  const start = lengthWithout(startOfAll(names), /[^-_/(]/);
   const end = reversed(startOfAll(names.map(reversed))).replace(/^.*?(?=[-_./)]|$)/, "").length;
   return names.every((name) => name.length > start + end) ? names.map((name) => name.slice(start, name.length - end)) : names;
 }
@@ -68,7 +75,8 @@ function parametersAt(name) {
  */
 function partsOfNames(names) {
   const plain = names.map((name) => String(name).replace(/^void /, ""));
-  const namespace = plain.length > 1 ? startOfAll(plain).replace(/[<(].*$/s, "").replace(/(::)?[^:]*$/, "$1") : "";
+  const start = plain.length > 1 ? startOfAll(plain).split(/[<(]/, 1)[0] : "";
+  const namespace = start.slice(0, lengthWithout(start, /[^:]/));
   const whole = plain.map((name) => name.slice(namespace.length));
   const stems = whole.map((name) => name.slice(0, parametersAt(name)));
   const counts = new Map();
@@ -77,7 +85,7 @@ function partsOfNames(names) {
   const sorted = [...new Set(shownNames)].sort();
   const alike = new Map(sorted.map((name, at) => {
     const length = Math.max(commonStart(name, sorted[at - 1] ?? ""), commonStart(name, sorted[at + 1] ?? ""));
-    return [name, name.slice(0, length).replace(/\w*$/, "").length];
+    return [name, lengthWithout(name.slice(0, length), /\w/)];
   }));
   const parts = shownNames.map((name, index) => {
     const base = name.search(/[<(]|$/);
@@ -151,16 +159,29 @@ const natural = new Intl.Collator("en", { numeric: true });
 /** A number of kernels. */
 const kernels = (count) => `${format.format(count)} ${count === 1 ? "kernel" : "kernels"}`;
 
+/** The libraries: members if all are in one file, otherwise files with their members. */
+function libraryField(path, member) {
+  const [values, rows, known] = [[], [], new Map()];
+  const isOneFile = !path || path.values.length === 1;
+  for (const row of (path ?? member).rows.keys()) {
+    const [file, inFile] = [path, member].map((field) => last(field ? field.at(row) : null));
+    const name = isOneFile ? inFile : inFile ? `${file}(${inFile})` : file;
+    if (!known.has(name)) known.set(name, values.push(name) - 1);
+    rows.push(known.get(name));
+  }
+  return new Field({ values, rows });
+}
+
 /** The columns of a table: title, fields, explanation, width in pixels, and whether it is a number. */
 function columnsOf(fields, isDiff, rows) {
   const has = (name) => fields[name] && !fields[name].isEmpty;
   const columns = [{ title: "Kernel", field: "name", about: "Name", width: 0 }];
   if (isDiff) columns.push({ title: "Change", field: "change", about: "In both files, or in one", width: 96 });
   if (has("target_id")) columns.push({ title: "GPU", field: "target_id", about: "Target ID" });
-  const place = ["member", "path"].find((name) => has(name) && fields[name].values.length > 1);
-  if (place) {
-    fields[place].texts = withoutCommonWords(fields[place].values.map(last));
-    columns.push({ title: "Library", field: place, about: "File or member" });
+  if (has("path") || has("member")) fields.library = libraryField(fields.path, fields.member);
+  if (fields.library?.values.length > 1) {
+    fields.library.texts = withoutCommonWords(fields.library.values);
+    columns.push({ title: "Library", field: "library", about: "File or member" });
   }
   for (const [title, field, about] of NUMBERS) {
     const used = isDiff ? [`new.${field}`, `old.${field}`] : [field];

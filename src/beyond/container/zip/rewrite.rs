@@ -220,7 +220,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// Gives a local header of a member another name. Everything else in it stays as it is.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the name is too long.
+    /// [`ErrorKind::Unsupported`] if the name is too long.
     pub(crate) fn rename_local(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         self.rename(member, header, LOCAL, name)
     }
@@ -228,7 +228,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// Gives a header of a member in the directory another name. Everything else in it stays as it is.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the name is too long.
+    /// [`ErrorKind::Unsupported`] if the name is too long.
     pub(crate) fn rename_listed(&self, member: &ZipContent<'_>, header: &[u8], name: &[u8]) -> Result<Vec<u8>> {
         self.rename(member, header, LISTED, name)
     }

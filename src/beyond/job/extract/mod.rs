@@ -62,7 +62,7 @@ pub struct Extract {
     pub(crate) own_directory: Option<OwnDirectory>,
 }
 
-/// A directory that is used if there are too many files for another one. Both are in the same file system.
+/// A directory that is used if there are too many files for another one.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDirectory {
     pub(crate) path: PathBuf,
@@ -399,7 +399,7 @@ impl<'j> Extraction<'j> {
         let holders = CodeObjectsWithParts::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
-        let extract = &|together: CodeObjectsOfBundle<'_, PositionAndStem, CodeObject>| extract(job, &inputs, together);
+        let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut failed) = (Vec::new(), None);
         let scanned = scan.run_and_read(input, extract, &|_| 1, &mut |step| {
             let step = match step {
@@ -461,7 +461,7 @@ impl<'j> Extraction<'j> {
         &mut self,
         found: &FoundBundle<'_>,
         file: &mut FileSearch<'_, 'j>,
-        reads: &mut ReadList<PositionAndStem, CodeObject>,
+        reads: &mut ReadList<ReadTarget, CodeObject>,
     ) -> Result<()> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
@@ -515,7 +515,7 @@ impl<'j> Extraction<'j> {
         file: &mut FileSearch<'_, 'j>,
         found: Option<&FoundBundle<'_>>,
         (position, LoadedCodeObject { code_object, devices }): (usize, LoadedCodeObject),
-        reads: &mut ReadList<PositionAndStem, CodeObject>,
+        reads: &mut ReadList<ReadTarget, CodeObject>,
     ) {
         let id = code_object.parsed_id();
         let part = &mut *file.part;
@@ -527,16 +527,17 @@ impl<'j> Extraction<'j> {
             let Some(meant) = defining.get(&position) else { return };
             part.used.extend(meant);
         }
+        let earlier = self.all.taken + part.taken;
         part.taken += 1;
         if self.job.destination.is_standard_output() {
             part.rivals.push(id);
-            if self.all.taken + part.taken > 1 {
+            if earlier > 0 {
                 part.second.get_or_insert_with(|| file.input.path().to_owned());
                 return;
             }
         }
         let stem = self.names.stem(file.name, &code_object);
-        reads.add(found, ((position, stem), code_object));
+        reads.add(found, (ReadTarget { position, stem, earlier }, code_object));
     }
 
     /// Leaves out a file, but keeps the matches in it for messages.
@@ -638,18 +639,26 @@ struct FileSearch<'f, 'j> {
     part: &'f mut ExtractedPart<'j>,
 }
 
-/// The position of a code object in its file, and the name of the new file without the extension.
-type PositionAndStem = (usize, String);
+/// A code object to extract.
+struct ReadTarget {
+    /// The position of the code object in its file.
+    position: usize,
+    /// The name of the new file without the extension.
+    stem: String,
+    /// The number of code objects of all files that are extracted before this one.
+    earlier: usize,
+}
 
 /// Extracts code objects of a bundle.
 fn extract<'j>(
     job: &'j Extract,
     inputs: &HashSet<PathBuf>,
-    (bundle, targets): CodeObjectsOfBundle<'_, PositionAndStem, CodeObject>,
+    (bundle, targets): CodeObjectsOfBundle<'_, ReadTarget, CodeObject>,
 ) -> Vec<(usize, Result<Pending<'j>>)> {
     let mut pending = Vec::with_capacity(targets.len());
-    for (index, ((position, stem), code_object)) in targets {
-        pending.push((index, position, Pending::new(job, stem, code_object)));
+    for (index, (target, code_object)) in targets {
+        let ReadTarget { position, stem, earlier } = target;
+        pending.push((index, position, Pending::new(job, stem, earlier, code_object)));
     }
     let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
     let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Destination, Extract, Extracted};
 use crate::base::bytes::{add, len_u64, slice};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::Sink;
@@ -19,6 +19,8 @@ use crate::llvm::container::content_kind::ContentKind;
 /// A code object being written to a file. The first bytes of the code object determine the name of the file.
 pub(super) struct Pending<'j> {
     destination: &'j Destination,
+    /// The directory of the file in place of the destination's, if there are too many files for that.
+    own_directory: Option<&'j Path>,
     stem: String,
     /// The first bytes, until the file is open.
     head: Option<Vec<u8>>,
@@ -32,12 +34,20 @@ pub(super) struct Pending<'j> {
 }
 
 impl<'j> Pending<'j> {
-    pub(super) fn new(job: &'j Extract, stem: String, mut code_object: CodeObject) -> Self {
+    /// `earlier` is the number of code objects that are extracted before this one.
+    pub(super) fn new(job: &'j Extract, stem: String, earlier: usize, mut code_object: CodeObject) -> Self {
+        let mut own_directory = None;
+        if let Some(own) = &job.own_directory
+            && earlier >= own.other_max
+        {
+            own_directory = Some(&*own.path);
+        }
         // The size is counted as bytes are written.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
         let hash = if job.sha256 { Some(Sha256::new()) } else { None };
-        Self { destination: &job.destination, stem, head: Some(Vec::new()), expected, extracted, hash, output: None }
+        let destination = &job.destination;
+        Self { destination, own_directory, stem, head: Some(Vec::new()), expected, extracted, hash, output: None }
     }
 
     /// Ends the file, which must not be one of the `inputs`.
@@ -50,13 +60,22 @@ impl<'j> Pending<'j> {
         Ok(self)
     }
 
-    /// Moves the finished file to another directory, which must not hold one of the `inputs` under its name.
+    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if it is
+    /// there already.
     pub(super) fn move_to(&mut self, directory: &Path, inputs: &HashSet<PathBuf>) -> Result<()> {
-        self.extracted.path = directory.join(self.extracted.path.file_name().unwrap_or_default());
+        let path = directory.join(self.extracted.path.file_name().unwrap_or_default());
+        if path == self.extracted.path {
+            return Ok(());
+        }
+        self.extracted.path = path;
         self.ensure_not_input(inputs)?;
-        if let Some(output) = &mut self.output {
-            output::create_directory(directory)?;
-            output.move_to(&self.extracted.path)?;
+        if let Some(mut written) = self.output.take() {
+            create_own_directory(directory)?;
+            // A new file, because the first one has the permissions of a file that it would have replaced.
+            let mut output = Output::stage_as(&self.extracted.path, OverwriteMode::Generated)?;
+            output.copy(written.read_again(&self.extracted.path)?.as_slice())?;
+            output.complete()?;
+            self.output = Some(output);
         }
         Ok(())
     }
@@ -75,9 +94,15 @@ impl<'j> Pending<'j> {
         let known = [&kept, next].concat();
         let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
         let kind = ContentKind::identify(head);
-        let path = self.destination.file(&self.stem, kind);
+        let mut path = self.destination.file(&self.stem, kind);
+        if let Some(directory) = self.own_directory {
+            path = directory.join(path.file_name().unwrap_or_default());
+        }
         if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
-            output::create_directory(directory)?;
+            match self.own_directory {
+                Some(directory) => create_own_directory(directory)?,
+                None => output::create_directory(directory)?,
+            }
         }
         if !matches!(self.destination, Destination::Nowhere(_)) {
             let mut output = Output::stage_as(&path, OverwriteMode::Generated)?;
@@ -103,6 +128,16 @@ impl<'j> Pending<'j> {
         }
         Ok(())
     }
+}
+
+/// Creates a directory whose name the user did not choose. A link of this name is refused, because another user may have
+/// put it there.
+fn create_own_directory(directory: &Path) -> Result<()> {
+    if directory.is_symlink() {
+        let reason = "the new directory for the files has the name of a link; --output names another directory";
+        return Err(Error::refused(ErrorKind::Conflict, directory, None, reason.to_owned()));
+    }
+    output::create_directory(directory)
 }
 
 impl Sink for Pending<'_> {
