@@ -219,6 +219,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let copy = bytes.to_vec();
+    // An error without a length means that only the last character is cut off.
     let text = match std::str::from_utf8(&copy) {
         Ok(text) => text,
         Err(error) if error.error_len().is_some() => return false,

@@ -43,6 +43,7 @@ pub fn printable_name(name: &[u8]) -> String {
 pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     // No character takes more than four bytes.
     let near = name.get(..4 * most).unwrap_or(name);
+    // The last character may be cut; it is left out then, so that the name does not count as invalid UTF-8.
     let start = match String::from_utf8(near.to_vec()) {
         Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
             near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)

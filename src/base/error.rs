@@ -285,7 +285,8 @@ impl Error {
         Self::new(ErrorKind::NotFound, text).with(remedy)
     }
 
-    /// Adds a reason to the end of the text. With that reason, other targets do not help.
+    /// Adds a reason, if there is one, to the end of the text. With such a reason no other target would help, so the
+    /// remedy is dropped.
     pub(crate) fn with_reason(mut self, reason: Option<String>) -> Self {
         if let ErrorCause::Text(text) = &mut self.0.cause
             && let Some(reason) = reason
@@ -312,7 +313,8 @@ impl Error {
         self
     }
 
-    /// Marks the error as one of a file that an input refers to.
+    /// Turns an error of the operating system into one about a file that an input refers to. Other errors stay as they
+    /// are.
     pub(crate) fn into_referred(mut self) -> Self {
         if self.is_io() {
             self.0.kind = ErrorKind::Referred;
@@ -326,7 +328,7 @@ impl Error {
         self
     }
 
-    /// Sets a place in `file` that the text already names.
+    /// Sets the place in `file` of an error whose text already names the place.
     pub(crate) fn with_place(mut self, file: &Path, place: String) -> Self {
         self.0.place = Some((file.to_owned(), place));
         self

@@ -86,6 +86,7 @@ impl Uri {
         Ok(uri)
     }
 
+    /// Reads the fields after the path. Each number may be given once; steps are kept in their order.
     fn read_fields(&mut self, fields: &[u8]) -> Result<(), String> {
         let mut numbers = [None; 4];
         for field in fields.split(|&byte| byte == b'&') {
@@ -169,10 +170,12 @@ impl Uri {
         }
         let inner = self.range.unwrap_or_default();
         match (inflated, self.inflated) {
+            // This URI counts from the start of the inflated bytes that `outer` names.
             (Some(outer), None) => {
                 let inflated = Some(shifted(&inner, outer.start)?);
                 Some(Self { path, steps, range, inflated })
             }
+            // This URI counts from the start of the stored bytes, or of the member, that `outer` names.
             (None, inflated) => {
                 let base = match range {
                     Some(range) => range.start,

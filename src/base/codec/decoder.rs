@@ -57,8 +57,8 @@ pub(super) struct CountedReader<R> {
 }
 
 impl<R: BufRead> CountedReader<R> {
-    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` decides by its first
-    /// bytes.
+    /// Skips zeros after a compressed part. Returns whether another part follows: `begins` says whether bytes are the
+    /// beginning of one. Other data is noted for [`Decoder::trailing`].
     pub(super) fn skip_to_next_part(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
             let rest = self.fill_buf()?;

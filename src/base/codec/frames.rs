@@ -19,6 +19,12 @@ const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end()
 /// The smallest zstd table for long-distance matching.
 const LDM_HASH_LOG_MIN: u32 = 6;
 
+/// The bytes of the window for each entry of the table for long-distance matching, as a power of two. At the default
+/// level, zstd's own choice is 7, which is half as many entries.
+const LDM_BYTES_LOG: u32 = 6;
+/// The sizes of the two tables for matches at the default level, as powers of two of entries: one more than zstd's own.
+const HASH_LOG: u32 = 18;
+const CHAIN_LOG: u32 = 17;
 /// The window of LLVM 22.1.8: zstd's default for long-distance matching. Smaller windows are only used on request,
 /// because zstd limits the window to the size of the data anyway.
 const WINDOW_LOG_LLVM: u32 = 27;
@@ -32,6 +38,8 @@ const THREADS_MAX: u32 = 4;
 
 /// The level above which each thread takes hundreds of megabytes.
 const LEVEL_OF_MUCH_MEMORY: i32 = 15;
+/// The maximum number of threads above that level.
+const THREADS_MAX_WITH_MUCH_MEMORY: u32 = 2;
 
 /// The largest window (as a power of two) that a stream may use. The decoder needs memory for it. Every decoder accepts
 /// the smallest result; larger ones hold the whole inflated size.
@@ -150,7 +158,7 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
     if total <= u64::from(JOB) {
         return encoder_with(0, pieces, total, compression);
     }
-    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { 2 } else { THREADS_MAX };
+    let most = if compression.level > LEVEL_OF_MUCH_MEMORY { THREADS_MAX_WITH_MUCH_MEMORY } else { THREADS_MAX };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
     loop {
@@ -176,13 +184,14 @@ fn encoder_with(
     encoder.set_pledged_src_size(Some(total))?;
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
+    // Data that one thread compresses in one go gets only LLVM's settings; the others are for more data.
     if total <= u64::from(JOB) {
         return Ok(encoder);
     }
-    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(6).max(LDM_HASH_LOG_MIN)))?;
+    encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(LDM_BYTES_LOG).max(LDM_HASH_LOG_MIN)))?;
     if compression.level == Method::Zstd.default_level() {
-        encoder.set_parameter(CParameter::HashLog(18))?;
-        encoder.set_parameter(CParameter::ChainLog(17))?;
+        encoder.set_parameter(CParameter::HashLog(HASH_LOG))?;
+        encoder.set_parameter(CParameter::ChainLog(CHAIN_LOG))?;
     }
     if threads > 0 {
         encoder.set_parameter(CParameter::JobSize(JOB))?;

@@ -136,6 +136,7 @@ impl Worker {
     fn finish(self) -> Result<Md5> {
         let Self { block, full, empty, thread } = self;
         drop(full.send(block));
+        // Closing the channels ends the thread.
         drop((full, empty));
         thread.join().map_err(|_| thread_ended())
     }

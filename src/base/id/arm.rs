@@ -22,11 +22,12 @@ const VERSIONS: &[&[&str]] = &[
 /// Family names, which begin words. A name that begins with another one precedes it.
 const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
 
-/// The architecture of a word that is not in the table of architectures.
+/// The architecture of a word that is not in the table of architectures; empty if the word is not of the ARM family or
+/// cannot have a version.
 pub(super) fn arch(word: &str) -> &'static str {
     let thumb = word.starts_with("thumb");
-    let wide = word.starts_with("aarch64") || word.starts_with("arm64");
-    if !(thumb || wide || word.starts_with("arm")) {
+    let is_64_bit = word.starts_with("aarch64") || word.starts_with("arm64");
+    if !(thumb || is_64_bit || word.starts_with("arm")) {
         return "";
     }
     let Some(version) = version_part(word) else {
@@ -41,7 +42,7 @@ pub(super) fn arch(word: &str) -> &'static str {
     if thumb || sub_arch(version) == "v6-m" {
         return if big { "thumbeb" } else { "thumb" };
     }
-    if wide {
+    if is_64_bit {
         return if big { "aarch64_be" } else { "aarch64" };
     }
     if big { "armeb" } else { "arm" }

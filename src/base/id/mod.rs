@@ -148,6 +148,7 @@ impl EntryId {
         Self::parse_with(id, OffloadKind::from_name)
     }
 
+    /// Parses an ID whose kind `kind_of_name` knows by its name.
     fn parse_with(id: &str, kind_of_name: fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest);
@@ -252,11 +253,11 @@ impl EntryId {
     /// the written form of the request is used. The code object's ID is tried as spelled, which is how LLVM 22 writes
     /// it, and in its written form, since LLVM up to 20 wrote triples as typed.
     pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
-        let triples = self.is_triple_compatible(request);
-        if self.kind == request.kind && triples && self.target_id == request.target_id {
+        let is_triple_compatible = self.is_triple_compatible(request);
+        if self.kind == request.kind && is_triple_compatible && self.target_id == request.target_id {
             return Compatibility::Exact;
         }
-        if !triples || !self.kind.is_compatible_with(request.kind, rules) {
+        if !is_triple_compatible || !self.kind.is_compatible_with(request.kind, rules) {
             return Compatibility::KindOrTriple;
         }
         if !self.target_id.may_be_of_arch(self.triple.arch())
@@ -287,6 +288,7 @@ impl EntryId {
         self.triple.is_compatible_with(&self.triple)
     }
 
+    /// Whether the triple of this code object, as spelled or in written form, is compatible with that of a request.
     fn is_triple_compatible(&self, request: &Self) -> bool {
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
@@ -363,6 +365,7 @@ pub(crate) fn split_triple(text: &str) -> (String, &str) {
     let arch_name = text.split('-').next().unwrap_or_default();
     // If a GPU replaces the operating system or the environment, the fields before it are the triple. Only normalising
     // it shows which field is the operating system.
+    // The number of fields before the GPU, and the dashes that add the missing fields.
     for (count, missing) in [(2, "--"), (3, "-")] {
         let Some((short, gpu)) = split_after_fields(text, count) else { break };
         if !target_id::names_gpu(gpu, arch_name) {

@@ -121,7 +121,7 @@ impl<'a> Words<'a> {
         place
     }
 
-    /// Finds a word for each open place and moves it there.
+    /// Finds a word for each place that has no final word yet, and moves the word there.
     fn sort_into_places(&mut self) {
         for place in 0..PLACES {
             if self.is_settled(place) {
@@ -135,16 +135,19 @@ impl<'a> Words<'a> {
                 }
                 from += 1;
             }
+            // The loop has stopped before the end if a word was found.
             if let Some(settled) = self.settled.get_mut(place) {
                 *settled = from < self.list.len();
             }
         }
+        // As in LLVM, the `none` of `<architecture>-none-<environment>` is the operating system and not the vendor.
         let [arch, vendor, os, environment] = self.settled;
         if arch && !vendor && !os && environment && self.get(VENDOR) == "none" && self.get(OS).is_empty() {
             self.list.swap(VENDOR, OS);
         }
     }
 
+    /// Moves the word at `from` to the place `to`. Words in between that are not final move aside.
     fn move_word(&mut self, from: usize, to: usize) {
         if to < from {
             let word = self.get(from);
@@ -152,6 +155,7 @@ impl<'a> Words<'a> {
             self.insert(to, word);
             return;
         }
+        // Empty words before the word push it on, from one place without a final word to the next.
         let mut at = from;
         while at < to {
             self.insert(at, "");
@@ -159,8 +163,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Puts `word` at the open place `at`. The word there moves to the next open place, and so on, until an empty word
-    /// is overwritten or the end is reached.
+    /// Puts `word` at the place `at`, whose word is not final. That word moves to the next place without a final word,
+    /// and so on, until an empty word is overwritten or the end is reached.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
         let mut place = at;
@@ -205,6 +209,7 @@ impl<'a> Words<'a> {
         if !(win32 || mingw || cygwin) {
             return;
         }
+        // COFF is the default on Windows, so it is not named.
         let other_format = if matches!(format, "" | "coff") { None } else { Some(format) };
         let environment_known = !environment.is_empty();
         let environment = if win32 && environment_known {
@@ -219,6 +224,7 @@ impl<'a> Words<'a> {
         self.list.resize(PLACES, "");
         self.set(OS, "windows");
         self.set(ENVIRONMENT, environment);
+        // Otherwise the object format is already in the place of the environment.
         if let Some(name) = other_format
             && (!win32 || environment_known)
         {
@@ -226,11 +232,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Adds the version to `dxil` without one, from its shader model.
+    /// Replaces the architecture `dxil`, which has no version, with `dxilv1.N` if the operating system is the shader
+    /// model 6.N.
     fn respell_dxil(&mut self) {
         if self.get(ARCH) != "dxil" {
             return;
         }
+        // As in LLVM, a triple for DXIL names no object format.
         self.list.truncate(PLACES);
         if self.meaning.os == "shadermodel" {
             self.set(ARCH, dxil_word(self.get(OS)));

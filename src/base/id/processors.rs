@@ -35,7 +35,8 @@ pub struct Processor {
     pub features: &'static [&'static str],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
-    /// The first release of LLVM that knows the processor; 22 also for all older releases.
+    /// The first release of LLVM that knows the processor. 22 is the lowest number: it means LLVM 22 or any older
+    /// release.
     pub since: u8,
 }
 

@@ -5,8 +5,8 @@ use super::triple_tables as tables;
 
 pub use super::normalize::{Form, normalize};
 
-/// A target triple: its text as given, and its meaning to LLVM 22.1.8. A meaning is LLVM's first name for it: `x86_64`
-/// for `amd64`, `win32` for `windows`.
+/// A target triple: its text as given, and the meaning of each field to LLVM 22.1.8. If several names have one meaning,
+/// LLVM's main name represents it: `x86_64` for `amd64`, `win32` for `windows`.
 ///
 /// For AMD GPUs, the rules are LLVM 23.1.4's, which calls their architecture `amdgpu`. Version numbers may follow it
 /// (`amdgpu9.42`); `amdgcn` is its older name.
@@ -37,6 +37,8 @@ impl Triple {
 
         let arch = tables::arch(arch_name);
         let os = os_name.map_or("", tables::os);
+        // As in LLVM, only a text of nothing but an architecture takes its environment from the architecture, and only
+        // for MIPS, where the name of the architecture implies an ABI.
         let environment = match vendor_name {
             Some(_) => environment_name.map_or("", tables::environment),
             None => mips_environment(arch_name),
@@ -71,18 +73,19 @@ impl Triple {
         &self.text
     }
 
-    /// LLVM's first name of the architecture, such as `x86_64` also for `amd64` and `amdgpu` also for `amdgcn`; empty if
-    /// LLVM does not know it.
+    /// The architecture by LLVM's main name, such as `x86_64` also for `amd64` and `amdgpu` also for `amdgcn`; empty if
+    /// LLVM does not know the architecture.
     pub fn arch(&self) -> &'static str {
         self.arch
     }
 
-    /// LLVM's first name of the vendor; empty if LLVM does not know it.
+    /// The vendor by LLVM's main name (`scei` also for `sie`); empty if LLVM does not know the vendor.
     pub fn vendor(&self) -> &'static str {
         self.vendor
     }
 
-    /// LLVM's first name of the operating system, without a version; empty if LLVM does not know it.
+    /// The operating system by LLVM's main name, without a version (`win32` also for `windows`); empty if LLVM does not
+    /// know the system.
     pub fn os(&self) -> &'static str {
         self.os
     }
@@ -130,6 +133,7 @@ impl Triple {
         let mingw = self.os == "win32" && self.environment == "gnu";
         let any_vendor = mingw && !(apple && interworking);
 
+        // Two triples for AMD GPUs are compared by LLVM 23's rules for families.
         let is_same_machine = match (self.amdgpu, other.amdgpu) {
             (Some(own), Some(wanted)) => own.is_compatible_with(wanted),
             _ => (interworking || self.arch == other.arch) && self.sub_arch == other.sub_arch,

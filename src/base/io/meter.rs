@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{self, Piece, Sink, total_len};
 
-/// The number of bytes between progress reports: some hundredths of a second of work.
+/// The number of bytes between two progress reports, which take some hundredths of a second to process.
 const STEP: u64 = 32 << 20;
 
 /// Counts the bytes that a job has processed.

@@ -125,14 +125,14 @@ impl Output {
         Ok(output)
     }
 
-    /// An output that goes nowhere: the job reads it again with [`into_input`](Self::into_input).
+    /// An output without a destination, which the job reads again with [`into_input`](Self::into_input).
     pub(crate) fn temporary() -> Result<Self> {
         let path = std::env::temp_dir();
         let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
     }
 
-    /// Returns the bytes of an output that goes nowhere. Errors call the input `name`.
+    /// Returns the bytes of a [temporary](Self::temporary) output. Errors call the input `name`.
     pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         match self.place {
@@ -214,12 +214,12 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     }
     refuse_repeats(&outputs)?;
     outputs.sort_by_key(|output| output.place.rank());
-    let mut left = outputs.len();
-    let mut done = Vec::with_capacity(left);
+    let mut remaining = outputs.len();
+    let mut done = Vec::with_capacity(remaining);
     for Output { path, place, .. } in outputs {
-        left -= 1;
+        remaining -= 1;
         // Nothing can fail after the last one.
-        let old = if left > 0 { OldContent::Kept } else { OldContent::Lost };
+        let old = if remaining > 0 { OldContent::Kept } else { OldContent::Lost };
         let committed = match place {
             OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
             OutputPlace::Name { staged, target, existing } => replace_existing(staged, target, existing, old),
@@ -339,7 +339,7 @@ fn name_new(staged: Staged, target: PathBuf) -> io::Result<Committed> {
     match staged.give_name(&target)? {
         None => Ok(Committed::Named { target }),
         Some(beside) => {
-            // If another program took the name meanwhile, its file is replaced and not restored on failure.
+            // If another program has taken the name since, its file is replaced and not restored on failure.
             let was_free = !target.exists();
             beside.rename(&target).map_err(|(_, error)| error)?;
             Ok(if was_free { Committed::Named { target } } else { Committed::Final })
@@ -357,6 +357,8 @@ fn replace_existing(
     let beside = staged.give_name_beside(&target)?;
     let is_exchanged = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
     if is_exchanged && exchange(beside.path(), &target).is_ok() {
+        // Another program may have put a directory there since the output was staged, which then goes back to its
+        // place.
         let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
         let done = Committed::Exchanged { target, old: beside };
         if is_directory {
@@ -421,7 +423,8 @@ fn stage(path: &Path, manner: OverwriteMode) -> io::Result<OutputPlace> {
     Err(io::Error::other("another program keeps replacing the file"))
 }
 
-/// Returns the place of an output that is staged, or `None` if another program replaced or removed the file meanwhile.
+/// Stages an output once. Returns where its bytes are and how they will reach the destination, or `None` if another
+/// program replaced or removed the destination between the look at it and its opening: staging is then retried.
 fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;
@@ -433,6 +436,7 @@ fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPla
     }
     let replaces_links = matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated);
     let target = match resolve(path) {
+        // A link at a generated name is replaced, never followed.
         _ if manner == OverwriteMode::Generated => path.to_owned(),
         Ok(None) => return stage_into(path),
         Ok(Some(target)) => target,
@@ -443,6 +447,7 @@ fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPla
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
         Some(old) if !old.is_file() && !old.is_symlink() && manner != OverwriteMode::Generated => stage_into(&target),
+        // The path itself, so that a link is replaced and not its target.
         _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, manner).map(Some),
@@ -481,6 +486,8 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     Err(sys::too_many_links())
 }
 
+/// Stages an output that is copied into the existing file, device or pipe at `path`. Returns `None` if the path now
+/// leads to another file.
 fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
     // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
     let is_file = Stat::at(path)?.is_file();
@@ -508,6 +515,7 @@ fn stage_rewriting(target: PathBuf, seen: &Stat, manner: OverwriteMode) -> io::R
     }
     match stage_inheriting(&target, &old) {
         Ok(staged) => Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Rewritten })),
+        // A new file cannot get the metadata of the old one, so the old one is written in place.
         Err(_) => stage_into(&target),
     }
 }

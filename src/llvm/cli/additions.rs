@@ -9,7 +9,8 @@ use crate::llvm::work::extract_uris::ReadUri;
 /// The functions that another part of the program adds to the command lines of LLVM's tools.
 #[derive(Debug)]
 pub(crate) struct Additions {
-    /// Runs a command line that is not for one of LLVM's tools.
+    /// Runs a command line that is not for one of LLVM's tools. Returns the exit status, or `None` without running
+    /// anything if it is for one of them.
     pub(crate) run: fn(&[OsString]) -> Option<ExitCode>,
     /// Lists the subcommands, each with its description in one line, for the help of the bundler.
     pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,

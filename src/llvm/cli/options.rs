@@ -58,7 +58,7 @@ impl Tool {
         }
     }
 
-    /// Whether it serves every name that does not select another tool, and its first word may name a subcommand.
+    /// Whether the tool serves every name that does not select another one. Its first word may name a subcommand.
     pub(crate) fn serves_every_name(&self) -> bool {
         self.subcommand.is_none()
     }

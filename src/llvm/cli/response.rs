@@ -39,7 +39,7 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     let mut expanded = Vec::new();
     let mut typed = argv.into_iter();
     let mut open: Vec<OpenFile> = Vec::new();
-    let mut left = NESTED_MAX;
+    let mut nested_left = NESTED_MAX;
     loop {
         let next = match open.last_mut() {
             Some(file) => file.words.next(),
@@ -52,7 +52,7 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
             continue;
         };
         let opened = match word.as_encoded_bytes().strip_prefix(b"@") {
-            Some(name) => open_file(name, &open, &mut left)?,
+            Some(name) => open_file(name, &open, &mut nested_left)?,
             None => None,
         };
         match opened {
@@ -62,9 +62,9 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     }
 }
 
-/// Reads the response file `name`, or returns `None` if the file does not exist. `left` is the remaining size for nested
-/// files.
-fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
+/// Reads the response file `name`. Returns `None` if the file does not exist: the word is then an ordinary argument.
+/// `open` are the files that name one another down to this word; `nested_left` is the remaining size for nested files.
+fn open_file(name: &[u8], open: &[OpenFile], nested_left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
     let found = match Stat::at(Path::new(&*sys::os_str(&path))) {
         Ok(found) => found,
@@ -77,11 +77,11 @@ fn open_file(name: &[u8], open: &[OpenFile], left: &mut u64) -> Result<Option<Op
     }
     let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
     if !open.is_empty() {
-        let Some(rest) = left.checked_sub(to_u64(content.len()).max(NESTED_COST)) else {
+        let Some(rest) = nested_left.checked_sub(to_u64(content.len()).max(NESTED_COST)) else {
             let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
             return Err([b"cannot expand '", &*path, reason.as_bytes()].concat());
         };
-        *left = rest;
+        *nested_left = rest;
     }
     let tokenize = if sys::HAS_WINDOWS_QUOTING { tokenize_on_windows } else { tokenize };
     let words = tokenize(&decode(content)?).into_iter();

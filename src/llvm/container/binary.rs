@@ -137,6 +137,7 @@ fn read_description<'a>(
     let size = cursor.u64(format_args!("the size of entry {index}"))?;
     let id_len = cursor.u64(format_args!("the ID length of entry {index}"))?;
     let header_end = cursor.offset().saturating_sub(bundle.base).saturating_add(id_len);
+    // For an ID that ends after the data, `take` has the better error.
     if header_end > HEADER_MAX && header_end <= bundle.len {
         return Err(cursor.invalid("entry ID length", id_len, "no more than a header of 64 MiB has room for"));
     }

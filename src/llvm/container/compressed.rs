@@ -154,6 +154,7 @@ pub fn read<'a>(data: impl Into<Slice<'a>>, limits: Limits) -> Result<Option<Com
     parse(data, limits).with_path(data.path())
 }
 
+/// Like [`read`], with errors that do not name the file.
 fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = Header::read(data.bytes(), offset)? else { return Ok(None) };
@@ -267,7 +268,7 @@ fn write_with_limit<W: Write + Seek>(
         if asked.is_some() {
             return Err(too_large("Total file size"));
         }
-        // Almost 4 GiB that compression makes larger: rare enough to compress them again.
+        // Compression has made data of almost 4 GiB larger. That is so rare that it is simply compressed again.
         version = HeaderVersion::V3;
         stream_len = deflate(pieces, compression, sum([start, version.header_len()])?, to, meter)?;
     }

@@ -101,13 +101,15 @@ pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
 pub(crate) const FILE_ARGUMENT_LISTS_MAX: u64 = 256 << 20;
 pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
 
-/// The minimum cost of a nested compressed container, in bytes.
+/// The number of bytes that a nested compressed container counts for at least, against [`Limits::nested`].
 pub(crate) const INFLATED_MIN: u64 = 64 << 10;
 
 /// A limit, and the bytes or items that a file may still claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
+    /// The bytes or items that may still be claimed.
     left: u64,
+    /// The whole limit.
     most: u64,
 }
 

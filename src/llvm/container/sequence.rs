@@ -37,6 +37,8 @@ const PREFIX: usize = 64 << 10;
 /// not hold the header, the whole bundle is inflated into a file.
 const PREFIX_MAX: usize = 16 << 20;
 
+/// The number of bytes that are inflated at a time when code objects are extracted.
+const INFLATED_BLOCK: usize = 128 << 10;
 /// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
 const fn empty_contents<E>() -> Contents<E> {
     Contents { entries: Vec::new(), len: 0, faults: Vec::new() }
@@ -216,6 +218,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     /// are not available without inflating more.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
+            // A job may read the beginnings of many bundles: counting them lets the mapping release its memory now and
+            // then.
             data.note_header_read();
         }
         match self.entries.get(index)?.entry().parts.first() {
@@ -320,7 +324,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         let (mut position, mut is_end) = (0_u64, false);
         while !is_end {
             block.clear();
-            is_end = inflater.fill(&mut block, 1 << 17)?;
+            is_end = inflater.fill(&mut block, INFLATED_BLOCK)?;
             let block_end = position.saturating_add(len_u64(&block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
@@ -359,9 +363,9 @@ pub struct Bundles<'a, E = Entry> {
     inflate: Inflate,
     limits: Limits,
     next: NextBundle<'a>,
-    /// The inflated size in the last header, or `None` if the bundle was not compressed.
+    /// The inflated size that the header of the last bundle claims, or `None` if that bundle is not compressed.
     claimed: Option<u64>,
-    /// The offset of data that is not a bundle.
+    /// The offset of the data that ended the walk because it is not a bundle, or `None` if there was none.
     stopped_at: Option<u64>,
     /// A bundle that was inflated before its turn, with its offset.
     ready: Option<(u64, Inflated)>,
@@ -383,7 +387,7 @@ pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
 ) -> Vec<Compressed<'a>> {
     let bundles = Bundles::new(data, container, inflate);
     let (mut whole, mut position) = (Vec::new(), 0);
-    // Only headers are read here: inflating anything has to be charged for.
+    // Only headers are read here: everything that is inflated counts against the limits of the caller.
     for _ in 0..AHEAD_MAX {
         let Some(rest) = bundles.rest(position) else { break };
         let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
@@ -450,7 +454,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.stopped_at
     }
 
-    /// Reads the bundle at `position`. After it, or after a broken bundle that records its size, there may be another.
+    /// Reads the bundle at `position`, and notes where the next one may begin: after this bundle, also if it is broken
+    /// but records its size. Returns `None` if no bundle is there.
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a, E>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
@@ -461,6 +466,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
             return bundle.map(Some);
         }
+        // A bundle of such a format takes up the whole file.
         if position > 0 && !self.container.repeats() {
             return Ok(None);
         }
@@ -470,6 +476,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         if let Some(misplaced) = self.container.misplaced(position, offset) {
             contents.faults.insert(0, misplaced);
         }
+        // After a bundle of no length, the walk would find the same bundle again.
         if contents.len > 0
             && let Some(end) = position.checked_add(contents.len)
         {
@@ -478,6 +485,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         Ok(Some(Bundle::plain(data, contents, self.limits)))
     }
 
+    /// Reads a compressed bundle: only its beginning if that is enough, otherwise the whole bundle, which may have been
+    /// inflated ahead.
     fn read_compressed(&mut self, compressed: &Compressed<'a>) -> Result<Bundle<'a, E>> {
         if self.inflate == Inflate::Headers {
             // Callers that want headers only also need the end of the bundle.
@@ -507,6 +516,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
 
     /// Whether only the beginning of a compressed bundle is inflated.
     fn reads_prefix(&self, compressed: &Compressed<'_>) -> bool {
+        // The entries of the other formats may be anywhere in the data, so their beginning is not enough.
         self.container.repeats()
             && match self.inflate {
                 Inflate::Whole => false,

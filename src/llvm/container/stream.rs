@@ -97,6 +97,7 @@ impl<'a> Compressed<'a> {
         Ok(self.header_len.saturating_add(self.stream_len()?))
     }
 
+    /// The length of the stream in bytes. If no one knows it yet, the stream is inflated to its end.
     fn stream_len(&self) -> Result<u64> {
         if let Some(known) = self.stream_len.get() {
             return Ok(*known);
@@ -248,9 +249,11 @@ impl Inflater<'_> {
         Ok(ended)
     }
 
+    /// Checks the sizes and the hash at the end of the stream.
     fn check_end(&mut self) -> Result<()> {
         let Recorded { inflated, hash: recorded, total, .. } = self.source.recorded;
         let actual_len = self.decoder.used();
+        // If no length was recorded or found before, the length found now is the length for later calls.
         let recorded_len = *self.source.stream_len.get_or_init(|| actual_len);
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));

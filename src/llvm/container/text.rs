@@ -113,7 +113,8 @@ impl Text {
         if count == 0 || read_with(&lines, count) == expected {
             return Ok(());
         }
-        // Bisects for the first marker line in a content that changes the entries.
+        // Bisects for the first marker line in a content that changes the entries: the first `good` of these lines
+        // leave the entries as expected, the first `bad` do not.
         let (mut good, mut bad) = (0, count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
@@ -135,13 +136,13 @@ impl Text {
 
     /// The marker lines of the bundle of `members`, with at most one more than the maximum inside contents.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
-        let (mut lines, mut at, mut left) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
+        let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
             let content = member.content.bytes();
             let start = self.line_of_entry(member, MarkerSide::Start, at);
             lines.push(PlannedLine { marker: start, origin: None });
-            for marker in self.markers(content).take(left) {
-                left -= 1;
+            for marker in self.markers(content).take(allowed) {
+                allowed -= 1;
                 let origin = Some((member, marker.line));
                 // The newlines directly around a content belong to the marker lines of its entry.
                 let line = start.end + marker.line;
@@ -203,14 +204,14 @@ struct PlannedLine<'m> {
 
 /// Reads the entries of a planned bundle as if its contents had only the first `kept` of their marker lines.
 fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malformed> {
-    let mut left = kept;
+    let mut remaining = kept;
     let mut markers = Vec::new();
     for line in lines {
         if line.origin.is_some() {
-            if left == 0 {
+            if remaining == 0 {
                 continue;
             }
-            left -= 1;
+            remaining -= 1;
         }
         markers.push(line.marker);
     }
@@ -291,12 +292,12 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
 
 /// Returns the first end line among the marker lines of an entry that does not end an entry in it.
 fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
-    let mut open: Vec<&Marker<'_>> = Vec::new();
+    let mut started: Vec<&Marker<'_>> = Vec::new();
     for marker in inner {
         match marker.side {
-            MarkerSide::Start => open.push(marker),
-            MarkerSide::End => match open.iter().rposition(|start| start.id == marker.id) {
-                Some(start) => open.truncate(start),
+            MarkerSide::Start => started.push(marker),
+            MarkerSide::End => match started.iter().rposition(|start| start.id == marker.id) {
+                Some(start) => started.truncate(start),
                 None => return Some(marker),
             },
         }
@@ -306,23 +307,27 @@ fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
 
 /// The end lines, so that finding the end of an entry does not scan the file again.
 struct EndLines<'a> {
+    /// The end lines with each ID, by index, in file order.
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// The end line for each start line, if an end line always closes the last open start line of its ID.
+    /// The end line of each start line, by index, if every end line ends the last entry of its ID that was begun before
+    /// and not ended.
     partners: HashMap<usize, usize>,
 }
 
 impl<'a> EndLines<'a> {
     fn new(markers: &[Marker<'a>]) -> Self {
         let mut lines = Self { by_id: HashMap::new(), partners: HashMap::new() };
-        let mut open: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
+        // The start lines without an end line so far, by ID: the index of each, and the offset of its end.
+        let mut started: HashMap<&[u8], Vec<(usize, usize)>> = HashMap::new();
         for (index, marker) in markers.iter().enumerate() {
-            let open = open.entry(marker.id).or_default();
+            let started = started.entry(marker.id).or_default();
             match marker.side {
-                MarkerSide::Start => open.push((index, marker.end)),
+                MarkerSide::Start => started.push((index, marker.end)),
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
-                    open.pop_if(|(_, end)| marker.begin < *end);
-                    if let Some((start, _)) = open.pop() {
+                    // One newline cannot end a start line and begin the end line of the same entry.
+                    started.pop_if(|(_, end)| marker.begin < *end);
+                    if let Some((start, _)) = started.pop() {
                         lines.partners.insert(start, index);
                     }
                 }
@@ -331,7 +336,9 @@ impl<'a> EndLines<'a> {
         lines
     }
 
-    /// Finds the end line of the entry that `start` begins, marker `index`, and returns its index.
+    /// Returns the index of the end line of the entry that begins with `start`, the marker line `index`: its partner;
+    /// otherwise the first later end line of its ID; otherwise the next marker line, if that is an end line, as in
+    /// LLVM.
     fn end_of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
         if let Some(partner) = self.partners.get(&index) {
             return Some(*partner);

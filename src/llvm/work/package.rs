@@ -77,6 +77,7 @@ impl Package {
         for (image, input) in inputs {
             images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
         }
+        // The file is empty only without images, so their number decides like its length.
         let mut output = Output::stage_as(&self.output, OverwriteMode::for_len(to_u64(images.len())))?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);

@@ -9,7 +9,9 @@ use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules};
 use crate::llvm::container::Entry;
 use crate::llvm::event::{Event, Observer};
 
-/// The open requests, indexed by name and processor to avoid comparing every entry with every request.
+/// The requests of an unbundling, indexed by name and processor to avoid comparing every entry with every request. A
+/// request is open until an entry serves it. The name of a request is its ID as spelled by the user, or in written
+/// form, which is how LLVM 22 writes it (see [`EntryId`]).
 pub(super) struct Requests<'j> {
     ids: Vec<&'j EntryId>,
     rules: Rules,
@@ -35,7 +37,7 @@ pub(super) struct Candidate<'b> {
 
 impl<'j> Requests<'j> {
     /// The rules that find the request of an entry. Each rule is tried on all entries of a bundle, in file order, before
-    /// the next one. LLVM compares names by the first rule only.
+    /// the next one. Of the rules that compare names, LLVM has only the first.
     const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
         Self::first_written_like_entry,
         Self::first_spelled_like_entry,
@@ -111,6 +113,7 @@ impl<'j> Requests<'j> {
     /// The open requests that an entry is compatible with only because LLVM drops unknown target IDs, in request order.
     fn compatible_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
         let target_id = entry.target_id();
+        // LLVM would have dropped the target ID of either the entry or the request, so the other one has none.
         let requests = if target_id.is_dropped_by_llvm() {
             self.processors.get("")
         } else if target_id.is_empty() {
@@ -122,8 +125,9 @@ impl<'j> Requests<'j> {
         requests.filter(|&request| self.ids.get(request).is_some_and(|id| entry.is_exact_without_target_id(id)))
     }
 
-    /// The requests that each candidate serves if several entries may serve one request and one entry several. A request
-    /// that a target ID matches gets no entry without one.
+    /// Returns the requests that each candidate serves in an archive, where several entries may serve one request and
+    /// one entry several requests. If any candidate is compatible with a request, no other one serves it only because
+    /// LLVM drops unknown target IDs.
     pub(super) fn served_by_each<'c, 'b>(
         &self,
         candidates: &'c [Candidate<'b>],
@@ -150,9 +154,9 @@ impl<'j> Requests<'j> {
     /// Assigns candidates to open requests, rule by rule, and closes these requests.
     pub(super) fn assign<'c, 'b>(&mut self, candidates: &'c [Candidate<'b>]) -> Vec<(usize, &'c Candidate<'b>)> {
         let mut served = Vec::new();
-        let mut left: Vec<&Candidate<'_>> = candidates.iter().collect();
+        let mut unassigned: Vec<&Candidate<'_>> = candidates.iter().collect();
         for rule in Self::RULES {
-            left.retain(|candidate| {
+            unassigned.retain(|candidate| {
                 let Some(request) = rule(self, candidate) else { return true };
                 self.close(request);
                 served.push((request, *candidate));
@@ -162,12 +166,12 @@ impl<'j> Requests<'j> {
         served
     }
 
-    /// Returns the first open request whose written form is the recorded ID.
+    /// Returns the first open request whose written form is the ID that the bundle records for the entry.
     fn first_written_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
         self.first_open(&self.written, &bytes::text(entry.text)?)
     }
 
-    /// Returns the first open request that is spelled like the recorded ID.
+    /// Returns the first open request that is spelled like the ID that the bundle records for the entry.
     fn first_spelled_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
         self.first_open(&self.spelled, &bytes::text(entry.text)?)
     }

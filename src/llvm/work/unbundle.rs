@@ -74,7 +74,7 @@ impl Unbundle {
     }
 
     /// Writes the code objects. Each request gets an entry of the first bundle that can serve it: the entry with its
-    /// exact name, otherwise the first compatible one that is not taken.
+    /// exact name, otherwise the first compatible one that serves no other request.
     ///
     /// # Errors
     /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
@@ -198,6 +198,7 @@ impl Unbundle {
         }
         let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;
         let Some(host) = host else { return Ok(false) };
+        // The host's object is the only entry of `host`.
         let bundle = Bundle::plain(whole, host, self.limits);
         bundle.extract(&mut [(0, output)], &mut Meter::silent())?;
         Ok(true)
@@ -226,7 +227,8 @@ impl Unbundle {
             candidate.report_missing_processor(id, observer);
             staged.push(Output::stage(path)?);
         }
-        // Missing entries may be replaced by empty files only if the rest of the file is valid.
+        // Without a code object to write, the bundle need not be inflated and checked, except if missing entries become
+        // empty files: that is only right for a valid bundle.
         if staged.is_empty() && !self.allow_missing {
             return Ok(());
         }

@@ -163,6 +163,7 @@ impl UnbundleArchive {
             if served.is_empty() && is_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
                 *other_host = Some(candidate.id.clone());
             }
+            // The code object is kept once, for all requests that the entry serves.
             let mut kept: Option<KeptContent<'l>> = None;
             for request in served {
                 let Some(entries) = chosen.get_mut(request) else { continue };

@@ -79,6 +79,7 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// Whether an image meets the condition. `member` is the name of the archive member that the image is from.
     fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
         match self {
             Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
@@ -124,7 +125,8 @@ impl Unpackage {
         if self.archive && self.requests.is_empty() {
             observer(Event::NoArchiveFile);
         }
-        // An image that is written to a separate file may be an offload binary itself, so it must be examined.
+        // An image that is written to a separate file may be an offload binary itself, and is examined as a whole. The
+        // images of an archive are copied one by one, which would inflate a stream again for each.
         let only_last_match = !self.archive && requests.iter().all(|request| request.file.is_some());
         let inflate = if only_last_match { Inflate::AsNeeded } else { Inflate::Whole };
         let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
@@ -188,6 +190,7 @@ impl NestedLimit {
     /// # Errors
     /// The errors of the walk. The error for a claim that exceeds only the rest of this limit names this limit.
     fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
+        // Both limits hold: the one on each container, and the rest of the one on all of them.
         let inflated = self.limits.inflated.min(self.bytes.left());
         let next = binaries.next_within(Limits { inflated, ..self.limits });
         let Some(binary) = next.map_err(|error| self.name_limit(error))? else { return Ok(None) };
@@ -360,6 +363,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             results.named += 1;
             match self.used_names.get(&name) {
                 None => break name,
+                // Another request has given this image the same name already.
                 Some(&owner) if owner == self.seen => return Ok(()),
                 Some(_) => {}
             }

@@ -74,6 +74,7 @@ impl<'a, 'v> Walk<'a, 'v> {
     /// Walks through a file or member. It may hold `depth` levels of archives.
     fn walk_file(&mut self, data: Slice<'_>, member: Option<&[u8]>, depth: u32) -> Result<()> {
         let bytes = data.bytes();
+        // First, because `Magic` does not know the COFF objects of all machines.
         if is_coff_object(bytes) {
             return self.walk_object(data, member);
         }
@@ -112,6 +113,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
+    /// Visits the objects that bitcode embeds, in the order of its metadata; equal objects are extracted once.
     fn walk_bitcode(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
         let embedded = bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path())?;
         let mut objects = Vec::new();
@@ -126,6 +128,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
+    /// Walks through the members of an archive, which may hold `depth` levels of archives with itself.
     fn walk_archive(&mut self, data: Slice<'_>, depth: u32) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(Error::malformed(data.path(), Malformed::nested("archives", DEPTH_MAX, data.offset())));

@@ -71,8 +71,8 @@ impl Input {
     /// have no effect. Waits for a pipe or a device and reads it to its end; `-` is standard input.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes meanwhile; [`ErrorKind::Temporary`] if there
-    /// is no room for the copy.
+    /// [`ErrorKind::Io`] if the file cannot be opened or read, or changes while it is read; [`ErrorKind::Temporary`] if
+    /// there is no room for the copy.
     pub fn read(path: &Path) -> Result<Self> {
         Self::open(path, Accept::Any, None, Access::Copied)
     }

@@ -39,6 +39,7 @@ pub fn bytes_done() -> u64 {
 impl FileProgress {
     pub(super) fn note(&self, bytes: u64) {
         let before = self.read.fetch_add(bytes, Ordering::Relaxed);
+        // Bytes may be read more than once, but the file counts with no more than its length.
         let after = before.saturating_add(bytes).min(self.len);
         DONE.fetch_add(after.saturating_sub(before), Ordering::Relaxed);
     }

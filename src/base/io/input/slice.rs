@@ -152,15 +152,15 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// The number of bytes at the start of the range that are zero, because they are in a hole of the file.
+    /// Returns the number of bytes at the start of the range that are zero because they are in a hole of the file, or 0
+    /// if the system does not know of a hole there.
     pub(crate) fn hole_len(&self) -> u64 {
-        // Most padding is short, and to look at 512 bytes is cheaper than to ask the system. No file system has blocks smaller
-        // than that.
-        if !self.begins_with_zeros(512) {
+        // Most padding is short, and looking at a few bytes is cheaper than asking the system.
+        if !self.begins_with_zeros(SMALLEST_BLOCK) {
             return 0;
         }
         // In tmpfs, a page of a hole becomes data when it is looked at.
-        let page_end = self.offset.saturating_add(512).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let page_end = self.offset.saturating_add(SMALLEST_BLOCK).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let checked_len = page_end.saturating_sub(self.offset).min(self.len());
         if !self.begins_with_zeros(checked_len) {
             return 0;
@@ -221,6 +221,11 @@ impl<'a> Slice<'a> {
         }
     }
 }
+
+/// The size in bytes of the smallest blocks of any file system: a hole is not shorter.
+const SMALLEST_BLOCK: u64 = 512;
+/// The size in bytes of a page of memory.
+const PAGE: u64 = 4096;
 
 /// Reads a [`Slice`] front to back.
 #[derive(Debug)]

@@ -111,6 +111,9 @@ impl Storage {
         Ok(opened)
     }
 
+    /// Maps or copies a file. Returns the bytes and the state of the file when it was opened, for
+    /// [`Input::ensure_unchanged`](super::Input::ensure_unchanged). The state is `None` if later changes have no
+    /// effect.
     pub(super) fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = Stat::of(&file)?;
         if metadata.is_dir() {
@@ -150,7 +153,8 @@ impl Storage {
     /// Keeps all bytes of `reader`, at most `max`.
     fn spool_within(reader: impl Read, max: u64) -> io::Result<Self> {
         let reader = CountedReader(reader);
-        // Some files can only be read in units of several bytes.
+        // A byte beyond `max` shows that the file is too long. The number is rounded up, because some files can only be
+        // read in units of several bytes.
         let enough = max.saturating_add(1).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let storage = Self::spool(reader.take(enough), MEMORY_MAX)?;
         if len_u64(storage.bytes()) > max {
@@ -203,6 +207,8 @@ impl Spool {
         Self { file: Some(file), ..Self::new() }
     }
 
+    /// Returns the collected bytes: as they are if all of them are in memory, otherwise as a mapping of the temporary
+    /// file.
     pub(super) fn into_storage(self) -> io::Result<Storage> {
         let Some(mut file) = self.file else { return Ok(Storage::Memory(self.data)) };
         write_sparsely(&mut file, &self.data).map_err(Error::temporary)?;
@@ -217,6 +223,7 @@ impl Spool {
         Ok(Storage::Mapped { file: Some(file), map })
     }
 
+    /// Moves the bytes in memory to the temporary file if there are too many of them.
     fn leave_memory_if_full(&mut self) -> io::Result<()> {
         let most = if self.file.is_some() { SMALL } else { self.memory_max };
         if len_u64(&self.data) >= most {

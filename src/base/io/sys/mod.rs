@@ -18,8 +18,8 @@ pub use unix::*;
 #[cfg(windows)]
 pub use windows::*;
 
-/// The time when a file or its metadata last changed, and metadata: the mode, the owner and the number of names. Zeros
-/// on systems without them.
+/// The time when a file or its metadata last changed, and the metadata that explains such a change: the mode, the
+/// owner, the group and the number of names. All are zero on systems without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
     changed: (i64, i64),
@@ -27,8 +27,8 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Whether the file has changed since, although its mode, owner and number of names have not. Nobody can set this
-    /// time, as programs do with the time of modification.
+    /// Whether the bytes of the file may have changed since an earlier status: the time differs, and no change of the
+    /// other metadata explains that. Unlike the time of modification, no program can set this time.
     pub(crate) fn may_have_other_bytes(&self, since: &Self) -> bool {
         self.changed != since.changed && self.kept == since.kept
     }

@@ -488,7 +488,7 @@ impl Drop for AfterMapping {
     }
 }
 
-/// No file is noted, since nothing ends the process in between.
+/// No file is noted, since no signal handler ends the process here.
 pub(crate) fn note_temporary(_: &Path) {}
 
 /// No file is noted.

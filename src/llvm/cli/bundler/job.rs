@@ -211,6 +211,7 @@ fn check_requests(requests: Vec<EntryId>) -> Result<Vec<EntryId>> {
     Ok(requests)
 }
 
+/// Parses the targets of a command line with `parse`. Two targets that mean the same entry are an error.
 fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
     let (mut texts, mut written) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
@@ -225,6 +226,7 @@ fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<Entry
     Ok(targets)
 }
 
+/// Fails if two targets differ only in the features that they set, so that they may not be in one bundle.
 fn check_conflicts(targets: &[EntryId]) -> Result<()> {
     // LLVM checks the groups, and the target IDs in a group, in the order of their texts. It shows the triple as typed.
     let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
@@ -251,6 +253,7 @@ fn with_typed_triple(target: &EntryId) -> String {
     format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id())
 }
 
+/// Fails if the number of hosts among the targets is not allowed.
 fn check_hosts(targets: &[EntryId], allowed: RangeInclusive<usize>) -> Result<()> {
     let hosts = targets.iter().filter(|target| target.kind() == OffloadKind::Host).count();
     ensure!(allowed.contains(&hosts), "expecting exactly one host target but got {hosts}");

@@ -74,6 +74,7 @@ fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
         }
         (_, Some(Malformed::Truncated { .. })) => "The end of the file was unexpectedly encountered".to_owned(),
         (_, Some(Malformed::Bitcode { .. })) => "Failed to create module".to_owned(),
+        // LLVM has no text for these errors.
         (_, None | Some(Malformed::Claim { .. })) => return error.into(),
         (_, Some(_)) => "Invalid data was encountered while parsing the file".to_owned(),
     };

@@ -1,5 +1,5 @@
-//! Shows on a terminal that long work goes on. A thread draws one line again and again; all other output removes it
-//! first.
+//! Shows the progress of long work on a terminal. A thread draws one line again and again. Code that prints anything
+//! else removes the line first.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -26,7 +26,7 @@ const MB: u64 = 1_000_000;
 /// divisor.
 const ESTIMATED: (Duration, u64) = (Duration::from_secs(2), 50);
 
-/// The last part of the files, as a divisor. While it is read, no share is shown.
+/// The last part of the files, as a divisor of their size. While this part is read, no share is shown.
 const NEAR_END: u64 = 33;
 
 /// The only line of the process.
@@ -40,10 +40,10 @@ pub(crate) struct ProgressLine {
     share: Option<(u64, u64)>,
     /// The size of all files that will be read, as far as known.
     expected: u64,
-    /// Whether it may be shown.
+    /// Whether the line may be shown.
     is_on: bool,
     is_drawn: bool,
-    /// Whether the last line of the output is not complete.
+    /// Whether the last line of the output is not complete, so that the progress would be drawn over it.
     is_blocked: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn set(done: u64, total: u64) {
     lock().share = Some((done, total));
 }
 
-/// Removes the line, which stays away as long as the result is held.
+/// Removes the line. It is not drawn again while the caller keeps the result.
 pub(crate) fn hold() -> MutexGuard<'static, ProgressLine> {
     let mut line = lock();
     line.clear(&mut io::stderr());
@@ -158,6 +158,8 @@ impl ProgressLine {
     }
 }
 
+/// The text of the line: the share of the work and, if it is known well enough, the time left; without a share, only
+/// the bytes read.
 fn text(what: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
     let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
     let seconds = elapsed.as_secs();

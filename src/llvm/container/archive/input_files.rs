@@ -50,7 +50,8 @@ impl<'a> InputFiles<'a> {
         self.referring_input(path)?.open_beside(path)
     }
 
-    /// Opens a member of a thin archive that may be an archive itself. It stays open until [`leave`](Self::leave).
+    /// Opens a member of a thin archive that may be an archive itself. Until [`leave`](Self::leave), the member counts
+    /// as one of the archives that enclose the data.
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
         let identity = identity_of(path);
         if identity.is_some() && self.enclosing.contains(&identity) {
@@ -77,6 +78,7 @@ impl<'a> InputFiles<'a> {
 
     fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let input = self.referring_input(path)?;
+        // More than the input encloses the data if an archive in another archive names the file.
         let files = if self.enclosing.len() > 1 { &mut self.nested_files } else { &mut self.files };
         if files.take(1).is_none() {
             let reason = format!("thin archives refer to more than {} files", files.most());

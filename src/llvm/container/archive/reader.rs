@@ -79,7 +79,8 @@ impl<'a> Archive<'a> {
         self.members_with_positions().map(|(_, member)| member)
     }
 
-    /// Like [`members`](Self::members), but newlines and zeros after the last member are padding.
+    /// Like [`members`](Self::members), but newlines and zeros after the last member are padding, which ends the
+    /// iteration without an error.
     pub(crate) fn members_before_padding(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
         let data = self.data.bytes();
         let mut is_first = true;

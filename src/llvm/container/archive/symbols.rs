@@ -51,6 +51,7 @@ pub(crate) fn read_symbols(data: &[u8]) -> Result<IndexedSymbols, String> {
     }
 }
 
+/// Reads the names of the global symbols that an object defines.
 fn read_defined(data: &[u8]) -> Result<IndexedSymbols, String> {
     let file = host::parse(data, 0).map_err(|malformed| malformed.to_string())?;
     let mut names = SymbolNames::new(data);

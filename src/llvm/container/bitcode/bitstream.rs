@@ -102,6 +102,7 @@ impl<'a> Bits<'a> {
     /// Appends `len` bytes from any bit position.
     fn copy_bytes(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.position / 8;
+        // The bits of the first byte that were read before.
         let used = self.position % 8;
         self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
         let low = bytes::slice(self.data, start, len).ok_or(PAST_END)?;
@@ -262,6 +263,7 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// Reads an abbreviation ID and the item that it introduces. A record is skipped, and decoded only on request.
     fn next_entry(&mut self) -> Result<AbbreviationEntry<'a>> {
         match self.bits.read(self.width)? {
             END_BLOCK => Ok(AbbreviationEntry::End),
@@ -277,6 +279,7 @@ impl<'a> Block<'a> {
                 let Some(abbreviation) = self.abbreviation(id) else {
                     return Err(NotBitcode("a record uses an abbreviation that is not defined"));
                 };
+                // No values are left in this part, so the first step moves to the first part of the abbreviation.
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
                 let mut values = Values { bits, abbreviation, next: 0, part, left: 0 };
                 let code = values.step()?.ok_or(NotBitcode("a record has no code"))?;
@@ -315,6 +318,7 @@ impl<'a> Block<'a> {
         Ok(parts.as_slice().into())
     }
 
+    /// Reads one operand of the definition of an abbreviation.
     fn read_part(&mut self) -> Result<Part> {
         const MAX_FIXED: u64 = 64;
         const MAX_VBR: u64 = 32;

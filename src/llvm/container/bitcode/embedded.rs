@@ -78,6 +78,7 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     Ok(found)
 }
 
+/// Adds the objects that a module embeds.
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
     let variables = listed_variables(module)?;
     if variables.is_empty() {
@@ -174,6 +175,7 @@ fn defined_by(record: &Record<'_>) -> u64 {
     }
 }
 
+/// Returns the numbers of the nodes that the metadata lists under the name [`LIST`].
 fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let mut listed = Vec::new();
     let (mut is_named, mut follows_name) = (false, false);
@@ -182,6 +184,7 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
             return Err(NotBitcode("a name of metadata is not followed by a list of nodes"));
         }
         follows_name = record.code == NAME;
+        // A list belongs to the name in the record before it.
         if is_named && record.code == NAMED_NODE {
             listed.extend(record.values().take(OBJECTS_MAX + 1));
             if listed.len() > OBJECTS_MAX {
@@ -217,8 +220,8 @@ fn read_nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64
     }
 }
 
-/// Reads the operands of nodes: the values that metadata refers to, and the numbers of the metadata that is the name of
-/// the section.
+/// Looks up the metadata with the numbers `wanted`, the operands of nodes. Returns the value that each of them refers
+/// to, by its number, and the numbers of those that are a string with the name of the section.
 fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
     let mut values = BTreeMap::new();
     let mut sections = BTreeSet::new();
@@ -238,6 +241,8 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
     Ok((values, sections))
 }
 
+/// Adds to `sections` the numbers of the wanted strings of a record that are the name of the section. `first` is the
+/// number of the first string of the record.
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
     let offset = record.value(1);
@@ -266,8 +271,11 @@ struct Globals {
 /// A type, as far as it matters for arrays of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByteType {
+    /// An integer of 8 bits.
     Byte,
+    /// An array or vector of such integers.
     Bytes,
+    /// Any other type.
     Other,
 }
 
@@ -276,6 +284,8 @@ impl Globals {
         const OLD_ALIAS: u64 = 9;
         let mut globals = Self { initialisers: BTreeMap::new(), constants: Vec::new(), types: Vec::new() };
         let mut number = 0_u64;
+        // The index of the initialiser in the record of a variable. From version 2 on, offset and length of the name
+        // come before the type.
         let mut initialiser = 2;
         let mut module = module.clone();
         while let Some(item) = module.next_item()? {
@@ -339,6 +349,7 @@ impl Globals {
 
 const SET_TYPE: u64 = 1;
 
+/// The number of constants that a block defines.
 fn count_constants(mut block: Block<'_>) -> Result<u64> {
     let mut count = 0_u64;
     while let Some(record) = block.next_record()? {
@@ -357,6 +368,7 @@ fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> 
         DATA if kind == ByteType::Bytes => {}
         _ => return Ok(None),
     }
+    // With room for the zero, which is not stored.
     let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
     if content.is_empty() {
         return Err(NotBitcode("an array of bytes is empty"));
@@ -367,6 +379,7 @@ fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> 
     if bytes::is_zero(&content) { Ok(None) } else { Ok(Some(content)) }
 }
 
+/// Adds the types that a block of types defines, in their order, which gives them their numbers.
 fn add_types(mut block: Block<'_>, types: &mut Vec<ByteType>) -> Result<()> {
     const COUNT: u64 = 1;
     const INTEGER: u64 = 7;
@@ -384,6 +397,7 @@ fn add_types(mut block: Block<'_>, types: &mut Vec<ByteType>) -> Result<()> {
     Ok(())
 }
 
+/// The type with a number; [`ByteType::Other`] for a number without a type.
 fn type_at(types: &[ByteType], index: u64) -> ByteType {
     let index = usize::try_from(index).unwrap_or(usize::MAX);
     types.get(index).copied().unwrap_or(ByteType::Other)

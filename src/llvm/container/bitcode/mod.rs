@@ -88,8 +88,9 @@ pub(crate) fn triple(data: &[u8]) -> Option<String> {
 }
 
 /// The first module version with names in a string table.
-const NAMES_APART: u64 = 2;
+const VERSION_WITH_NAME_TABLE: u64 = 2;
 
+/// Reads all blocks of a file, for [`check_blocks`].
 fn walk_blocks(data: &[u8]) -> Result<()> {
     let mut stream = open(data)?;
     let (mut is_module, mut misses_names) = (false, false);
@@ -98,7 +99,7 @@ fn walk_blocks(data: &[u8]) -> Result<()> {
             MODULE_BLOCK => {
                 is_module = true;
                 while let Some(record) = block.next_record()? {
-                    misses_names |= record.code == VERSION && record.value(0) >= NAMES_APART;
+                    misses_names |= record.code == VERSION && record.value(0) >= VERSION_WITH_NAME_TABLE;
                 }
             }
             STRTAB_BLOCK => misses_names = false,

@@ -31,6 +31,7 @@ const FORMAT_SPECIFIC: u64 = 1 << 11;
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = SymbolBlocks::read(data)?;
     let mut names = SymbolNames::new(data);
+    // As in LLVM, a table for another number of modules is not used: files were concatenated after it was made.
     match file.symtab {
         Some((symtab, strtab)) if number::<4>(symtab, MODULE_COUNT) == Some(to_u64(file.modules.len())) => {
             add_symbols_of_table(symtab, strtab, &mut names)?;
@@ -95,6 +96,7 @@ fn blob(mut block: Block<'_>) -> Result<&[u8]> {
 /// The offset of the number of modules in a symbol table.
 const MODULE_COUNT: u64 = 16;
 
+/// Adds the names of the global symbols that are defined according to the symbol table of a file.
 fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
     let cut = NotBitcode("the symbol table ends too early");
@@ -116,6 +118,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
     slice(strtab, offset, len).ok_or(NotBitcode("a name lies outside the string table"))
 }
 
+/// Adds the names of the symbols that a module defines for others, for a file without a symbol table.
 fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     let metadata_section = metadata_section(module.clone())?;
     // LLVM lists the definitions in this order.
@@ -163,6 +166,7 @@ fn is_visible(record: &Record<'_>) -> bool {
     const PRIVATE: [u64; 3] = [9, 13, 14];
     const AVAILABLE_EXTERNALLY: u64 = 12;
     let linkage = record.value(5);
+    // The record of a function says whether it is only declared; a variable is if it has no initialiser.
     let declared = match record.code {
         FUNCTION => record.value(4) != 0,
         VARIABLE => record.value(4) == 0,

@@ -224,6 +224,7 @@ impl<'d> File<'d> {
         file.map_err(|error| Malformed::at(error.to_string(), 0))
     }
 
+    /// Reads the headers of a 32-bit or a 64-bit file.
     fn of_class<Elf: FileHeader<Endian = Endianness>>(data: &'d [u8]) -> object::read::Result<Self> {
         let header = Elf::parse(data)?;
         let order = header.endian()?;
@@ -296,7 +297,7 @@ pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if end <= len_u64(data) { Some(end) } else { None }
 }
 
-/// Returns the offset of the section table of an ELF file, or `None` if the file holds the whole table.
+/// Returns the offset of the section table of an ELF file that does not hold all of it, or `None` if the file does.
 pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
     let Header { sections_at, section_len, section_count, .. } = Header::read(data)?;
     let end = sections_at.saturating_add(section_count.saturating_mul(section_len));

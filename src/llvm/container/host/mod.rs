@@ -46,6 +46,7 @@ fn is_section_name(field: &[u8]) -> bool {
 /// Parses the object file in `data`. COFF objects may be for every machine that LLVM 22.1.8 reads COFF for. Offsets in
 /// errors count from `base`.
 pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
+    // Big COFF objects and all other formats have a magic, so that the crate recognises them for every machine.
     if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
         return File::parse(data).map_err(|error| Malformed::at(error.to_string(), base));
     }
@@ -91,7 +92,7 @@ pub(crate) struct ChosenSection<H> {
     pub(crate) range: Range<u64>,
 }
 
-/// Selects the sections that `holds` returns a value for, in file order. Offsets in errors count from `base`.
+/// Returns the sections that `select` returns a value for, in file order. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// [`Malformed`] for a broken object or its names, for a section beyond its end, and for sections that share its bytes
@@ -99,7 +100,7 @@ pub(crate) struct ChosenSection<H> {
 pub(crate) fn sections<H>(
     data: &[u8],
     base: u64,
-    mut holds: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
+    mut select: impl FnMut(&Section<'_>) -> object::read::Result<Option<H>>,
 ) -> Result<Vec<ChosenSection<H>>, Malformed> {
     let (mut chosen, mut size) = (Vec::new(), 0_u64);
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
@@ -116,9 +117,10 @@ pub(crate) fn sections<H>(
             object: file.kind(),
             range: file_range(&file, &section),
         };
+        // A name that cannot be read is only an error for a selection by name.
         let name = section.name.unwrap_or_default();
         names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
-        let holds = holds(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
+        let holds = select(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
             add(&mut size, len);
@@ -134,14 +136,15 @@ pub(crate) fn sections<H>(
     Ok(chosen)
 }
 
+/// Whether the program loads a section with these flags and does not run it.
 fn is_data(flags: SectionFlags) -> bool {
     match flags {
         SectionFlags::Elf { sh_type, sh_flags } => {
             sh_type == SHT_PROGBITS && sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC
         }
         SectionFlags::Coff { characteristics } => {
-            let others = IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_MEM_DISCARDABLE | IMAGE_SCN_LNK_REMOVE;
-            characteristics & (IMAGE_SCN_CNT_INITIALIZED_DATA | others) == IMAGE_SCN_CNT_INITIALIZED_DATA
+            let excluded = IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_MEM_DISCARDABLE | IMAGE_SCN_LNK_REMOVE;
+            characteristics & (IMAGE_SCN_CNT_INITIALIZED_DATA | excluded) == IMAGE_SCN_CNT_INITIALIZED_DATA
         }
         _ => false,
     }

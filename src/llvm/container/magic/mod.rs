@@ -231,9 +231,10 @@ impl Magic {
         Self::identify_by_fields(data)
     }
 
-    /// Whether data is a text that begins with the magic of this format, whose header has bytes that no text has. In
-    /// headers of cpio archives, digits come before these bytes.
+    /// Whether data is a text that only happens to begin with the magic of this format: headers have bytes that no text
+    /// has. Headers of cpio archives begin with many digits, so digits alone do not count as a text.
     fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
+        // These formats begin with text, or their magic is too long for chance.
         if matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER)) {
             return false;
         }

@@ -126,8 +126,9 @@ impl FatObject {
         append_to_host(host, &added)
     }
 
-    /// Plans a fat object without the sections of some entries, which are given by their indices. The other sections stay
-    /// as they are, also tables that [`plan`](Self::plan) writes twice. Returns `None` if that is not possible.
+    /// Plans a fat object without the sections of some entries, which are given by their indices. Everything else
+    /// stays, also the old copies of the tables that [`plan`](Self::plan) writes again. Returns `None` if that is not
+    /// possible.
     pub(crate) fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
         let (object, mut found) = Self::read_object(data.bytes(), data.offset()).ok()??;
         // A section without an ID is not an entry.
@@ -321,12 +322,13 @@ impl<'a> Object<'a> {
         if !parts.iter().all(|part| is_inside(part, data)) || host.len() != host_len {
             return None;
         }
-        let first = found.len().checked_sub(usize::try_from(added).ok()?)?;
+        let first_added = found.len().checked_sub(usize::try_from(added).ok()?)?;
         let mut sections = Vec::new();
-        for section in found.get(first..)? {
+        for section in found.get(first_added..)? {
             let content = Piece::Input(bytes_in(data, section.content.clone())?.into());
             sections.push(AddedSection { name: section.name.clone(), content });
         }
+        // The record is untrusted: the host is right if adding the sections to it again gives the same fat object.
         let again = Object::parse(format, host).ok()?.append_sections(&sections).ok()?;
         if begins_with(data, &again) { Some(join_parts(parts)) } else { None }
     }

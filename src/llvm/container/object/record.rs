@@ -27,7 +27,9 @@ pub(super) const LEN: u64 = 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) host_len: u64,
+    /// The number of sections that were added.
     pub(super) added: u64,
+    /// The last two numbers of the record, whose meaning depends on the object format.
     pub(super) saved: [u64; 2],
 }
 

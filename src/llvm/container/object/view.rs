@@ -51,6 +51,7 @@ impl<'a> View<'a> {
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece<'a>> {
         let (mut pieces, mut start) = (Vec::new(), 0_u64);
         for part in &self.parts {
+            // The part begins at `start` of the file; its bytes from `from` to `to` are in the range.
             let (from, to) = (range.start.max(start), range.end.min(span(start, part.len()).end));
             if let (Some(at), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
                 match part {

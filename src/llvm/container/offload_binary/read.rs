@@ -88,6 +88,7 @@ impl<'a> PartialBinary<'a> {
         Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
     }
 
+    /// Reads the entry with a number, and takes its image and its strings from the budget.
     fn read_entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
         let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
@@ -176,6 +177,7 @@ pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compr
     parse_compressed(data, limits).with_path(data.path())
 }
 
+/// Like [`compressed`], with errors that do not name the file.
 fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = read_header(data.bytes(), offset)? else { return Ok(None) };

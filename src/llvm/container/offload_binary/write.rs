@@ -133,6 +133,7 @@ struct StringTable<'s> {
 }
 
 impl<'s> StringTable<'s> {
+    /// The table of all keys and values of these images.
     fn of(images: &'s [NewImage<'_>]) -> Result<Self> {
         let mut sorted: Vec<&[u8]> = Vec::new();
         for image in images {

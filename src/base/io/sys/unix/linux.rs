@@ -59,7 +59,8 @@ pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: &
     position.saturating_sub(start)
 }
 
-/// Returns the next offset with data in the file, or `None` if unknown.
+/// Returns the next offset with data in the file, `u64::MAX` if only a hole follows, or `None` if the system does not
+/// know the holes of the file.
 pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
     let next = match seek(file, SeekFrom::Data(offset)) {
         Ok(at) => Some(at),

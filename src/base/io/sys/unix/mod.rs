@@ -144,12 +144,12 @@ impl Stat {
         (self.0.dev(), self.0.ino())
     }
 
-    /// The time of the last change.
+    /// The time when the bytes of the file last changed, which programs can set.
     pub(crate) fn modified(&self) -> (i64, i64) {
         (self.0.mtime(), self.0.mtime_nsec())
     }
 
-    /// The time of the last change of any kind.
+    /// The time when the file or its metadata last changed, with that metadata.
     pub(crate) fn status(&self) -> Status {
         let kept = [self.0.mode().into(), self.0.uid().into(), self.0.gid().into(), self.0.nlink()];
         Status { changed: (self.0.ctime(), self.0.ctime_nsec()), kept }
@@ -216,8 +216,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Opens a regular file. Never blocks: neither on a pipe that takes the name meanwhile, nor on data that a file does
-/// not have yet (`/proc/kmsg`).
+/// Opens a file that was regular when its status was read. Never blocks: neither on a pipe that has taken the name
+/// since, nor on data that a file does not have yet (`/proc/kmsg`).
 pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(at_once.bits()).unwrap_or_default();
@@ -430,7 +430,7 @@ fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
 
 /// Opens the existing file that was `seen` at a resolved path. Returns `None` if the path now leads to another file.
 /// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
-/// that appeared there meanwhile is not followed.
+/// that has taken the path since is not followed.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);

@@ -124,11 +124,12 @@ impl<'a> Coff<'a> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
+    /// The names of the added sections, each with its offset among all strings of the fat object.
     fn new_names(&self, added: &[AddedSection<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
         let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
-        // The last string may lack its final zero.
+        // The last string may lack its final zero. An empty name adds one, and is the name of no section.
         if old_len > 0
             && let Some(last) = self.view.get(old.end.saturating_sub(1), 1)
             && *last != [0]
@@ -145,6 +146,7 @@ impl<'a> Coff<'a> {
         Ok(names)
     }
 
+    /// The record that restores this object.
     fn own_record(&self, added: u64) -> Record {
         let mut strings = 0;
         if self.strings.start < self.strings.end

@@ -40,7 +40,7 @@ const LINE_LEN: u64 = 6;
 #[derive(Debug)]
 pub(super) struct Coff<'a> {
     view: View<'a>,
-    /// A word is a section number.
+    /// The encoding of the records. The width of its words is that of a section number.
     encoding: Encoding,
     header: CoffHeader,
     optional: Vec<u8>,
@@ -88,6 +88,7 @@ impl<'a> Coff<'a> {
         [self.encoding.encode(&[header]), self.optional.clone(), self.encoding.encode(sections)].concat()
     }
 
+    /// Returns the ranges of the symbol table and of the strings. A missing one is an empty range.
     fn find_symbols(&self) -> Result<(Range<u64>, Range<u64>), Malformed> {
         let CoffHeader { symbols: start, symbol_count: count, .. } = self.header;
         let file_end = self.view.len();

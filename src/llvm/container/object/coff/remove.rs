@@ -122,6 +122,7 @@ struct Cuts {
 }
 
 impl Cuts {
+    /// Sorts the ranges and merges those that overlap or touch.
     fn new(mut ranges: Vec<Range<u64>>) -> Self {
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| range.start);

@@ -43,6 +43,7 @@ impl Coff<'_> {
         let mut records = table.chunks_exact_mut(record_len);
         while let Some(record) = records.next() {
             let mut symbol: CoffSymbol = self.encoding.decode(record);
+            // Only the first of the auxiliary records after a symbol can hold an offset or a section number.
             let more = usize::try_from(symbol.more).unwrap_or(0);
             let first = if more > 0 { records.next() } else { None };
             if more > 1 {

@@ -95,6 +95,7 @@ impl<'a> Elf<'a> {
         Ok(self.names_index)
     }
 
+    /// The record that restores this object.
     fn own_record(&self, added: &[AddedSection<'_>]) -> Record {
         let header = self.encoding.encode(&[self.header]);
         let numbers = match header.last_chunk::<SECTION_NUMBERS>() {

@@ -52,6 +52,7 @@ impl<'a> Elf<'a> {
         self.encoding.len_of::<Header>()
     }
 
+    /// Reads the section headers. If their number does not fit the file header, it is the size of the first section.
     fn read_sections(&self) -> Result<Vec<Section>, Malformed> {
         let Header { sections_at, section_len, section_count, .. } = self.header;
         if sections_at == 0 {
@@ -69,6 +70,8 @@ impl<'a> Elf<'a> {
         Ok(Table::new(self.encoding, &table).iter().collect())
     }
 
+    /// Returns the number of the section with the names. If it does not fit the file header, it is the link of the
+    /// first section.
     fn read_names_index(&self) -> usize {
         let extended = self.header.names == u64::from(SHN_XINDEX.0);
         let number = match self.sections.first() {

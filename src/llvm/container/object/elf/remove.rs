@@ -153,6 +153,7 @@ impl Elf<'_> {
         let mut moving = Vec::with_capacity(in_order.len());
         for kept in in_order {
             let content = content_of(&kept.section);
+            // A section without content stays where it is.
             if len_of(&content) == 0 && content.start <= fixed_end {
                 continue;
             }

@@ -20,6 +20,7 @@ use crate::base::bytes::to_u64;
 use crate::base::error::Malformed;
 use crate::llvm::container::host::elf::{Encoding, Relocation, Section, ShortRelocation, Symbol, Table, symbol_of};
 
+/// The width in bytes of an entry in the table of large section numbers.
 const LARGE_LEN: usize = 4;
 
 /// A rewritten symbol table.
@@ -70,6 +71,8 @@ impl Elf<'_> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
+    /// Gives the symbols of a table the new section numbers, and empties the symbols in removed sections. `large` is
+    /// the table of large section numbers that belongs to the symbol table; empty without one.
     fn renumber_table(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> RenumberedTable {
         let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
         let mut large = large.to_vec();
@@ -131,12 +134,14 @@ impl Elf<'_> {
         Ok(())
     }
 
+    /// Whether a relocation in the content of a section refers to one of these symbols.
     fn relocates_one_of(&self, symbols: &HashSet<u64>, section: &Section, content: &[u8]) -> bool {
         let encoding = self.encoding;
-        // MIPS puts the symbol first in either byte order.
-        let is_first = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
+        // MIPS stores the symbol before the type in either byte order, so in a little-endian number it is the lower
+        // half.
+        let is_lower_half = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
         let is_one = |info| {
-            let symbol = if is_first { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
+            let symbol = if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
             symbols.contains(&symbol)
         };
         if section.is(SHT_RELA) {
