@@ -419,7 +419,8 @@ fn more_than_ten_files_go_to_a_directory_named_after_the_input() {
     for (byte, inputs) in [(1, &["in"][..]), (2, &["in"]), (3, &["in", "in"]), (4, &["in", "in"])] {
         let contents = contents(byte);
         let ids: Vec<String> = (0..11).map(|number| format!("hip-amdgcn-amd-amdhsa--gfx{number}")).collect();
-        let entries: Vec<(&str, &[u8])> = ids.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
+        let entries: Vec<(&str, &[u8])> =
+            ids.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
         fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();
         assert_eq!(text(&tool_in(dir.path(), &[&["extract"], inputs].concat())).0, 0);
         let directory = dir.path().join(if inputs.len() == 1 { "in.extracted" } else { "extracted" });

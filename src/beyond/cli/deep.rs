@@ -14,12 +14,14 @@ const HEAD_MAX: u64 = 64 << 20;
 /// The number of files of a command line that are searched for device code.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file where `scan` finds no device code, or `None` if a deep search finds none either.
+/// Returns the hint for a file where `scan` finds no device code: `--deep` finds some, or may find some in a file that is
+/// too large to try. Returns `None` if a deep search finds none either, or if `scan` is deep already.
 pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
     }
     let mut deep = scan.clone();
+    // The hint is about bytes of this file, not about kpack archives to which it refers.
     (deep.deep, deep.follow) = (true, None);
     let head = input.slice(0, input.len().min(HEAD_MAX))?;
     let name = input.path().display();
@@ -39,12 +41,14 @@ pub(super) fn hints_for_empty(files: &[WorkFile], scan: &Scan) -> Vec<String> {
     named.take(FILES_MAX).filter_map(|file| hint_for_empty(file, scan)).collect()
 }
 
+/// Returns the hint for a file, or `None` if the file has device code, which the job did not select, or cannot be read.
 fn hint_for_empty(file: &WorkFile, scan: &Scan) -> Option<String> {
     let input = file.open(scan.limits).ok()?;
     let (mut has_code, mut unread) = (false, None);
     let searched = scan.run(&input, &mut |finding| {
         match finding {
             Finding::Bundle(_) => has_code = true,
+            // The whole file is of a format that is not read, and not a part of it.
             Finding::Unread { place, what, .. } if place.steps().is_empty() => unread = Some(what.name()),
             _ => {}
         }

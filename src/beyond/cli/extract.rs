@@ -114,6 +114,7 @@ impl Options for ExtractOptions {
         let mut selection = self.comparison.selection(&self.target);
         let mut devices = Vec::new();
         if self.as_runtime {
+            // The GPUs select code in place of the patterns.
             for target in std::mem::take(&mut selection.targets) {
                 match suggest::devices(target.as_str()) {
                     Ok(gpus) => devices.extend(gpus),
@@ -126,8 +127,10 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
+        // Hints are for a few files only, see `deep`.
         let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
+        // Without any input, the job would fail with an error that says less than these problems.
         if inputs.is_empty() && !problems.is_empty() {
             return Ok(console.problems(&problems));
         }
@@ -155,6 +158,7 @@ impl Options for ExtractOptions {
             Ok(extracted) => print_names(&extract, &extracted),
             Err(error) => Err(error.into()),
         };
+        // Problems with some of the files are printed before the error that ends the command.
         let status = console.problems(&problems);
         printed?;
         Ok(status)
@@ -187,6 +191,7 @@ impl ExtractOptions {
         {
             let file_name = plain(file_name.as_encoded_bytes());
             let start = file_name.get(..OWN_DIRECTORY_NAME_MAX).unwrap_or(&file_name);
+            // A name that begins with a point would hide the directory.
             name = format!("{}.extracted", start.trim_start_matches('.'));
         }
         Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })

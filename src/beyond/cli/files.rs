@@ -162,6 +162,7 @@ fn has_only_directories(path: &Path) -> bool {
     for entry in WalkDir::new(path).min_depth(1).max_depth(1) {
         match entry {
             Ok(entry) if entry.file_type().is_dir() => has_directories = true,
+            // There is a file, or an error that the search will report.
             _ => return false,
         }
     }
@@ -171,7 +172,8 @@ fn has_only_directories(path: &Path) -> bool {
 /// The problems with files that could not be read, in the order of the files; complete after the last one.
 pub(super) type Problems = RefCell<Vec<Problem>>;
 
-/// Whether several of the files are pipes, which may be the same one under several names.
+/// Whether several of the files are pipes. They may be the same pipe under several names, so that only one may be read at a
+/// time.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     let mut pipes = 0;
     for file in files.iter().flatten() {
@@ -202,6 +204,7 @@ pub(super) fn report<I: Send, T: Send>(
         work,
         |result| match result {
             Ok(result) => weight(result),
+            // An error takes as much memory as a finding.
             Err(_) => 1,
         },
         |results| print_results(results, note, problems, print),
@@ -228,15 +231,15 @@ fn print_results<T>(
         }
     });
     let written = to_stdout(|out| print(&mut results, out));
-    // A reader that has gone away hides no fault: the other files are read too.
+    // If printing failed, because the reader has gone away, the other files are read too: no problem with them is hidden.
     for result in results {
         drop(result);
     }
     written
 }
 
-/// Adds the files in a directory and `depth - 1` levels of subdirectories, sorted by name, so that the output is
-/// reproducible.
+/// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`. Files
+/// are sorted by name, so that the output is reproducible.
 fn add_directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let named: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {

@@ -58,6 +58,7 @@ pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     let (name, rest) = typed.split_at(length_of_name(typed));
     let processor = match products::processor(name) {
         Some(processor) => Some(processor.to_owned()),
+        // A whole triple or entry ID is not a name for a processor.
         None if name.contains('-') => None,
         None => Triple::parse(name).amd_processor(),
     };
@@ -90,9 +91,12 @@ impl<'c> Targets<'c> {
     }
 }
 
-/// Orders target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
+/// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
+/// Processors that LLVM knows come first, in its order; then processors of products, in the order of the table of
+/// products; then all others, by name.
 pub(super) fn generation(target: &str) -> impl Ord + use<> {
     let processor = processor_of(target);
+    // PTX and LTO-IR come with the machine code of the same version.
     let processor = match processor.split_once('_') {
         Some(("compute" | "lto", version)) => format!("sm_{version}"),
         _ => processor.to_owned(),
@@ -103,8 +107,8 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     {
         known = position_before(version);
     }
-    let sold = products::all().position(|(own, _)| own == processor);
-    (known.unwrap_or(usize::MAX), sold.unwrap_or(usize::MAX), target.to_owned())
+    let of_products = products::all().position(|(own, _)| own == processor);
+    (known.unwrap_or(usize::MAX), of_products.unwrap_or(usize::MAX), target.to_owned())
 }
 
 /// The version in the name of a processor of NVIDIA: 90 for `sm_90a`.
@@ -112,8 +116,8 @@ fn sm_version(name: &str) -> Option<u32> {
     name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
 }
 
-/// The position of the newest known processor of NVIDIA before this version. So GPUs that are not known yet have a place
-/// in the order too.
+/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. So GPUs
+/// that are not known yet have a place in the order too.
 fn position_before(version: u32) -> Option<usize> {
     let mut newest = None;
     for (at, known) in processors::all().enumerate() {
@@ -160,8 +164,8 @@ fn number_of(target: &str) -> &str {
     }
 }
 
-/// Names GPUs of one family in short: `gfx1100…1103`, `sm_80,86,89`. A range has all GPUs that are known between its
-/// ends. `mark` is the mark between them.
+/// Returns the short name of GPUs of one family: `gfx1100…1103`, `sm_80,86,89`. A range includes all GPUs that are known
+/// between its ends; `mark` is written between the ends.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
     let Some(family) = family_of(first) else { return targets.join(",") };
@@ -208,7 +212,7 @@ pub(super) fn products_of(target: &str) -> String {
     }
 }
 
-/// Returns a description of compiled code, without its second half if there is no room for it.
+/// Returns a description such as `PTX: GPUs of its family`, or only the part before the colon if there is no room for more.
 fn description_within(description: &str, room: usize) -> &str {
     match description.split_once(": ") {
         Some((form, _)) if description.len() > room => form,
@@ -225,6 +229,7 @@ fn processor_of(target: &str) -> &str {
 fn names_of_products(target: &str) -> Vec<&'static str> {
     let processor = processor_of(target);
     let is_sm = processor.starts_with("sm_");
+    // `gfx11-generic` and `sm_100f` are code for a family of processors.
     if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
         return products_of_family(processor);
     }
@@ -246,8 +251,8 @@ fn products_of_family(family: &str) -> Vec<&'static str> {
     products
 }
 
-/// Names products that run code for some targets, in at most `room` characters. Each series, such as RTX, has the same
-/// largest number of products, and `mark` at the end says that there are more.
+/// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each series,
+/// such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
 pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
     if let [target] = targets
         && let Some(description) = description_if_compiled(processor_of(target))
@@ -284,13 +289,14 @@ impl<'p> ProductsBySeries<'p> {
     fn new(products: &[Vec<&'p str>], most: usize) -> Self {
         let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         for names in products {
-            let mut taken: Vec<&str> = Vec::new();
+            // The series of the products so far, once for each product.
+            let mut series_so_far: Vec<&str> = Vec::new();
             for name in names {
                 let (series, model) = split_product(name);
-                if taken.iter().filter(|other| **other == series).count() >= most {
+                if series_so_far.iter().filter(|other| **other == series).count() >= most {
                     continue;
                 }
-                taken.push(series);
+                series_so_far.push(series);
                 match all.iter_mut().find(|(other, _)| *other == series) {
                     Some((_, models)) if models.contains(&model) => {}
                     Some((_, models)) => models.push(model),
@@ -302,15 +308,16 @@ impl<'p> ProductsBySeries<'p> {
         Self(all)
     }
 
-    /// The names without brands. Only the first one of a series has the name of the series.
+    /// Returns the names without brands, each once. Only the first one of a series has the name of the series, as in
+    /// `RTX 4090, 4080`.
     fn names(&self) -> Vec<String> {
-        let (mut names, mut whole) = (Vec::new(), BTreeSet::new());
+        let (mut names, mut whole_names) = (Vec::new(), BTreeSet::new());
         let mut last = String::new();
         for (series, models) in &self.0 {
             for (index, model) in models.iter().enumerate() {
                 let name = format!("{series} {model}");
                 let name = without_brand(name.trim_start());
-                if !whole.insert(name.to_owned()) {
+                if !whole_names.insert(name.to_owned()) {
                     continue;
                 }
                 let (series, _) = split_product(name);
@@ -341,7 +348,8 @@ pub(super) fn without_brand(product: &str) -> &str {
     }
 }
 
-/// Splits the name of a product before the first word with a digit: `RTX` and `3090 Ti`.
+/// Splits the name of a product into its series and its model, before the first word with a digit: `RTX` and `3090 Ti`. The
+/// series is empty if that is the first word, or if there is none.
 fn split_product(name: &str) -> (&str, &str) {
     let mut start = 0;
     for word in name.split_inclusive(' ') {

@@ -9,10 +9,10 @@ use super::print::problem::Problem;
 /// The options of a subcommand that judges: where it searches, and whether it may have nothing to judge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judgement {
-    /// Whether directories are searched without their subdirectories.
+    /// Whether a directory is named, and its subdirectories are not searched.
     is_flat: bool,
     is_deep: bool,
-    /// Whether it may have nothing to judge.
+    /// Whether the subcommand succeeds although it had nothing to judge.
     allows_none: bool,
 }
 

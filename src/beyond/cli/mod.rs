@@ -111,6 +111,7 @@ fn hint(error: &Error) -> Option<String> {
         }),
         ErrorKind::Io if error.io_error()?.kind() == io::ErrorKind::NotFound => {
             let parent = error.file()?.parent()?;
+            // Then only the file itself does not exist, and the error says so.
             if parent.as_os_str().is_empty() || parent.exists() {
                 return None;
             }

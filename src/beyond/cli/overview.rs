@@ -57,6 +57,7 @@ pub(super) fn overview(program: &str) -> Vec<u8> {
             tools.push(Command::new(name).about(about.clone()));
         }
     }
+    // The short name has none of LLVM's options, so the help names the program that has them.
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),

@@ -168,6 +168,7 @@ impl Options for RecompressOptions {
         if !result.left.is_empty() {
             console.line(&left_note(&result.left));
         }
+        // With --none, nobody expects compression.
         if result.uncompressed > 0 && self.compression().is_some() {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
             console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
@@ -178,6 +179,7 @@ impl Options for RecompressOptions {
         for note in hole_notes(&result) {
             console.line(&note);
         }
+        // If the file itself became shorter, the summary names no hole.
         if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
             console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
         }
@@ -223,6 +225,7 @@ const NAMES_MAX: u64 = 64 << 20;
 /// Reads the value of `--keep-kernels`.
 fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     let mut list = String::new();
+    // One byte more than the limit shows that the list is too long.
     let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
     ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
     let names = KernelNames::parse(&list, patterns::demangled);
@@ -274,6 +277,7 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
 /// the files that could not be restored.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
+    // Holes stay in files that were written. Other files were not written, because they would have saved nothing but a hole.
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
         for hole in left {
@@ -319,6 +323,7 @@ fn summary(result: &Recompressed) -> String {
         let kept = count(unchanged, "bundle", "bundles");
         text.push_str(&format!("; {kept} would have become larger and stayed {as_before}"));
     }
+    // For a zip file, its size before and after follows, and says more than the lengths of its members.
     if shortened > 0 && zip.is_none() {
         text.push_str(&format!("; the file is {} shorter", bytes(shortened)));
     } else if holes > 0 && zip.is_none() {

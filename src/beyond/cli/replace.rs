@@ -117,6 +117,7 @@ impl ReplaceOptions {
     /// else matches.
     fn find(&self, file: &Path, console: &mut Console) -> anyhow::Result<Vec<Extracted>> {
         let selection = self.comparison.selection(&self.target);
+        // Nothing is written: the job only finds the code objects.
         let mut extract =
             Extract::new(vec![Source::named(file.to_owned())], selection, Destination::Nowhere(PathBuf::new()));
         extract.scan.limits = self.size.limits();

@@ -127,6 +127,7 @@ impl Catalogue {
             [] => None,
             [word] if word == "-h" || word == "--h" => None,
             [word, ..] => match word.as_encoded_bytes() {
+                // An option, or a file with options.
                 [] | [b'-' | b'@', ..] => return None,
                 _ => suggest::nearest_subcommand(word, self.names()),
             },
@@ -184,6 +185,7 @@ impl Subcommand {
         let (description, _) = self.split_texts();
         let all_after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
         let mut after = without_manual_sections(&all_after);
+        // If the help leaves out a part of the texts, it names the manual page, which has all of them.
         let mut paragraphs = description.split("\n\n");
         let first = paragraphs.next().unwrap_or_default();
         if paragraphs.next().is_some() || after != all_after {
@@ -299,6 +301,7 @@ pub(super) fn program(console: &Console) -> String {
 fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     let options = command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]);
     let options: Vec<String> = options.map(str::to_owned).collect();
+    // After `--`, words are files, even if they begin with a dash.
     let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
     let (words, rest) = argv.split_at(end);
     let mut corrected = Vec::with_capacity(argv.len());

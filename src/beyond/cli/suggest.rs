@@ -60,6 +60,7 @@ fn means_option(name: &str, option: &str) -> bool {
     }
     // A short option with its value attached.
     let is_attached = matches!(name.split_at_checked(1), Some((_, value)) if value == option);
+    // A name of three letters is only one error away from unrelated options.
     let is_near = name.len() > 3 && !is_attached && name.get(..1) == option.get(..1);
     is_near && strsim::osa_distance(name, option) == 1
 }
@@ -68,6 +69,7 @@ fn means_option(name: &str, option: &str) -> bool {
 pub(super) fn for_no_match(error: &Error) -> Option<String> {
     let targets = error.unmatched_targets();
     let present: Vec<&str> = error.present_targets().iter().map(String::as_str).collect();
+    // First, code that the GPU runs although its name is another: its generic target, for example.
     for target in targets {
         let Ok(device) = Device::parse(target) else { continue };
         let others: Vec<&str> = present.iter().copied().filter(|other| device.runs(other)).collect();
@@ -182,6 +184,7 @@ fn names_vendor(name: &str) -> bool {
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    // The names of other processors, such as AMD's `cypress`, are words, and may well be names of files.
     let is_processor = processor.starts_with(['g', 's']) && processors::find(&processor).is_some();
     is_processor || products::processor(name).is_some()
 }

@@ -73,7 +73,8 @@ struct Outcome {
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
     unserved: Vec<String>,
-    /// Whether some bundles do not serve the GPUs, but all their libraries do.
+    /// Whether each library with a bundle that does not serve an expected GPU serves the GPU with other bundles. `None` if
+    /// all bundles serve the GPUs.
     is_served_by_libraries: Option<bool>,
     judgement: Judgement,
     /// The number of problems that the end of the search added: GPUs that no file serves, or that nothing was verified.
@@ -119,10 +120,12 @@ impl Outcome {
         if !of_directories.is_empty() {
             self.is_served_by_libraries = Some(false);
         }
+        // A GPU that a fault names is not reported again as a problem.
         self.unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
         let mut faults = std::mem::take(&mut self.kpack).faults();
         faults.extend(of_directories);
         self.total.faults += faults.len();
+        // All problems that are added from here on are our own, and not errors of reading.
         let before = problems.borrow().len();
         self.judgement.ensure(
             self.judged(),
@@ -238,6 +241,7 @@ impl VerifyOptions {
             return write_line(out, &format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
         }
         match self.files.as_slice() {
+            // If the only file could not be read, its error is all there is to say.
             [file] if total.files > 0 => write_line(out, &format!("{}: {verdict}", file.to_string_lossy())),
             _ => Ok(()),
         }
@@ -350,6 +354,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
         let more = count(verified.more_faults, "fault is", "faults are");
         write_line(out, &format!("{name}: {more} not listed"))?;
     }
+    // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
     for UnreadPart { place, offset, what } in unread {
         let more = match alike.remove(&(place, what.name())) {
@@ -382,6 +387,7 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     let mut alike = counts(faults.iter().map(key));
     for fault in faults {
         match (&fault.gpu, alike.remove(&key(fault))) {
+            // The line of an earlier fault has counted this one.
             (Some(_), None) => {}
             (Some(_), Some(all @ 2..)) => {
                 let more = count(all - 1, "more bundle", "more bundles");

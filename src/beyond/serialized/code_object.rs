@@ -91,6 +91,7 @@ struct CodeObjectFields<'c> {
 impl<'c> CodeObjectFields<'c> {
     fn of(code_object: &'c CodeObject) -> Self {
         let (bundle, packed) = (&code_object.bundle, code_object.packed.as_ref());
+        // In other places, such as inflated members, offsets do not count from the start of a file.
         let in_file = matches!(bundle.place.origin(), PlaceOrigin::File(_));
         let is_compressed = bundle.compressed.is_some();
         let start = code_object.range.as_ref().map(|range| range.start);
@@ -223,6 +224,7 @@ impl Compressed {
     fn of(code_object: &CodeObject) -> Option<Self> {
         let (method, format_version, inflated_size) = match (code_object.bundle.compressed, &code_object.packed) {
             (Some(recorded), _) => (recorded.method.name(), recorded.version, recorded.inflated),
+            // Code objects are compressed by themselves in fatbins and kpack archives. Both formats have only version 1.
             (None, Some(packed)) => (packed.codec.name(), fatbin::VERSION, packed.inflated),
             (None, None) => return None,
         };

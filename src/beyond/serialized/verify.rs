@@ -92,7 +92,7 @@ impl VerifyTotal {
         self.kpack_references += verified.kpack_references;
     }
 
-    /// Whether nothing was checked.
+    /// Whether nothing was checked. A fault counts as a check: it may be the reason why no bundle could be read.
     pub(crate) fn is_none(&self) -> bool {
         self.code_objects == 0 && self.bundles == 0 && self.faults == 0
     }

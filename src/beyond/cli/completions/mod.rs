@@ -96,8 +96,8 @@ fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
 
 /// Marks the value of an option as not being a file, unless it is known to be one, so that shells do not suggest files.
 fn without_files(arg: Arg) -> Arg {
-    let is_open = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
-    if is_open { arg.value_hint(ValueHint::Other) } else { arg }
+    let has_no_hint = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
+    if has_no_hint { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
 /// Returns the command of a tool under this name, as a subcommand or as an executable. It accepts `--version` but not `-V`.

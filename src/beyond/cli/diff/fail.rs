@@ -39,6 +39,7 @@ pub(super) enum Growth {
     Bytes(u64),
 }
 
+/// The units of sizes. `B` is last, because the other units end with it.
 const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
 
 /// The forms of a growth, for messages.
@@ -103,10 +104,12 @@ impl Growth {
         growth.ok_or_else(|| format!("expected {name}={GROWTHS}"))
     }
 
+    /// Whether a size grew by more than this. The products of sizes may need more than 64 bits.
     fn is_exceeded(self, old: u64, new: u64) -> bool {
         let grown = u128::from(new.saturating_sub(old));
         match self {
             Self::Bytes(most) => grown > most.into(),
+            // `most` is in thousandths of a percent.
             Self::Percent(most) => grown * 100_000 > u128::from(old) * u128::from(most),
         }
     }
@@ -142,6 +145,7 @@ fn scaled(text: &str, factor: u64) -> Option<u64> {
     if !is_number(whole) || !is_number(part) || part.len() > 3 {
         return None;
     }
+    // The digits after the point, filled up to thousandths.
     let part: u64 = format!("{part:0<3}").parse().ok()?;
     let thousandths = whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)?;
     let product = u128::from(thousandths).checked_mul(factor.into())?;
@@ -233,6 +237,8 @@ impl DiffConditions {
     }
 }
 
+/// Returns a sentence for each GPU that lost all its code, and for each GPU that fewer bundles of a library serve. GPUs
+/// without any code are not reported again for each library.
 fn lost_gpus(total: &DiffTotal) -> Vec<String> {
     let presences = total.presences();
     let mut reasons = Vec::new();

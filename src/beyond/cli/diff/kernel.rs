@@ -35,7 +35,7 @@ pub(super) enum ListedKernels {
     WithoutRepeats,
 }
 
-/// The kernels that spill more than before, by GPU, and whether they are new.
+/// The kernels that spill more than before, by GPU. The flag says whether they are new, and not in the old files.
 pub(super) type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
 
 /// Some kernels that spill more than before.
@@ -46,7 +46,7 @@ pub(super) struct SpillingKernels {
     pub(super) worst: KernelDiff,
 }
 
-/// The number of kernels that a table keeps in memory in addition to the listed ones.
+/// The number of kernels that are kept in memory although they may not be listed, so that they are sorted rarely.
 const SPARE: usize = 256;
 
 impl KernelRows {
@@ -79,7 +79,8 @@ impl KernelRows {
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
         self.relocatable += more.relocatable;
-        // Sorting at every file would take time for each of them.
+        // Sorting all kernels again after every file would take too long, so they are sorted when there are twice as many
+        // as are kept.
         if self.kept.len() / 2 > top.max(SPARE) {
             self.keep(top);
         }
@@ -110,8 +111,8 @@ fn repeats(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
     }
     for column in &NUMBERS {
         let [old, new] = old_and_new(column, relocatable);
-        let is_linked_later = column.title == SCRATCH.title || column.title == LDS.title;
-        if old != new && !is_linked_later && [old, new] != old_and_new(column, linked) {
+        let is_known_after_linking = column.title == SCRATCH.title || column.title == LDS.title;
+        if old != new && !is_known_after_linking && [old, new] != old_and_new(column, linked) {
             return false;
         }
     }
@@ -141,6 +142,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
             && is_relocatable_code(section)
             && let Some(linked) = linked.get_mut(&key)
         {
+            // The next kernel of this name is compared with the next linked one.
             same = linked.pop_front();
         }
         is_repeat.push(match same {
@@ -148,13 +150,13 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
             None => false,
         });
     }
-    let mut left = Vec::new();
+    let mut kept = Vec::new();
     for (kernel, is_repeat) in kernels.into_iter().zip(is_repeat) {
         if !is_repeat {
-            left.push(kernel);
+            kept.push(kernel);
         }
     }
-    left
+    kept
 }
 
 /// Adds kernels of a GPU.
@@ -173,6 +175,7 @@ pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: 
     }
 }
 
+/// Returns the number of registers that a kernel spills more than before; all of them if the kernel is new.
 fn added_spills(kernel: &KernelDiff) -> i128 {
     let [old, new] = [&kernel.old, &kernel.new].map(|kernel| match kernel {
         Some(kernel) => i128::from(spills(kernel)),
@@ -181,8 +184,8 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
     new - old
 }
 
-/// Returns the growth of each number of a kernel for which more is worse, the worst number first. An added kernel counts
-/// with its spills and scratch memory, a removed one not at all.
+/// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills and
+/// scratch memory of an added kernel count as growth. A removed kernel has none.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

@@ -104,9 +104,11 @@ impl Options for DiffOptions {
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
         let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(SelectionMatches::default()));
+        // Only files that the command line names may be pipes, and these are a single pair.
+        let in_turn = false;
         let written = files::report(
             pairs,
-            false,
+            in_turn,
             |pair| if is_json { Compared::new(&job, pair, top) } else { Compared::for_table(&job, pair, top) },
             Compared::weight,
             |compared, problems| {
@@ -131,6 +133,7 @@ impl Options for DiffOptions {
             },
         );
         let (total, found) = (total.into_inner(), found.into_inner());
+        // A JSON document has this error already. Then this call adds nothing, because there is a problem.
         self.ensure_judged(&conditions, &total, &found, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();

@@ -71,7 +71,8 @@ fn pairs(
         let old = old_files.remove(&path);
         pairs.push(FilePair { path, old, new: Some(new) });
     }
-    // The version may differ, then the hash, then the directory, then the version in the name of a package.
+    // Files of different paths are paired too, by rules that ignore more and more: the version of a library, the hash in its
+    // name, its directory, and last the version of a package. Each rule sees only files that have no partner yet.
     for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
         pair_alike(alike, &mut old_files, &mut pairs);
     }
@@ -96,18 +97,18 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
 
 /// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other file.
 fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
-    let mut left: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
+    let mut old_paths: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {
-        left.entry(alike(path)).or_default().push(path.clone());
+        old_paths.entry(alike(path)).or_default().push(path.clone());
     }
-    let mut waiting: HashMap<PathBuf, Vec<&mut FilePair>> = HashMap::new();
+    let mut without_partner: HashMap<PathBuf, Vec<&mut FilePair>> = HashMap::new();
     for pair in pairs {
         if pair.old.is_none() {
-            waiting.entry(alike(&pair.path)).or_default().push(pair);
+            without_partner.entry(alike(&pair.path)).or_default().push(pair);
         }
     }
-    for (name, waiting) in &mut waiting {
-        if let ([pair], Some([path])) = (waiting.as_mut_slice(), left.get(name).map(Vec::as_slice)) {
+    for (name, new_files) in &mut without_partner {
+        if let ([pair], Some([path])) = (new_files.as_mut_slice(), old_paths.get(name).map(Vec::as_slice)) {
             pair.old = old_files.remove(path);
         }
     }

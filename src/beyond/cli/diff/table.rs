@@ -213,7 +213,8 @@ impl DiffText<'_, '_> {
 
     /// Writes the sizes by GPU.
     fn write_gpus(&mut self) -> io::Result<()> {
-        // If bundles are compressed, any change in them changes the shares of all code objects.
+        // GPUs whose code objects are all equal are listed only if no code object differs. Otherwise their stored sizes may
+        // differ only because they share compressed bundles with code that changed.
         let has_changes = self.total.gpus.values().any(has_changed_objects);
         let mut rows = Vec::new();
         for (name, gpu) in &self.total.gpus {
@@ -225,6 +226,7 @@ impl DiffText<'_, '_> {
             return Ok(());
         }
         rows.sort_by_key(GpuRow::sort_key);
+        // The sum is the last row, so it is added after sorting.
         rows.push(GpuRow { name: "all", gpu: self.total.all(), presence: Presence::Both });
         let columns = vec![
             Column::label("GPU", |row: &GpuRow<'_>| Cell::Bold(row.name.to_owned())),

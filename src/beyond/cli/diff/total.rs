@@ -67,6 +67,8 @@ impl DiffTotal {
         for (name, gpu) in &self.gpus {
             presences.insert(name, Presence::by_name(gpu));
         }
+        // A GPU whose name is in one of the files only is not lost or gained if the other file serves it completely, with
+        // code of another name.
         let [old, new] = &self.coverage;
         for (presence, other) in [(Presence::Lost, new), (Presence::Gained, old)] {
             let (mut names, mut devices): (Vec<&str>, Vec<Device>) = (Vec::new(), Vec::new());

@@ -118,9 +118,9 @@ impl GpuLine {
         self.targets.iter().map(String::as_str).collect()
     }
 
-    /// Whether two lines are merged: GPUs of one family of AMD's that are served alike. NVIDIA's GPUs have too many
-    /// products for that.
-    fn takes(&self, other: &Self) -> bool {
+    /// Whether two lines are merged: both are for GPUs of one family of AMD's, and served alike. NVIDIA's GPUs have too
+    /// many products to share a line.
+    fn merges_with(&self, other: &Self) -> bool {
         let (Some(first), Some(next)) = (self.targets.first(), other.targets.first()) else { return false };
         let family = family_of(first);
         first.starts_with("gfx") && family.is_some() && family == family_of(next) && self.serving == other.serving
@@ -136,7 +136,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     for total in sorted {
         let number = match serving.get(&total.gpu) {
             Some(number) => Some(number),
-            // In offload binaries, PTX has the name of a GPU.
+            // PTX in an offload binary has the name of a GPU, but it serves the GPUs that compile this version of PTX.
             None => match total.gpu.strip_prefix("sm_") {
                 Some(version) => serving.get(&format!("compute_{version}")),
                 None => None,
@@ -145,7 +145,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
         let serving = number.copied().unwrap_or(Serving::Unknown);
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
-            Some(last) if !is_full && last.takes(&line) => {
+            Some(last) if !is_full && last.merges_with(&line) => {
                 last.targets.extend(line.targets);
                 last.sums.add(&line.sums);
             }
@@ -187,6 +187,7 @@ pub(super) fn write(
     let width = style.width.unwrap_or(WIDE);
     let has_serving = lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
+    // The column of products is as wide as the other columns allow.
     let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
@@ -239,6 +240,7 @@ const LIBRARIES_MAX: usize = 40;
 pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut listed = libraries.by_name();
     let number = libraries.len();
+    // The largest libraries are selected by size, and then listed by name.
     if number > LIBRARIES_MAX {
         listed.sort_by_cached_key(|library| Reverse(library.sizes().stored));
         listed.truncate(LIBRARIES_MAX);
@@ -276,10 +278,12 @@ fn write_package(
     let mut heading = count(libraries.len(), "library", "libraries");
     if !common.is_empty() {
         let pattern = common.pattern();
+        // The part of the pattern inside the parentheses is about the members of the package.
         let in_package = match pattern.split_once('(') {
             Some((_, member)) if is_only => member.trim_end_matches(')'),
             _ => &pattern,
         };
+        // A pattern of `*` alone says nothing about the names.
         if in_package != "*" {
             heading = format!("{heading}: {}", printable(in_package));
         }

@@ -49,6 +49,13 @@ const TITLE_MIN: usize = 8;
 /// The width of the longest known kind.
 const KIND_MIN: usize = 7;
 
+/// The least widths of the columns with numbers, enough for all but very large numbers, so that the tables of several
+/// places have their columns below each other.
+const COUNT_MIN: usize = 6;
+const SIZE_MIN: usize = 9;
+const STORED_MIN: usize = 11;
+const SHARE_MIN: usize = 7;
+
 /// The longest label, in characters.
 pub(super) const LABEL_MAX: usize = 200;
 
@@ -58,17 +65,17 @@ pub(super) struct Line {
     pub(super) label: String,
     /// The length of the target at the end of the label, in bytes.
     accent: usize,
-    /// The kind of image, if it is known.
+    /// The kind of image, or `None` if too little was inflated to know it.
     kind: Option<ContentKind>,
     /// Whether the kind of some of the code objects is unknown.
     pub(super) unsure: bool,
     pub(super) sizes: Sizes,
-    /// The sizes that count in sums.
+    /// The sizes that count in sums: 0 for a container, whose contents have lines of their own.
     pub(super) counted: Sizes,
     /// Whether the stored size is a share of data that is compressed together.
     is_share: bool,
     pub(super) gpu: String,
-    /// The number of bundles that serve the GPU.
+    /// The number of bundles that serve the GPU, or `None` if that is not worth a column or not known.
     served: Option<ServedBundles>,
     uri: Option<String>,
 }
@@ -100,6 +107,7 @@ pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Lin
 /// Merges the lines of code objects with the same ID, unless each code object has its own line.
 fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    // The indices of the lines with each ID. They differ in the kind of image.
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
@@ -107,7 +115,7 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
         for index in same_id.iter() {
             if let Some(same) = lines.get(*index)
                 && !rows.is_each()
-                && same.takes(&line)
+                && same.merges_with(&line)
             {
                 same_line = Some(*index);
                 break;
@@ -134,7 +142,7 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     let known: HashMap<&str, ServedBundles> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
-        // In offload binaries, PTX has the name of a GPU.
+        // PTX in an offload binary has the name of a GPU, but it serves the GPUs that compile this version of PTX.
         if line.served.is_none()
             && let Some(version) = line.gpu.strip_prefix("sm_")
         {
@@ -147,6 +155,7 @@ impl Line {
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
+        // A line for a single code object begins with its place: the key in a kpack archive, or the number of its bundle.
         let label = if !rows.is_each() {
             id
         } else if bundle.format == Format::Kpack
@@ -162,6 +171,7 @@ impl Line {
             Some(packed) => packed.is_shared(),
             None => false,
         };
+        // The size of a part of compressed data is not known, so the part has a share by its inflated size.
         let is_share = bundle.compressed.is_some() || is_packed_with_others;
         let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
         let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
@@ -178,7 +188,7 @@ impl Line {
 
     /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
     /// kind is assumed to have the kind of the others, but not to be empty: sizes are always known.
-    fn takes(&self, other: &Self) -> bool {
+    fn merges_with(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,
             (one, other) => one == other,
@@ -237,6 +247,7 @@ pub(super) fn write_lines(
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     let style = text.style;
+    // A narrow terminal loses the columns IMAGE, STORED and COUNT, in this order.
     let mut columns = vec![Column {
         fit: Fit::Shortened(LABEL_MIN),
         width: TITLE_MIN,
@@ -245,17 +256,17 @@ pub(super) fn write_lines(
     if has_kinds {
         columns.push(Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) });
     }
-    columns.push(Column { gap: 1, width: 6, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) });
-    columns.push(Column { gap: 1, width: 9, fit: Fit::Stays, ..Column::number("SIZE", Line::size) });
+    columns.push(Column { gap: 1, width: COUNT_MIN, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) });
+    columns.push(Column { gap: 1, width: SIZE_MIN, fit: Fit::Stays, ..Column::number("SIZE", Line::size) });
     if is_compressed {
         let stored = Column::number("STORED", move |line: &Line| line.stored(style));
-        columns.push(Column { gap: 0, width: 11, fit: Fit::LeftOut(2), ..stored });
+        columns.push(Column { gap: 0, width: STORED_MIN, fit: Fit::LeftOut(2), ..stored });
     }
     if lines.iter().any(Line::needs_served) {
         columns.push(Column::number("SERVED", Line::served));
     }
     let share = Column::number("SHARE", move |line: &Line| line.share(scale.whole));
-    columns.push(Column { gap: 1, width: 7, fit: Fit::Stays, ..share });
+    columns.push(Column { gap: 1, width: SHARE_MIN, fit: Fit::Stays, ..share });
     if lines.iter().any(|line| line.uri.is_some()) {
         columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
     } else {

@@ -69,6 +69,7 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
             && let Some(numbers) = library.served(gpus)
         {
             let numbers = gpus.iter().cloned().zip(numbers);
+            // GPUs of vendors that the library has no code for are left out.
             served = Some(numbers.filter(|(_, served)| served.bundles > 0).collect());
         }
         report.push(LibraryCoverage::new(library.path(), library.member(), library.bundles(), served));
@@ -150,8 +151,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// Returns the first of these that is narrow enough, or `None`: one table with libraries as rows, one for each
-    /// vendor of GPUs, and these turned.
+    /// Returns the first of three layouts whose tables are all narrow enough, or `None` if none is. The layouts are a table
+    /// with libraries as rows, such a table for each vendor of GPUs, and a table for each vendor with GPUs as rows.
     fn narrow(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
         let whole = Self::new(&served.libraries, &served.groups, style);
         let by_vendor = whole.split_by_vendor(served);
@@ -265,8 +266,10 @@ fn cell(served: Option<&ServedBundles>) -> Cell {
     }
 }
 
+/// Returns the text of a cell, which [`legend`] explains.
 fn text_of(served: ServedBundles) -> String {
     match served {
+        // The library has no code for GPUs of this vendor.
         ServedBundles { bundles: 0, .. } => String::new(),
         ServedBundles { serving: 0, .. } => "-".to_owned(),
         served if served.is_complete() => "all".to_owned(),

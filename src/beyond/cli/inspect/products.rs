@@ -39,6 +39,7 @@ fn lines_of(names: &[&str], room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for name in names {
         match lines.last_mut() {
+            // A line that is not the last ends with a comma.
             Some(line) if line.len() + ", ".len() + name.len() + ",".len() <= room => {
                 line.push_str(", ");
                 line.push_str(name);

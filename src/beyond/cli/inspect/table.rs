@@ -7,7 +7,7 @@ use std::io;
 use crate::base::display::{printable, printable_start};
 use crate::beyond::job::{Inspected, InspectedBundle, UnreadPart};
 use crate::beyond::runtime::Coverage;
-use crate::beyond::scan::{Format, PlaceOrigin as Base, Sizes, Step};
+use crate::beyond::scan::{Format, PlaceOrigin, Sizes, Step};
 use crate::llvm::container::Codec;
 
 use super::answer::{self, Servers};
@@ -26,7 +26,7 @@ pub(super) struct InspectTables<'o> {
     /// The file of the only library so far. Several libraries have no tables of their own.
     only: Option<Inspected>,
     libraries: Libraries,
-    /// The texts about files without tables: before the only library, and after it.
+    /// The texts about files without tables: about files before the only library, and about files after it.
     notes: [Vec<u8>; 2],
     /// The unread parts of files with tables.
     unread: CountsByKind,
@@ -76,6 +76,7 @@ impl<'o> InspectTables<'o> {
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
         }
+        // A single library has its own tables, so its file is kept until a second library follows.
         if self.totals.libraries == 1 {
             self.only = Some(file);
             return Ok(());
@@ -118,6 +119,7 @@ impl<'o> InspectTables<'o> {
         if totals.is_unsure {
             text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
+        // Without any other line, the report says why it is empty. If no file could be read, the errors say that.
         if !*is_silent || totals.files == 0 {
             return Ok(());
         }
@@ -176,8 +178,8 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
     if !rows.is_each() && groups.len() > 1 {
         let mut totals = Totals::default();
         totals.add(file);
-        let compression = (false, totals.is_compressed);
-        answer::write(&totals.lines, Servers::Bundles(&totals.coverage), compression, text)?;
+        let is_full = false;
+        answer::write(&totals.lines, Servers::Bundles(&totals.coverage), (is_full, totals.is_compressed), text)?;
     }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
@@ -198,7 +200,7 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
 /// Returns the text after the name of a file: its size and that of its code objects.
 fn facts(file: &Inspected) -> String {
     let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
-    let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == Base::Inflated);
+    let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
     let inflated = if is_inflated { ", members inflated" } else { "" };
     format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))
 }
@@ -383,8 +385,10 @@ pub(super) struct Totals {
     files_without_device_code: usize,
     files_broken: usize,
     files_with_unread: usize,
+    /// The number of files that refer to kpack archives in which no code for them was found.
     files_with_missing: usize,
-    files_split: usize,
+    /// The number of files whose device code is only in kpack archives, to which they refer.
+    files_with_references_only: usize,
     /// The number of tables.
     groups: usize,
     /// The number of libraries with code.
@@ -406,6 +410,8 @@ pub(super) struct Totals {
 const GPUS_MAX: usize = 10_000;
 
 impl Totals {
+    /// Adds a file. It counts as one of four kinds: with code, unreadable, with code in kpack archives only, or without
+    /// device code. Unread parts and missing code count for files of any kind.
     fn add(&mut self, file: &Inspected) {
         self.files += 1;
         let Inspected { bundles, unread, references, problems, .. } = file;
@@ -414,10 +420,11 @@ impl Totals {
         } else if !problems.is_empty() {
             self.files_broken += 1;
         } else if !references.is_empty() {
-            self.files_split += 1;
+            self.files_with_references_only += 1;
         } else if unread.is_empty() {
             self.files_without_device_code += 1;
         }
+        // Code is missing only where archives were searched.
         let is_missing = references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
         self.files_with_missing += usize::from(is_missing);
         self.files_with_unread += usize::from(!unread.is_empty());
@@ -445,8 +452,10 @@ impl Totals {
         if !line.is_counted() {
             return;
         }
+        // The totals show only sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
+        // GPUs beyond the limit share a line.
         if self.lines.len() >= GPUS_MAX {
             line.gpu = "others".into();
         }
@@ -502,15 +511,18 @@ impl Totals {
         let is_empty = self.files_with_bundles == 0
             && self.files_broken == 0
             && self.files_with_unread == 0
-            && self.files_split == 0;
+            && self.files_with_references_only == 0;
         if self.files_without_device_code > 0 || is_empty {
             text.write_line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
         }
         if self.files_broken > 0 {
             text.write_line(&format!("Nothing readable in {}", file_count(self.files_broken)))?;
         }
-        if self.files_split > 0 {
-            text.write_line(&format!("Device code of {} in kpack archives", file_count(self.files_split)))?;
+        if self.files_with_references_only > 0 {
+            text.write_line(&format!(
+                "Device code of {} in kpack archives",
+                file_count(self.files_with_references_only)
+            ))?;
         }
         if self.files_with_missing > 0 {
             text.write_line(&self.missing_text())?;
@@ -522,7 +534,7 @@ impl Totals {
     }
 }
 
-/// Counts the libraries in a file by the members that they are.
+/// Counts the libraries in a file: the members that are libraries, and the file itself if it is one.
 fn number_of_libraries(bundles: &[InspectedBundle]) -> usize {
     let mut members = BTreeSet::new();
     for group in groups_by_place(bundles) {

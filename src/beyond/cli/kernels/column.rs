@@ -139,6 +139,7 @@ impl SortKey {
         match self.order {
             SortOrder::Name | SortOrder::Gpu => true,
             SortOrder::Numbers(first, then) => {
+                // Either kind of spills will do. For other keys, the second number only orders equal kernels.
                 (first.number)(kernel).is_some() || (self.name == SPILLS.name && (then.number)(kernel).is_some())
             }
         }

@@ -48,15 +48,16 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
-    let mut runs = Vec::new();
+    // All names are checked before anything is written.
+    let mut prepared = Vec::new();
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
         let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
         let disassembler = Disassembler::for_code(code);
         let names = disassembler.names_by_run(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
-        runs.push((place, disassembler, names, code));
+        prepared.push((place, disassembler, names, code));
     }
-    for (place, disassembler, runs, code) in runs {
+    for (place, disassembler, runs, code) in prepared {
         for names in runs {
             let (program, output) = disassembler.run(&names, code).map_err(|error| anyhow!("{place}: {error:#}"))?;
             let shown: Vec<String> =
@@ -176,6 +177,8 @@ impl Disassembler {
             bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
         }
         let printed = String::from_utf8_lossy(&output.stdout);
+        // llvm-objdump also succeeds if it finds none of the names. The line before the instructions of a kernel has its name:
+        // `0000000000001000 <name>:`.
         let labels = printed.lines().filter_map(|line| line.strip_suffix(">:")?.split_once(" <"));
         let labels: HashSet<&str> = labels.map(|(_, name)| name).collect();
         if let Some(missing) = names.iter().find(|name| !labels.contains(*name)) {

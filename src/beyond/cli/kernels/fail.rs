@@ -118,7 +118,7 @@ impl ConditionResults {
         Self { kernels: 0, results }
     }
 
-    /// Notes a kernel that the conditions apply to.
+    /// Counts a kernel that the conditions apply to, and notes which numbers the kernel records.
     pub(super) fn note(&mut self, kernel: &Kernel) {
         self.kernels += 1;
         for result in &mut self.results {
@@ -126,7 +126,7 @@ impl ConditionResults {
         }
     }
 
-    /// Checks kernels.
+    /// Adds the kernels that meet a condition to its result.
     ///
     /// # Errors
     /// The errors of the URI of a code object.
@@ -147,6 +147,7 @@ impl ConditionResults {
     /// Adds the results of the next file.
     pub(super) fn add(&mut self, more: Self) {
         self.kernels += more.kernels;
+        // The default value has no conditions yet.
         if self.results.is_empty() {
             self.results = more.results;
             return;

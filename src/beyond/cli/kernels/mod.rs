@@ -141,6 +141,7 @@ impl Options for KernelsOptions {
                 let mut rows = files.map(|file| file.rows);
                 let mut sorted = None;
                 if let Some(order) = order {
+                    // Only after all files are merged is it known which numbers the kernels record.
                     sorted = Some(std::iter::once(order.merge(&mut rows)));
                     sums.borrow().sort_keys.ensure_recorded(order.key)?;
                 }
@@ -156,6 +157,7 @@ impl Options for KernelsOptions {
             },
         );
         let sums = sums.into_inner();
+        // This must come first: `ensure_judged` may add a problem, and then all files were read nevertheless.
         let is_complete = problems.borrow().is_empty();
         self.ensure_judged(&sums, &job, &paths, &problems);
         let mut problems = problems.into_inner();

@@ -27,6 +27,9 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
+/// The number of kernels that are kept in memory although they may not be listed, so that they are sorted rarely.
+const SPARE: usize = 256;
+
 /// A kernel with the URI of its code object, or the error of the URI.
 pub(crate) struct KernelWithUri {
     row: NamedKernel,
@@ -137,6 +140,7 @@ impl NameMatches {
             if known.insert(&kernel.name) {
                 let name = shown_name(&kernel.name, demangler.demangled(&kernel.name));
                 names.note_similar(&name, &mut self.similar);
+                // One name more than is shown says that there are more.
                 if self.present.len() <= NAMES_SHOWN {
                     self.present.push(name);
                 }
@@ -194,8 +198,9 @@ impl KernelOrder {
         let mut kept = Vec::new();
         for rows in files {
             kept.extend(rows);
-            // Sorting at every file would take time for each of them.
-            if kept.len() / 2 > self.most.max(NAMES_AT_A_TIME) {
+            // Sorting all kernels again after every file would take too long, so they are sorted when there are twice as
+            // many as are kept.
+            if kept.len() / 2 > self.most.max(SPARE) {
                 self.keep(&mut kept);
             }
         }
@@ -218,7 +223,9 @@ impl FileKernels {
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
             let gpu: Arc<str> = gpu_name(&code_object, recorded_target).into();
             for kernel in kernels {
+                // Only selected kernels have a name in this map.
                 let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
+                // A kernel that --hostcall leaves out was looked at too, so that --fail-on had something to judge.
                 conditions.note(&kernel);
                 if !hostcall || kernel.hostcall == Some(true) {
                     rows.push(NamedKernel {
@@ -230,6 +237,7 @@ impl FileKernels {
                 }
             }
         }
+        // Conditions also apply to kernels that --top leaves out, so they are checked before rows are dropped.
         conditions.check(&rows)?;
         let sort_keys = RecordedKeys::of_kernels(&rows);
         if let Some(order) = order {
@@ -241,7 +249,8 @@ impl FileKernels {
     }
 }
 
-/// Returns the GPU of a code object in one word.
+/// Returns the GPU of a code object in one word: the target ID in the entry ID or, if the entry ID has none, the target
+/// that the code object itself records.
 fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
     let has_target_id = match code_object.entry_id() {
         Some(id) => !id.target().is_empty(),
@@ -269,7 +278,8 @@ pub(crate) fn demangled_names<'n>(
         Vec::len,
         |selected| selected.flatten().collect(),
     );
-    // A name that equals that of a kernel is not used as a pattern too.
+    // Only kernels with the strongest kind of match are selected. So a typed name that a kernel has as it stands is not
+    // used as a pattern too.
     let strongest = selected.iter().flatten().map(|name| name.by).max();
     let mut shown = HashMap::new();
     for (name, selected) in names.into_iter().zip(selected) {
@@ -294,6 +304,7 @@ impl SelectedName {
     fn new(demangler: &Demangler, name: &[u8], wanted: Option<&KernelNames>) -> Option<Self> {
         let demangled = demangler.demangled(name);
         let by = match wanted {
+            // All kernels are wanted, so all have the same kind of match.
             None => NameMatch::Name,
             Some(wanted) => {
                 let mangled = String::from_utf8_lossy(name);

@@ -39,6 +39,7 @@ pub(super) fn write(
     let mut is_silent = true;
     for rows in files {
         is_silent &= rows.is_empty();
+        // Without sorting, the heading of each table names the place.
         let place_column = if has_uris {
             PlaceColumn::Uri
         } else if key.is_none() || is_one_file && have_same_place(&rows) {
@@ -110,6 +111,7 @@ impl<'r> ListedKernel<'r> {
             Some(_) if column.is_flag => "yes".to_owned(),
             Some(number) => number.to_string(),
             None if !column.is_flag => "-".to_owned(),
+            // A comparison shows that the kernel had the flag in one file only; otherwise an empty cell is easier to read.
             None if self.change.is_some() => "no".to_owned(),
             None => String::new(),
         }

@@ -10,7 +10,7 @@ use crate::beyond::cli::print::units::{bytes, count, per_mille, percent};
 /// The height of a GPU in a picture, and of a bar.
 const ROW: u64 = 52;
 const BAR: u64 = 9;
-/// The width of a word of the legend in a picture, with its colour.
+/// The width of an entry of the legend in a picture: a colour and a word. Then the width of the colour alone.
 const LEGEND_COLUMN: u64 = 110;
 const KEY: u64 = 20;
 
@@ -35,6 +35,7 @@ enum SizeChange {
 impl SizeChange {
     const ALL: [Self; 6] = [Self::Lost, Self::Larger, Self::Smaller, Self::Replaced, Self::SameSize, Self::Gained];
 
+    /// Returns the change of a GPU. Sizes are compared only if both the old and the new files have code of its name.
     fn new(presence: Option<&Presence>, old: u64, new: u64) -> Self {
         match presence {
             Some(Presence::Lost) => Self::Lost,
@@ -58,7 +59,8 @@ impl SizeChange {
         }
     }
 
-    /// The colour of the new size in a picture; of a lost GPU, that of the old size.
+    /// Returns the colour of the bar of the new size in a picture. A lost GPU has no new size, so its old size has this
+    /// colour.
     fn color(self) -> &'static str {
         match self {
             Self::Lost => "#d1242f",
@@ -103,6 +105,7 @@ impl GpuChange<'_> {
         if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }
     }
 
+    /// Returns the larger of the two sizes. The largest of all GPUs has the longest bar.
     fn largest(&self) -> u64 {
         self.old.max(self.new)
     }
@@ -178,6 +181,7 @@ impl Canvas {
             self.draw_text(rect.x + rect.width, rect.y + 13, r#"text-anchor="end""#, &gpu.text());
             let [old_color, new_color] = gpu.colors();
             for (top, size, fill) in [(20, gpu.old, old_color), (20 + BAR + 1, gpu.new, new_color)] {
+                // A size that is not 0 has a visible bar, of at least one pixel.
                 let width = scaled(size, largest, rect.width).max(u64::from(size > 0));
                 let bar = Rect { y: rect.y + top, height: BAR, width, ..rect };
                 self.draw_rect(bar, &format!(r#"class="part" rx="2" fill="{fill}""#), &bytes(size));
@@ -190,6 +194,7 @@ impl Canvas {
 fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
     let mut words = vec![("before", BEFORE)];
     for change in SizeChange::ALL {
+        // The colour of the old size is in the legend already.
         if change.color() != BEFORE && gpus.iter().any(|gpu| gpu.change == change) {
             words.push((change.word(), change.color()));
         }
@@ -201,6 +206,7 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
 pub(crate) fn tables(total: &DiffTotal) -> String {
     let gpus = gpu_changes(total);
     let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);
+    // Gained GPUs are the last ones.
     let (known, gained) = gpus.split_at(gpus.partition_point(|gpu| gpu.change != SizeChange::Gained));
     let mut out = String::new();
     let lost: Vec<&str> = known.iter().filter(|gpu| gpu.change == SizeChange::Lost).map(|gpu| gpu.gpu).collect();
@@ -216,6 +222,7 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
         push_table(known, largest, &mut out);
     }
     if !gained.is_empty() {
+        // The details are shown at once if there is nothing else to see.
         let open = if known.is_empty() { " open" } else { "" };
         let stored = gained.iter().map(|gpu| gpu.new).fold(0, u64::saturating_add);
         let number = count(gained.len(), "GPU gained", "GPUs gained");
@@ -226,7 +233,7 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
     out
 }
 
-/// Appends a table with small bars.
+/// Appends a table of GPUs, each with the bars of its two sizes. A size of `largest` has the longest bar.
 fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
     out.push_str(
         "<table class=\"changes\"><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\" class=\"number\">Before</th>\
@@ -239,6 +246,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
             let _ = write!(out, "<td class=\"number\">{text}</td>");
         }
         let _ = write!(out, "<td class=\"number\">{}</td><td class=\"bars\">", gpu.difference());
+        // The style sheet draws `i` in the colour of the old size, and `b` in the colour of the change.
         for (element, size) in [("i", gpu.old), ("b", gpu.new)] {
             if size > 0 {
                 let share = per_mille(size, largest);
@@ -254,7 +262,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
     out.push_str("</tbody></table>\n");
 }
 
-/// The difference between two sizes.
+/// Returns the difference between two sizes as a percentage of the old one, or as words if that is 0 or both are equal.
 fn difference(old: u64, new: u64) -> String {
     if new == old {
         "no difference".to_owned()

@@ -14,8 +14,8 @@ use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
-/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture. The
-/// others share one place.
+/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture. All
+/// others are merged into one entry.
 const LIBRARIES_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 40;
 
@@ -33,12 +33,12 @@ pub(crate) struct Library {
     member: Option<String>,
     /// The number of code objects, also of empty ones.
     code_objects: usize,
-    /// Whether this is the sum of the libraries that are not kept.
+    /// Whether this is the sum of the libraries that are not kept, and not a single library.
     pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
-    pub(crate) is_apart: bool,
+    pub(crate) has_unsearched_archives: bool,
     /// Whether the library refers to kpack archives, and no archive was found.
-    pub(crate) is_lost: bool,
+    pub(crate) lacks_archives: bool,
     /// The sizes by section. The name is empty for code outside of sections.
     pub(crate) sections: BTreeMap<String, Shares>,
     coverage: Coverage,
@@ -57,6 +57,7 @@ pub(crate) struct ServingLibraries {
 
 impl ServingLibraries {
     fn add(&mut self, served: ServedBundles) {
+        // The library has no code for GPUs of this vendor.
         if served.bundles == 0 {
             return;
         }
@@ -85,9 +86,10 @@ pub(crate) struct Libraries {
     largest: Vec<Library>,
     /// Directories whose files serve GPUs together, by their places, with the number of files in each.
     directories: HashMap<String, (Library, usize)>,
-    /// The other libraries, and their number.
+    /// The sum of the libraries that are not kept.
     rest: Library,
-    others: usize,
+    /// The number of libraries in `rest`.
+    number_in_rest: usize,
     /// The bundles of all libraries.
     pub(super) coverage: Coverage,
     /// The parts that labels of libraries leave out.
@@ -95,6 +97,7 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
+    /// Adds the libraries in a file: the file itself, or its members if the file is a package or archive.
     pub(crate) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
@@ -112,8 +115,9 @@ impl Libraries {
             let parts = by_member.entry(member_of_library(reference.place.steps())).or_default();
             parts.containers.insert(reference.place.steps());
             match reference.archives.as_deref() {
-                None => parts.is_apart = true,
-                Some([]) => parts.is_lost = true,
+                // Archives are not searched with `--no-follow`, for example.
+                None => parts.has_unsearched_archives = true,
+                Some([]) => parts.lacks_archives = true,
                 Some(_) => {}
             }
         }
@@ -143,6 +147,7 @@ impl Libraries {
             }
             Entry::Occupied(known) => {
                 let (all, files) = known.into_mut();
+                // Until now, the entry had the name of its only file.
                 if *files == 1 {
                     all.rename(directory);
                 }
@@ -155,6 +160,7 @@ impl Libraries {
     /// Sorts the libraries once all are known. Names that several libraries have are replaced by paths. Labels lose the
     /// beginning and the end that all of them have in common.
     pub(crate) fn finish(&mut self) {
+        // The order of a hash map is random, and libraries of the same size stay in this order.
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.largest.extend(directories.into_iter().map(|(_, (library, _))| library));
@@ -183,6 +189,7 @@ impl Libraries {
         self.keep(SHOWN_MAX);
     }
 
+    /// Sorts the libraries by size, and merges all but the `most` largest ones.
     fn keep(&mut self, most: usize) {
         self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
         let others = self.largest.split_off(self.largest.len().min(most));
@@ -192,25 +199,25 @@ impl Libraries {
     }
 
     fn add_to_rest(&mut self, library: &Library) {
-        self.others += 1;
+        self.number_in_rest += 1;
         self.rest.is_rest = true;
-        self.rest.name = count(self.others, "more library", "more libraries");
+        self.rest.name = count(self.number_in_rest, "more library", "more libraries");
         self.rest.short.clone_from(&self.rest.name);
         self.rest.merge(library);
     }
 
     /// The number of libraries, also of those that are not shown.
     pub(crate) fn len(&self) -> usize {
-        self.largest.len() + self.others
+        self.largest.len() + self.number_in_rest
     }
 
-    /// The libraries that are shown.
+    /// Returns the kept libraries, and last the sum of the libraries that are not kept, if there are any.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
-        let rest = if self.others > 0 { Some(&self.rest) } else { None };
+        let rest = if self.number_in_rest > 0 { Some(&self.rest) } else { None };
         self.largest.iter().chain(rest)
     }
 
-    /// The libraries that are shown, in the natural order of their names, and last the others.
+    /// Returns the kept libraries in the natural order of their names, and last the sum of the libraries that are not kept.
     pub(crate) fn by_name(&self) -> Vec<&Library> {
         let mut libraries: Vec<&Library> = self.iter().collect();
         libraries
@@ -271,7 +278,7 @@ impl Libraries {
     /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or bundles to
     /// compare.
     pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
-        if self.others > 0 {
+        if self.number_in_rest > 0 {
             return None;
         }
         let mut numbers = vec![ServingLibraries::default(); gpus.len()];
@@ -302,13 +309,20 @@ impl Library {
             None => (short.clone(), short),
         };
         let path = file.path.to_string_lossy().into_owned();
-        let mut library =
-            Self { name, short, path, member, is_apart: parts.is_apart, is_lost: parts.is_lost, ..Self::default() };
+        let mut library = Self {
+            name,
+            short,
+            path,
+            member,
+            has_unsearched_archives: parts.has_unsearched_archives,
+            lacks_archives: parts.lacks_archives,
+            ..Self::default()
+        };
         for bundle in &parts.bundles {
             library.code_objects += bundle.sizes().code_objects;
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
-                // A bundle has an empty entry for a host without code.
+                // A bundle has an empty entry for a host without code. The contents of a container count in its place.
                 if code_object.size == 0 || code_object.has_parts {
                     continue;
                 }
@@ -340,7 +354,7 @@ impl Library {
                 self.member = Some(format!("{member}/"));
             }
             None => {
-                // A package with files at its top, or a directory.
+                // The files are at the top of a package, which then is the file of the library, or in a directory on disk.
                 let path = file.to_string_lossy();
                 let is_package = path == self.path;
                 let end = if is_package { "" } else { "/" };
@@ -410,6 +424,7 @@ impl Library {
         if self.member.is_some() { Some(&self.path) } else { None }
     }
 
+    /// Returns the path, and the member in parentheses as the text after it, see [`make_unique`].
     fn path_and_member(&self) -> (String, String) {
         let member = match &self.member {
             Some(member) => format!("({member})"),
@@ -418,7 +433,7 @@ impl Library {
         (self.path.clone(), member)
     }
 
-    /// The path and the member as one path, without a text after it.
+    /// Returns the path and the member as one path. No text follows it, see [`make_unique`].
     fn whole_path(&self) -> (String, String) {
         let path = match &self.member {
             Some(member) => format!("{}/{member}", self.path),
@@ -435,7 +450,8 @@ fn without_extension(label: &str) -> String {
     }
 }
 
-/// The last name in the path of a directory, with the name before it if the last name replaces names of GPUs (`hsa/*`).
+/// Returns the last name in the path of a directory. If that is only a `*` in place of names of GPUs, the name before it
+/// is returned too (`hsa/*`).
 fn last_name(directory: &str) -> &str {
     let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
     match named.rfind(path::is_separator) {
@@ -456,12 +472,12 @@ pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
 struct Parts<'f> {
     bundles: Vec<&'f InspectedBundle>,
     containers: HashSet<&'f [Step]>,
-    is_apart: bool,
-    is_lost: bool,
+    has_unsearched_archives: bool,
+    lacks_archives: bool,
 }
 
-/// Replaces each text that several libraries have by their paths, without the directories that all of them have in
-/// common, and the text after the path.
+/// Makes a text of libraries, such as their name, unique. If several libraries have the same, each gets its path in place
+/// of it, without the directories that they have in common. `path` returns the path and a text to write after it.
 fn make_unique(
     libraries: &mut [Library],
     text: fn(&mut Library) -> &mut String,

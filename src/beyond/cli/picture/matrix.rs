@@ -33,7 +33,7 @@ impl<'p> Matrix<'p> {
         for group in groups.split_off(groups.len().min(GPUS_MAX)) {
             more_gpus += group.gpus.len();
         }
-        // Libraries with gaps come first only where not all can be shown.
+        // If not all libraries can be shown, libraries with gaps come first. Otherwise the order of names stays.
         if columns.len() > LIBRARIES_MAX {
             columns.sort_by_key(|library| library.served.iter().all(|served| served.is_complete()));
         }

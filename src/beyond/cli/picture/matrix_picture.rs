@@ -13,6 +13,7 @@ use crate::beyond::cli::print::names::natural_order;
 /// The mark of a range of GPUs.
 const RANGE: &str = "…";
 
+/// The height of a row, and the width of the column with the names of GPUs.
 const ROW: u64 = 24;
 const NAME: u64 = 138;
 /// The narrowest and the widest cell, and the narrowest with numbers.
@@ -52,6 +53,7 @@ impl Service {
     /// Judges a column of the matrix by the numbers of all columns for the same GPU.
     fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
         let Some(own) = served.get(column) else { return Self::OtherVendor };
+        // Bundles count only if they have code for GPUs of the same vendor.
         if own.bundles == 0 {
             Self::OtherVendor
         } else if own.is_complete() {
@@ -128,7 +130,7 @@ impl Cell {
 }
 
 impl Matrix<'_> {
-    /// The groups of GPUs, each with a cell for each library.
+    /// Returns the groups of GPUs, each with a cell for each library.
     fn judged(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
         let labels: Vec<&str> = self.columns.iter().map(|library| library.name.as_str()).collect();
         let mut rows = Vec::new();
@@ -142,7 +144,7 @@ impl Matrix<'_> {
         rows
     }
 
-    /// The width of a cell if the matrix is as wide as this.
+    /// Returns the width of a cell if the matrix, with the names of GPUs, is `width` pixels wide.
     fn cell_width(&self, width: u64) -> u64 {
         let columns = to_u64(self.columns.len()).max(1);
         (width.saturating_sub(NAME) / columns).clamp(CELL.0, CELL.1)
@@ -150,11 +152,13 @@ impl Matrix<'_> {
 
     /// Draws the matrix with its legend.
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
+        // The names of libraries are written level if all fit into their columns, and slanted otherwise.
         let widest = self.cell_width(canvas.inner);
         let is_level = self.columns.iter().all(|library| fits(&library.name, widest));
         let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
         let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
-        // Slanted names reach this far to the right of the middle of their columns: the cosine of their angle is less.
+        // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below 3/5.
+        // The columns get narrower by as much, so that the last name stays inside the picture.
         let reach = if is_level { 0 } else { head * 3 / 5 };
         let cell = self.cell_width(canvas.inner.saturating_sub(reach));
         let area = canvas.reserve(head);
@@ -244,6 +248,7 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
         canvas.draw_rect(done, &format!(r#"fill="{}""#, COMPLETE.0), "");
     }
     let text = if rect.width >= NUMBERED { cell.text() } else { String::new() };
+    // The text is smaller than the labels that `CHARACTER` is for.
     if to_u64(text.chars().count()) * (CHARACTER - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
         let color = match cell.service {

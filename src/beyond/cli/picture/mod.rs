@@ -28,9 +28,10 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     libraries.keep_shown();
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.draw_heading(&title, &facts);
-    canvas.draw_treemap(&libraries, 480);
+    canvas.draw_treemap(&libraries, TREEMAP_HEIGHT);
     canvas.skip(16);
     canvas.draw_legend(&libraries);
+    // The matrix of a single bundle would say only that the bundle serves its GPUs.
     if libraries.coverage.bundles() > 1
         && let Some(matrix) = Matrix::new(&libraries)
     {
@@ -41,15 +42,16 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     canvas.into_file()
 }
 
-/// Fails if the output would overwrite an input or a kpack archive, which an input may refer to. An earlier page or
-/// picture may be overwritten.
+/// Fails if the output that `option` names would overwrite an input, or a kpack archive, which an input may refer to. An
+/// earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
 ) -> anyhow::Result<()> {
     let Some(output) = output else { return Ok(()) };
+    // A file that does not exist yet, or a device, overwrites nothing.
     let Ok(output) = output.canonicalize() else { return Ok(()) };
-    if !output.is_file() || EARLIER.iter().any(|start| begins_with(&output, start)) {
+    if !output.is_file() || STARTS_OF_OUTPUTS.iter().any(|start| begins_with(&output, start)) {
         return Ok(());
     }
     if let Some(path) = inputs.find(|path| is_same_file(path.as_ref(), &output)) {
@@ -71,8 +73,8 @@ fn is_same_file(input: &Path, file: &Path) -> bool {
     }
 }
 
-/// The first bytes of pages and pictures.
-const EARLIER: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
+/// The first bytes of the pages and pictures that we write.
+const STARTS_OF_OUTPUTS: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
 
 fn begins_with(path: &Path, start: &[u8]) -> bool {
     let mut head = vec![0; start.len()];
@@ -83,6 +85,12 @@ fn begins_with(path: &Path, start: &[u8]) -> bool {
 /// The width of a file with a picture, in pixels, and the margin around the picture.
 const WIDTH: u64 = 960;
 const MARGIN: u64 = 28;
+
+/// The space above the first heading of a file, in pixels. The heading has some space of its own.
+const TOP_MARGIN: u64 = 24;
+
+/// The height of the map of sizes in a file, in pixels.
+const TREEMAP_HEIGHT: u64 = 480;
 
 /// An upper bound on the average width of a character of a label, in pixels.
 const CHARACTER: u64 = 8;
@@ -125,7 +133,7 @@ pub(super) struct Canvas {
 impl Canvas {
     /// An empty picture for a file.
     pub(super) fn of_file() -> Self {
-        Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: 24 }
+        Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: TOP_MARGIN }
     }
 
     /// An empty picture for a page, which has its own margins.
@@ -143,7 +151,8 @@ impl Canvas {
         svg(&size, (WIDTH, height), &(style + &self.out))
     }
 
-    /// Returns the picture as a part of a page, whose width it takes. Readers of screens read the label instead.
+    /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the label
+    /// instead.
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
         let (width, height) = (self.inner + 2 * self.margin, self.end);
         let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
@@ -205,7 +214,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// The part of `width` that `size` is of `whole`, in pixels.
+/// Returns the length of a bar for `size`, in pixels, if the bar for `whole` has the length `width`. It is 0 if `whole` is 0.
 fn scaled(size: u64, whole: u64, width: u64) -> u64 {
     let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)

@@ -55,12 +55,14 @@ pub(crate) enum LeftOut {
 }
 
 impl LeftOut {
+    /// Returns the reason why a library has no numbers in the table. `is_without_gpus`: no library at all has a
+    /// bundle with code for a GPU.
     fn of(library: &Library, is_without_gpus: bool) -> Self {
         if !library.has_bundles() {
-            if library.is_apart { Self::NotSearched } else { Self::WithoutBundle }
+            if library.has_unsearched_archives { Self::NotSearched } else { Self::WithoutBundle }
         } else if !is_without_gpus {
             Self::TooManyToCompare
-        } else if library.is_lost {
+        } else if library.lacks_archives {
             Self::ArchivesNotFound
         } else {
             Self::WithoutGpus
@@ -115,11 +117,13 @@ impl<'l> ServedTable<'l> {
     }
 
     fn of_rows(gpus: &[Device], rows: Vec<Row<'l>>) -> Self {
+        // The sum of other libraries has a text such as "5 more libraries" in place of a name.
         let names = rows.iter().filter(|(library, _)| !library.is_rest).map(|(library, _)| library.name.as_str());
         let mut table = Self { common: CommonParts::of(names), ..Self::default() };
         let groups = groups_of_equals(gpus, &rows);
         for (library, served) in rows {
             let name = printable(table.common.cut(&library.name));
+            // All GPUs of a group have the same numbers.
             let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
             table.libraries.push(ServedLibrary { library, name, served });
         }
@@ -133,6 +137,7 @@ impl<'l> ServedTable<'l> {
     /// Returns a table for each package, with the GPUs that its libraries serve, and one for the files that are
     /// libraries themselves, with the GPUs that these serve.
     pub(crate) fn split_by_package(&self) -> Vec<Self> {
+        // GPUs are grouped anew in each table, because GPUs that differ in one package may be alike in another.
         let mut gpus: Vec<Device> = Vec::new();
         for group in &self.groups {
             gpus.extend(group.gpus.iter().cloned());

@@ -16,7 +16,7 @@ const NAMED_MIN: u64 = 44;
 /// The least width of a name that is shortened. A name that would be shorter is left out.
 const READABLE_MIN: u64 = 96;
 
-/// The smallest part, in pixels; smaller items share a part. This also limits the size of a picture, since files can
+/// The smallest area of a part, in square pixels; smaller items share a part. This also limits the size of a picture, since files can
 /// name any number of targets.
 const PART_MIN: u128 = 64;
 
@@ -48,6 +48,7 @@ impl Canvas {
         let (parts, rest) = layout(area, shown);
         self.draw_small(rest, ("library", "libraries"), "");
         for (library, rect) in parts {
+            // The name of the only library is left out: there is nothing to tell it from.
             let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };
             self.draw_sections(library, inner, &styles, whole);
         }
@@ -102,10 +103,10 @@ impl Canvas {
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
     fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
         let GpuStyle { key, color: (fill, ink) } = style;
-        // An outline would hide a narrow part.
-        let is_wide = rect.width > 6 && rect.height > 6;
-        let drawn = if is_wide { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
-        let class = if is_wide { r#"class="part" rx="2" "# } else { "" };
+        // An outline, and the gap beside it, would hide a narrow part.
+        let has_outline = rect.width > 6 && rect.height > 6;
+        let drawn = if has_outline { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
+        let class = if has_outline { r#"class="part" rx="2" "# } else { "" };
         self.draw_rect(drawn, &format!(r#"{class}fill="{fill}""#), hint);
         let plain = format!(r#"style="fill: {ink}" font-size="12""#);
         let bold = format!(r#"{plain} font-weight="600""#);
@@ -208,12 +209,13 @@ fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Sm
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
     let mut rest = items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
+    // A single small item takes no more space than a part for "1 more".
     if rest.len() == 1 {
         items.append(&mut rest);
     }
     let mut sizes: Vec<u64> = items.iter().map(|(_, size)| *size).collect();
     let size = rest.iter().map(|(_, size)| *size).fold(0, u64::saturating_add);
-    // The part of the rest keeps the sizes in descending order.
+    // `divide` needs descending sizes, so the sum of the small items has its place among the others.
     let at = sizes.partition_point(|other| *other >= size);
     if !rest.is_empty() {
         sizes.insert(at, size);
@@ -245,6 +247,8 @@ fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
         return rects.push(area);
     }
     let (mut number, mut size) = (1, u128::from(*first));
+    // The first part gets sizes until it is as near to half of the whole as possible. The last size is left for the other
+    // part, which must not be empty.
     for next in rest.iter().take(rest.len() - 1) {
         if size * 2 + u128::from(*next) > whole {
             break;
@@ -263,7 +267,7 @@ fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
     divide(other, others, rects);
 }
 
-/// The part of a length that `size` is of `whole`.
+/// Returns the part of a length that belongs to `size`, if the whole length belongs to `whole`.
 fn share_of(length: u64, size: u128, whole: u128) -> u64 {
     let part = (u128::from(length) * size).checked_div(whole).unwrap_or(0);
     u64::try_from(part).unwrap_or(length)

@@ -28,19 +28,21 @@ fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result
 /// Writes a message in one line, without the end of the line.
 pub(crate) fn message(message: &Message<'_>) -> String {
     let mut line = Vec::new();
-    // Writing to memory does not fail, nor do values whose keys are names of fields.
+    // Writing to memory does not fail. Nor does serializing: that fails only for a map with keys that are not strings, and
+    // the keys of a message are names of fields.
     drop(serde_json::to_writer(Escaping(&mut line), message));
     String::from_utf8_lossy(&line).into_owned()
 }
 
-/// Adds a character of a string as JSON escapes it.
+/// Appends a character of a string as JSON escapes it: with a `\u` for each of its one or two units of UTF-16.
 pub(crate) fn push_escaped(out: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         out.push_str(&format!("\\u{unit:04x}"));
     }
 }
 
-/// A value that is computed when it is serialized.
+/// A value that is computed when it is serialized. Fields are serialized in order, so the value may depend on an [`Each`]
+/// before it.
 pub(crate) struct Late<F>(pub(crate) F);
 
 impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
@@ -69,6 +71,7 @@ struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        // Most text is printable ASCII, and nothing in it needs escaping.
         if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
             self.0.write_all(data)?;
             return Ok(data.len());

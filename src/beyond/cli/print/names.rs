@@ -15,7 +15,7 @@ pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
         }
         (one_rest, other_rest) = (after, other_after);
     }
-    // Names that differ only in zeros before a number are not the same.
+    // The name that ends first comes first. Names that differ only in zeros before a number are equal so far.
     one_rest.len().cmp(&other_rest.len()).then_with(|| one.cmp(other))
 }
 
@@ -64,6 +64,7 @@ impl CommonParts {
         }
         beginning = beginning.get(..end_of_words(beginning)).unwrap_or_default();
         end = end.get(start_of_separator(end)..).unwrap_or_default();
+        // The shortest name must keep something between the common parts.
         let shortest = names.map(str::len).min().unwrap_or_default();
         if beginning.len() + end.len() >= shortest {
             end = "";
@@ -71,7 +72,7 @@ impl CommonParts {
         if beginning.len() >= shortest || !has_word(beginning) {
             beginning = "";
         }
-        // The parenthesis of a member belongs to the one in the beginning.
+        // If the beginning has the opening parenthesis before a member, the end has the closing one.
         if !has_word(end) {
             end = if beginning.contains('(') && end.ends_with(')') { ")" } else { "" };
         }
@@ -131,8 +132,8 @@ fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
     one.get(start..).unwrap_or_default()
 }
 
-/// Returns the length of a text up to its last separator, with the separator. A point, which may separate the numbers of
-/// a version, ends no words.
+/// Returns the length of a text up to its last separator, with the separator. A point is no separator, because it may be
+/// inside a version.
 fn end_of_words(text: &str) -> usize {
     match text.rfind(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '.') {
         Some(at) => at.saturating_add(1),

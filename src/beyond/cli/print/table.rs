@@ -4,12 +4,15 @@ use std::borrow::{Borrow, Cow};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::text::{Style, markdown};
+use super::text::{Style, ansi, markdown};
 use super::units::per_mille;
 
 impl Style {
+    /// Returns a bar of `width` columns for `whole`, as long as the share of `part`. Unicode has blocks for eighths of a
+    /// column; a bar in ASCII has whole columns. Each bar for a part above 0 is visible.
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let cells = u64::try_from(width).unwrap_or_default();
+        // Rounded up, so that a small part is visible.
         let eighths = (per_mille(part, whole) * cells * 8).div_ceil(1000);
         let full = usize::try_from(eighths / 8).unwrap_or_default();
         if !self.unicode {
@@ -28,8 +31,8 @@ impl Style {
         "█".repeat(full) + rest
     }
 
-    /// Leaves out the middle of a text that is wider than `width`; the end keeps at most `tail` columns. Also returns
-    /// the length of the end.
+    /// Returns a text, without its middle if it is wider than `width`, and the length in bytes of the end that is left. The
+    /// end has at most `tail` columns. A text that fits is all end.
     fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
         if columns_of(text) <= width {
             return (text.to_owned(), text.len());
@@ -73,7 +76,7 @@ const BAR_MIN: usize = 4;
 pub(crate) enum Fit {
     /// The column stays as it is.
     Stays,
-    /// The column is left out. Columns with the highest number go first, the last one of them before the others.
+    /// The column is left out, after columns with a higher rank. Of columns with the same rank, the last one goes first.
     LeftOut(u8),
     /// The column is shortened: to this width before other columns are left out, then as far as necessary.
     Shortened(usize),
@@ -90,7 +93,7 @@ pub(crate) struct Column<'c, R> {
     pub(crate) width: usize,
     /// The space before the column.
     pub(crate) gap: usize,
-    /// Whether all cells are zero or empty.
+    /// Whether all cells are zero or empty, so that the column is the first to be left out.
     pub(crate) is_zero: bool,
     /// The cell of a row.
     pub(crate) cell: Box<dyn Fn(&R) -> Cell + 'c>,
@@ -166,9 +169,10 @@ impl Cell {
                 let (text, _) = style.elided(text, width, width / 2);
                 let padding = padding(&text, width);
                 let cell = if is_left_aligned { text + &padding } else { padding + &text };
-                if let Self::Bold(_) = self { style.paint("1", &cell) } else { cell }
+                if let Self::Bold(_) = self { style.paint(ansi::BOLD, &cell) } else { cell }
             }
             Self::Ending { text, accent } => {
+                // The end that stands out is kept, with two more columns before it, such as the dashes of an entry ID.
                 let tail = match split_before_end(text, *accent) {
                     Some((_, end)) if !end.is_empty() => columns_of(end) + 2,
                     _ => width.saturating_sub(1) / 2,
@@ -177,12 +181,12 @@ impl Cell {
                 let padding = padding(&text, width);
                 match split_before_end(&text, tail.min(*accent)) {
                     Some((start, end)) if !start.is_empty() && !end.is_empty() => {
-                        style.paint("2", start) + &style.paint("1", end) + &padding
+                        style.paint(ansi::FAINT, start) + &style.paint(ansi::BOLD, end) + &padding
                     }
                     _ => text + &padding,
                 }
             }
-            Self::Bar { part, whole } => style.paint("32", &style.bar(*part, *whole, width)),
+            Self::Bar { part, whole } => style.paint(ansi::GREEN, &style.bar(*part, *whole, width)),
         }
     }
 }
@@ -228,7 +232,7 @@ impl<'t, R> Table<'t, R> {
             let rule = self.markdown_row(|column| if column.is_left_aligned { "---" } else { "--:" }.to_owned());
             format!("\n{titles}\n{rule}")
         } else {
-            style.paint("2", &titles)
+            style.paint(ansi::FAINT, &titles)
         };
         std::iter::once(titles).chain(rows().map(move |row| self.line(|column| (column.cell)(row.borrow()), style)))
     }
@@ -254,7 +258,8 @@ impl<'t, R> Table<'t, R> {
         if index == 0 { self.indent } else { column.gap }
     }
 
-    /// Makes bars shorter, leaves out columns with numbers until names can be shown, and shortens the names.
+    /// Fits the table into `most` columns. Bars get shorter first, because they only repeat numbers. Then columns with
+    /// numbers are left out until the names have the width that they need. At last, the longest names are shortened.
     fn fit(&mut self, most: usize) {
         let excess = self.width().saturating_sub(most);
         for column in &mut self.columns {
@@ -276,11 +281,13 @@ impl<'t, R> Table<'t, R> {
         }
     }
 
-    /// The next column to leave out: the first with only zeros, or else the one with the highest rank.
+    /// Returns the next column to leave out: the first with only zeros, or else the last one with the highest rank. Returns
+    /// `None` if no column is left that may be left out.
     fn next_to_leave_out(&mut self) -> Option<&mut Column<'t, R>> {
         let mut next: Option<(u8, &mut Column<'t, R>)> = None;
         for column in &mut self.columns {
             let Fit::LeftOut(rank) = column.fit else { continue };
+            // The column is left out already.
             if column.width == 0 {
                 continue;
             }
@@ -320,7 +327,8 @@ impl<'t, R> Table<'t, R> {
     }
 }
 
-/// The length of the directories that all places have in common, which a column leaves out on a terminal.
+/// Returns the length of the directories that all places have in common, which a column leaves out on a terminal.
+/// Elsewhere, programs may read the places, so that nothing is left out and 0 is returned.
 pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str>, style: Style) -> usize {
     if style.width.is_some() { common_directory(places) } else { 0 }
 }

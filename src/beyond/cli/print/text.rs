@@ -10,6 +10,14 @@ use clap::{Args, ColorChoice};
 use super::table::Table;
 use crate::beyond::cli::subcommand::heading;
 
+/// Codes of ANSI terminals for the look of a text, see [`Style::paint`].
+pub(super) mod ansi {
+    pub(in super::super) const BOLD: &str = "1";
+    pub(in super::super) const FAINT: &str = "2";
+    pub(in super::super) const GREEN: &str = "32";
+    pub(in super::super) const CYAN: &str = "36";
+}
+
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
@@ -53,6 +61,7 @@ impl Style {
         };
         let unicode = match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable) {
             Some(locale) => is_utf8(&locale),
+            // Windows has no such variables, and a minimal container sets none.
             None => true,
         };
         let width = if terminal { width_of_terminal() } else { None };
@@ -72,6 +81,7 @@ impl Style {
         if self.unicode { "…" } else { ".." }
     }
 
+    /// Returns a text with a look of [`ansi`], or the text alone if the output has no colours.
     pub(crate) fn paint(self, code: &str, text: &str) -> String {
         if self.color && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -101,12 +111,12 @@ pub(crate) struct Text<'o> {
 impl Text<'_> {
     /// Writes the first line about a file or a total: its name, and the text after it.
     pub(crate) fn write_heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
-        self.write_marked("\n### ", &[name, rest].concat(), &(self.style.paint("1", name) + rest))
+        self.write_marked("\n### ", &[name, rest].concat(), &(self.style.paint(ansi::BOLD, name) + rest))
     }
 
     /// Writes the first line about a part of a file.
     pub(crate) fn write_subheading(&mut self, text: &str) -> io::Result<()> {
-        self.write_marked("\n#### ", text, &format!("  {}", self.style.paint("36", text)))
+        self.write_marked("\n#### ", text, &format!("  {}", self.style.paint(ansi::CYAN, text)))
     }
 
     /// Writes a line about a file or a total, below its heading.
@@ -119,7 +129,7 @@ impl Text<'_> {
         self.write_marked("\n", text, text)
     }
 
-    /// Writes a text as Markdown after `mark`, or the plain one.
+    /// Writes `text` as Markdown after `mark`, or else `plain`, which may have colours.
     fn write_marked(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
         if self.style.is_markdown {
             self.write_plain(&(mark.to_owned() + &markdown(text)))
@@ -152,14 +162,14 @@ impl Text<'_> {
 /// The Markdown that GitHub shows as this text, in a line or in a cell of a table.
 pub(super) fn markdown(text: &str) -> String {
     let text = text.trim();
-    let number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let length_of_number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
         let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
         let begins_list_or_heading = if at == 0 {
             matches!(c, '-' | '+' | '=' | '>')
-        } else if at == number && matches!(c, '.' | ')') {
-            // The number of an item in a list.
+        } else if at == length_of_number && matches!(c, '.' | ')') {
+            // A number at the start, with a point or parenthesis, begins an item of a list if a space or nothing follows.
             text.chars().nth(at + 1).is_none_or(char::is_whitespace)
         } else {
             false
@@ -181,6 +191,7 @@ fn width_of_terminal() -> Option<usize> {
         return Some(columns);
     }
     match sys::columns() {
+        // Some terminals, such as serial lines, do not know their width.
         Some(0) => None,
         columns => columns,
     }

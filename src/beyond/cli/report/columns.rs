@@ -48,6 +48,7 @@ impl Columns {
             }
             value => {
                 let column = self.columns.entry(name).or_default();
+                // Earlier rows may not have had the field.
                 column.fill(self.rows);
                 column.push(value);
             }

@@ -55,6 +55,7 @@ impl Options for ReportOptions {
             shown = std::slice::from_ref(new);
         }
         self.read(shown, &mut page, &problems)?;
+        // With --diff, the new file is read twice, and each of its problems is found twice.
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
         problems.retain(|problem| known.insert(problem.text.clone()));
         let status = console.problems(&problems);
@@ -99,9 +100,11 @@ impl ReportOptions {
         let mut job = Diff::default();
         job.scan = self.search.scan(&sets.paths);
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
+        // Only files that the command line names may be pipes, and these are a single pair.
+        let in_turn = false;
         files::report(
             sets.pairs,
-            false,
+            in_turn,
             |pair| Compared::new(&job, pair, usize::MAX),
             Compared::weight,
             |compared, problems| {
@@ -144,11 +147,12 @@ fn read(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     Ok((inspected, FileKernels::new(kernels, wanted)?))
 }
 
+/// Returns the number of findings in a file, which limits how many files wait to be added to the page.
 fn weight((inspected, kernels): &ReadFile) -> usize {
     inspected.bundles.len() + kernels.rows.len() + 1
 }
 
-/// Whether a field of a kernel is in the page.
+/// Whether a field of a kernel is in the page. The others are in no table of the page.
 fn is_shown(field: &str) -> bool {
     !matches!(field, "constant_bank" | "bundle" | "origin")
 }

@@ -72,6 +72,7 @@ impl Page {
         let [size, facts] = self.libraries.summary();
         let mut title = escaped(&title(paths));
         let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
+        // A page about changes begins with them. The summary of the new file then comes after the changes.
         if let (Some(compared), [old, new]) = (&self.changes, paths) {
             let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
             changes = changes_section(compared, &new, &lead);
