@@ -136,7 +136,7 @@ impl<'d> File<'d> {
         }
         let at = to_u64(number).checked_mul(4)?;
         let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
-            // A missing number is treated as the number of a section that does not exist.
+            // A missing number is treated as the number of a section that does not exist, which is a fault.
             return Some(usize::MAX);
         };
         Some(usize::try_from(self.encoding.read(number)).unwrap_or(usize::MAX))
@@ -175,7 +175,7 @@ impl<'d> File<'d> {
     }
 }
 
-/// Charges bytes that a table at `offset` refers to.
+/// Charges bytes that a table at `offset` refers to. Tables may share bytes, so only their sum is limited.
 pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     match work.take(bytes) {
@@ -225,7 +225,7 @@ impl<'d> Notes<'d> {
             let here = self.offset.saturating_add(at);
             let (Some(name_len), Some(len), Some(kind)) = (self.number(at, 0), self.number(at, 4), self.number(at, 8))
             else {
-                // Padding at the end.
+                // Less than a header is left: that has to be padding.
                 let is_padding = is_zero(tail(self.data, at).unwrap_or_default());
                 return if is_padding { Ok(()) } else { fail_at("a note that is cut off", here) };
             };

@@ -101,6 +101,7 @@ pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
 pub(super) fn name(data: &[u8]) -> Option<String> {
     let notes = File::read(data).ok()?.section_named(SECTION)?;
     match find_note(notes, PRODUCT_CONFIG) {
+        // Without an IP version, the product family names the GPU.
         None | Some(0) => {}
         Some(config) => return Some(name_of_version(config)),
     }

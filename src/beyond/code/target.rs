@@ -36,6 +36,14 @@ use crate::llvm::container::bitcode;
 use crate::llvm::container::host::elf::{File, Header};
 use crate::llvm::container::magic::Magic;
 
+/// The offsets of the operating system and of the code object version in the header.
+const OS_AT: usize = 7;
+const VERSION_AT: usize = 8;
+
+/// The operating systems of ELF files for AMD GPUs, other than HSA.
+const OS_PAL: u8 = 65;
+const OS_MESA: u8 = 66;
+
 /// Code object version 3 as encoded in the header.
 const VERSION_3: u8 = 1;
 
@@ -71,7 +79,8 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
 /// Returns the name of an SM architecture. If the section with the attributes of a cubin is outside of `data`, the flag
 /// decides whether the name has a suffix.
 fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
-    let (number, is_specific) = match *data.get(7)? {
+    let (number, is_specific) = match *data.get(OS_AT)? {
+        // The bits of the tables above.
         CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
         CUDA => ((flags >> 8) & 0xffff, specific_attribute(data).unwrap_or(flags & 0x8 != 0)),
         _ => return None,
@@ -94,10 +103,12 @@ fn specific_attribute(data: &[u8]) -> Option<bool> {
     None
 }
 
+/// Returns the target ID of an ELF file for an AMD GPU, or `None` if the processor is not known.
 fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let [number, features, ..] = flags.to_le_bytes();
     let processor = processors::by_elf_number(number)?.name;
-    let version = head.get(8).copied().unwrap_or(u8::MAX);
+    // A header that ends before its version is read like one of the latest version.
+    let version = head.get(VERSION_AT).copied().unwrap_or(u8::MAX);
     let (sramecc, xnack) = if version <= VERSION_3 {
         (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
     } else {
@@ -160,10 +171,12 @@ pub(crate) fn is_for_device(triple: &str) -> bool {
     ["amdgpu", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
 }
 
+/// Returns the triple and target ID of an ELF file for an AMD GPU. Processors before GCN, whose names do not begin with
+/// `gfx`, have the architecture `r600`.
 fn amd_target(head: &[u8]) -> String {
-    let os = match head.get(7) {
-        Some(65) => "amdpal",
-        Some(66) => "mesa3d",
+    let os = match head.get(OS_AT) {
+        Some(&OS_PAL) => "amdpal",
+        Some(&OS_MESA) => "mesa3d",
         _ => "amdhsa",
     };
     let target_id = target_id(head).unwrap_or_default();

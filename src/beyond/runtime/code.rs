@@ -125,7 +125,9 @@ impl Code {
     /// PTX, because it is compiled for the same GPUs.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
+            // The entries of the inner container name their GPUs.
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
+            // An entry without content has an ID, which names its GPU.
             Some(ContentKind::Empty) => Self::of_entry(id, None),
             content => match Self::of_entry(id, content) {
                 Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
@@ -223,6 +225,7 @@ impl BundleCodes {
             if id.kind() == OffloadKind::Host {
                 continue;
             }
+            // Entries count for their vendor even if their code is empty, unreadable or not found.
             codes.vendors.insert(vendor_in(&id));
             let (content, kind, index) = (code_object.kind(), id.kind(), code_object.index());
             if matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary)) {
@@ -243,8 +246,8 @@ impl BundleCodes {
         codes
     }
 
-    /// Leaves out LTO-IR if there is other code: a program whose runtime finds code that it can load does not link at
-    /// run time.
+    /// Leaves out LTO-IR if there is other code: a program does not link at run time if its runtime finds code that can
+    /// be loaded as it is.
     fn keep_lto_ir_alone(&mut self) {
         if !self.found.iter().all(FoundCode::is_lto_ir) {
             self.found.retain(|found| !found.is_lto_ir());

@@ -170,7 +170,8 @@ impl Coverage {
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
-    /// Returns the files of each directory, including the last file, although more may follow in it.
+    /// Returns the files of each directory. The last file is not yet in `self.directories`, because more of its bundles
+    /// may follow, which would show that it is not a single bundle. It is added here, as if nothing followed.
     fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
         let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
         let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
@@ -196,6 +197,7 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
+            // A coverage of this directory alone knows its GPUs.
             let mut alone = Self { is_full: self.is_full, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
@@ -256,6 +258,7 @@ impl Coverage {
     /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
         let sets = self.code_sets();
+        // A set without code costs a comparison too.
         let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
         if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
             return None;
@@ -314,6 +317,7 @@ pub(crate) struct LoadUnit {
 
 impl LoadUnit {
     fn new(found: &FoundBundle<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
+        // Several offload binaries may be one unit.
         let is_single = found.format != Format::OffloadBinary;
         Self {
             place: found.place.clone(),
@@ -326,7 +330,8 @@ impl LoadUnit {
         }
     }
 
-    /// Returns the units of a split library, one for each of its wrappers.
+    /// Returns the units of a split library, one for each of its wrappers, or no units if its reference was not
+    /// followed.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
         let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
@@ -338,6 +343,7 @@ impl LoadUnit {
                     if archive.claims(target)
                         && let Some(code) = Code::of_kpack(target)
                     {
+                        // 0, because code in an archive has no position in the search of the library.
                         codes.push((0, code));
                     }
                 }
@@ -370,9 +376,10 @@ impl LoadUnit {
 /// Puts units together from the bundles of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadUnits {
-    /// The offload binaries at one place that are not complete yet, by their offload kind.
+    /// The units of offload binaries at one place that the next offload binary may add code to, by their offload kind.
+    /// The kind is `None` as long as a unit has no code.
     open: Vec<(Option<OffloadKind>, LoadUnit)>,
-    /// The last file that is a code object, a bundle or a fatbin itself, unless more follows in it.
+    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. More may follow in it.
     file: Option<LoadUnit>,
     /// Whether such files count as bundles like others, and code objects without a bundle do not count.
     ignores_files: bool,
@@ -393,17 +400,21 @@ impl LoadUnits {
         complete
     }
 
-    /// Ends the last file, before the next bundle at a place.
+    /// Takes the last file. `next` is the place of the next bundle, or `None` if nothing follows. Returns the unit of
+    /// the file, or `None` if there is no such file, or if the file has several code objects without a bundle.
     fn end_file(&mut self, next: Option<&Place>) -> Option<LoadUnit> {
         let file = self.file.take()?;
         if next != Some(&file.place) {
             return Some(file);
         }
-        // More follows in the file, so it is not one bundle.
+        // More follows in the file, so it is not a single bundle, and does not serve together with the other files of
+        // its directory. Code objects without a bundle are not counted at all.
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
+    /// Adds the next bundle after the last file was taken, and returns the units that are complete.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
+        // The position of the first code object of the bundle in the search.
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
         let is_file = !self.ignores_files && is_loaded_file(found);
@@ -411,6 +422,7 @@ impl LoadUnits {
             return Vec::new();
         }
         let BundleCodes { found: codes, unfound, vendors, is_outer } = BundleCodes::of(found);
+        // The containers in the bundle are added as bundles themselves.
         if is_outer {
             return Vec::new();
         }
@@ -418,6 +430,7 @@ impl LoadUnits {
             let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
             let mut file = LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) };
             file.directory = Some(directory_of(found.place));
+            // A code object without a bundle counts only as a file of its directory.
             if found.format == Format::CodeObject {
                 file.bundle = None;
             }
@@ -428,14 +441,29 @@ impl LoadUnits {
             let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
             return vec![LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) }];
         }
+        self.add_offload_binary(found, first, codes, &vendors)
+    }
+
+    /// Adds an offload binary to the units of its place, by the offload kinds of its code. `first` is the position of
+    /// its first code object. Returns the units that are complete.
+    fn add_offload_binary(
+        &mut self,
+        found: &FoundBundle<'_>,
+        first: usize,
+        codes: Vec<FoundCode>,
+        vendors: &BTreeSet<GpuVendor>,
+    ) -> Vec<LoadUnit> {
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
+        // Nothing more is added to the units of the previous place.
         let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
+        // An offload binary without code counts as a bundle too, unless others at its place have code.
         if codes.is_empty() && self.open.is_empty() {
             self.open.push((None, LoadUnit::new(found, vendors.clone())));
         }
         for FoundCode { index, kind, code } in codes {
             let same_kind = self.open.iter_mut().find(|(open, unit)| match open {
                 Some(open) => *open == kind,
+                // The first code decides the kind of a unit without code.
                 None => unit.codes.is_empty(),
             });
             match same_kind {
@@ -445,7 +473,7 @@ impl LoadUnits {
                         complete.push(std::mem::replace(unit, LoadUnit::new(found, vendors.clone())));
                     }
                     *open = Some(kind);
-                    unit.vendors.extend(&vendors);
+                    unit.vendors.extend(vendors);
                     unit.codes.push((first + index, code));
                 }
                 None => {
@@ -520,7 +548,7 @@ mod tests {
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
-        // An incomplete file makes the sum incomplete, whatever is merged later.
+        // A file over the limit makes the sum incomplete, whatever is merged later.
         for is_full in [true, false] {
             first.merge(&Coverage { is_full, ..Coverage::default() });
             assert!(first.gpus().is_none());

@@ -76,10 +76,12 @@ impl DeviceError {
     }
 }
 
-/// The rank of code that serves a GPU; less is better.
+/// The rank of code that serves a GPU; less is better. The fields are compared in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
+    /// The form of the code, in the order of preference: machine code is 0.
     form: u32,
+    /// How much earlier the version of the code is than that of the GPU; 0 for other GPUs than NVIDIA's.
     distance: u32,
     suffix: Suffix,
 }
@@ -90,7 +92,7 @@ const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 /// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
 const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 
-/// The version that compiles all PTX without a suffix.
+/// A version later than any other: GPUs of it would take all PTX without a suffix.
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
 /// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
@@ -278,11 +280,13 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![GpuVariant::AmdSpirV]),
         Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
+        // The caller has parsed NVIDIA's names already.
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
             let known = processors::find(&processor)?;
             Some(target_variants(&target, known).into_iter().map(GpuVariant::amd).collect())
         }
+        // A processor that is newer than the table.
         None if is_like_a_processor(&processor) => Some(vec![GpuVariant::amd(target)]),
         None if vendor_of_processor(&processor).is_some() => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
         None => None,
@@ -372,7 +376,7 @@ impl GpuVariant {
                 gpus
             }
             Self::Other(targets) => {
-                // In this order, a processor is before bitcode for it.
+                // In alphabetical order, a processor is before bitcode for it, as `xcore1000` is before `xcore1000-bc`.
                 let mut all: BTreeSet<String> = targets.iter().cloned().collect();
                 all.extend(targets.iter().filter_map(|target| other_form(target)));
                 vec![Self::Other(all.into_iter().collect())]
@@ -392,6 +396,7 @@ impl GpuVariant {
             (Self::Nvidia(gpu), Code::Cubin(code)) => {
                 (0, code.distance_to(*gpu, is_same_line(*code, *gpu))?, code.suffix)
             }
+            // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
             (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
@@ -415,10 +420,12 @@ impl GpuVariant {
 
 impl Sm {
     /// Returns how much earlier the architecture of some code is than that of a GPU, or `None` if the code does not run
-    /// there. `is_same_line` says whether that GPU takes code of all earlier versions of its line.
+    /// there. `is_same_line` says whether the GPU takes code without a suffix for this architecture if it is not a
+    /// later one.
     fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);
+        // The suffix of a GPU comes from a name such as `sm_90a`, which means code with this suffix alone.
         let runs = match (gpu.suffix, self.suffix) {
             (Suffix::None, Suffix::None) => is_same || is_same_line,
             (Suffix::None | Suffix::Family, Suffix::Family) => is_family,
@@ -439,7 +446,8 @@ impl Sm {
     }
 }
 
-/// Whether a GPU runs machine code for another architecture, of the same major version and not a later minor version.
+/// Whether a GPU runs machine code for an architecture that is not later than its own: for its own version, and for
+/// others of the same major version if neither is embedded.
 fn is_same_line(code: Sm, gpu: Sm) -> bool {
     let is_embedded = EMBEDDED.contains(&code.number) || EMBEDDED.contains(&gpu.number);
     code.number == gpu.number || (code.capability().0 == gpu.capability().0 && !is_embedded)

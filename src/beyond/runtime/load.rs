@@ -77,6 +77,7 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
                 }
             }
             ReadEvent::End(place, reads) => {
+                // The bytes of the ended data are gone afterwards, so the choices in it end too.
                 for (position, loaded) in loader.finish(|unit| unit.data() == *place) {
                     load.add(position, loaded.code_object, None, reads);
                 }

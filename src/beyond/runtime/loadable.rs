@@ -57,8 +57,8 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(UnfoundReason::Triple) }
 }
 
-/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. In containers
-/// that it does not load, linkers and other tools find all of them.
+/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. Returns none for
+/// a bundle or another container that is not for the runtime: linkers and other tools find all of its entries.
 pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
@@ -74,6 +74,7 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
             unfound.insert(index, UnfoundReason::Position);
         }
     }
+    // This is asked last, because it looks at the content of all entries.
     if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
         unfound.clear();
     }
@@ -101,6 +102,7 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     }
     let Bundle { compressed, entries, .. } = found.bundle;
     match compressed {
+        // From a wrong size, the runtime finds nothing.
         Some(recorded) if misread_size(*recorded).is_some() => Some(0),
         Some(_) => None,
         None => first_lost(entries.iter().map(|entry| entry.id())),

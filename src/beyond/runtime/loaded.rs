@@ -47,6 +47,8 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
         }
         Ok(())
     })?;
+    // Consecutive offload binaries at one place are one choice. The next place ends the choice, but the last place has
+    // no next one. The search is over, so every place is.
     loaded.extend(loader.finish(|_| true));
     loaded.sort_unstable_by_key(|(position, _)| *position);
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
@@ -58,7 +60,7 @@ pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name.
     devices: Vec<Device>,
     units: LoadUnits,
-    /// The code objects from the first one on that may still be chosen, by their positions.
+    /// The code objects that may still be chosen, by their positions in the search.
     waiting: BTreeMap<usize, CodeObject>,
     /// The first code for each GPU that HIP's runtime does not find.
     unfound: BTreeMap<usize, UnfoundCode>,
@@ -70,7 +72,7 @@ impl Loader {
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
-    /// Adds the next bundle of the search.
+    /// Adds the next bundle of the search, and returns the code objects that are chosen now.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
@@ -85,18 +87,21 @@ impl Loader {
             let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
             // A program has device images for each of its kernels.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
+            // Chunks have at least one item, even of no code.
             let size = if is_each_needed { 1 } else { codes.len().max(1) };
             for codes in codes.chunks(size) {
                 loaded.extend(self.choose(codes));
             }
         }
+        // No unit waits for later bundles, so no code object of the bundles so far can still be chosen.
         if !self.units.has_open() {
             self.waiting.clear();
         }
         Ok(loaded)
     }
 
-    /// Ends the choices at the places that `is_over` accepts.
+    /// Ends the choices at the places that `is_over` accepts: nothing more is found there. Returns the chosen code
+    /// objects.
     pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
         self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
@@ -117,7 +122,8 @@ impl Loader {
         std::mem::take(&mut self.unfound)
     }
 
-    /// Chooses among code objects when a program needs one of them.
+    /// Chooses a code object for each GPU. A program needs only one of `codes`. Returns the chosen code objects, which
+    /// no longer wait.
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, device) in self.devices.iter().enumerate() {

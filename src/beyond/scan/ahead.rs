@@ -17,7 +17,7 @@ use crate::llvm::container::limits::Allowance;
 /// The minimum size of a part that is worth inflating on another thread, in bytes.
 const LARGE: u64 = 1 << 20;
 
-/// Inflated data or an error, with the number of its turn.
+/// Inflated data or an error, with a number for the caller: the index or the offset of the item.
 type NumberedResult<T> = (u64, Result<T>);
 
 /// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items come with their
@@ -57,6 +57,8 @@ pub(super) fn inflate<I: Send, T: Send, R>(
         },
         // A result weighs more than the limit, so that no other item is inflated while one waits.
         |_| WEIGHT_MAX.saturating_add(1),
+        // Once the disk is full, the results are dropped: the caller inflates these items in their turn, which needs
+        // less space, and reports the errors.
         |results| consume(&mut iter::from_fn(|| results.flatten().find(|_| !is_full.load(Ordering::Relaxed)))),
     )
 }

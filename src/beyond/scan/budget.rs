@@ -17,6 +17,7 @@ pub(crate) struct Budget {
     found: Allowance,
     /// The number of bytes of names.
     names: Allowance,
+    /// Whether the walk reads nothing more: a limit is exceeded, the visitor broke off, or the goal was reached.
     pub(super) is_spent: bool,
 }
 
@@ -64,7 +65,8 @@ impl Budget {
         self.take_found(findings_in(bundle))
     }
 
-    /// Returns the limits for a compressed container at a place. In the file itself, only the claimed size counts.
+    /// Returns the limits for a compressed container at a place. In the file itself, the limits of the search apply to
+    /// each container alone. In inflated data, the rest of the budget is a limit too.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             PlaceOrigin::File(_) => self.limits,

@@ -178,7 +178,7 @@ impl CodeObject {
             return Sizes::default();
         }
         let Sizes { code_objects, size, stored } = self.own_sizes();
-        // Images that are compressed on their own share stored bytes.
+        // The shared bytes are counted as inflated ones in a compressed bundle, and as stored ones elsewhere.
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
         let own = whole.saturating_sub(self.shared);
         Sizes {
@@ -237,7 +237,7 @@ impl ParsedId {
     }
 
     /// Returns the target in an ID that cannot be parsed, such as one of another vendor's compiler: the text after the
-    /// last `--`. Returns `None` for an ID that can be parsed, and without `--`.
+    /// last `--`. Returns `None` for an ID that can be parsed, and for an ID without `--`.
     pub(crate) fn foreign_target(&self) -> Option<&str> {
         if self.parsed.is_some() {
             return None;
@@ -299,7 +299,7 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
 }
 
 /// Returns the URI of a code object that is compressed on its own, or with others, at a place. Its entry is a step of
-/// the URI.
+/// the URI. Returns `None` if the exact end of the code object is not known, or if it cannot be inflated.
 fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
     if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
         return Ok(None);
@@ -329,6 +329,7 @@ impl<'f> CodeObjectRef<'f> {
         CodeObject {
             bundle: Arc::clone(bundle),
             entry: self.index,
+            // One byte more than the maximum shows that the ID is too long to be parsed.
             id: id.get(..=ID_MAX).unwrap_or(id).into(),
             size: self.size(),
             kind: self.kind(),
@@ -439,6 +440,7 @@ impl<'f> CodeObjectRef<'f> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
+        // The container records the kind, so nothing has to be inflated.
         if (self.cuda().is_some() || self.packed().is_some())
             && let Some(kind) = self.recorded_kind()
         {
@@ -466,6 +468,7 @@ impl<'f> CodeObjectRef<'f> {
                 CudaKind::Ptx => Some(ContentKind::Ptx),
                 CudaKind::Cubin => Some(ContentKind::Cubin),
                 CudaKind::LtoIr => Some(ContentKind::LtoIr),
+                // Content that is not compressed is identified by its first bytes instead.
                 CudaKind::TileIr | CudaKind::Other(_) => self.packed().map(|_| ContentKind::Unknown),
             };
         }
@@ -491,7 +494,7 @@ impl<'f> CodeObjectRef<'f> {
         let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         let is_whole_needed = match Magic::identify(head) {
             Magic::IntelGpu => true,
-            // Elsewhere, the entry ID has the suffix of the architecture.
+            // The suffix of the architecture is in a section of the file. In a container, the entry ID has it already.
             Magic::Cubin => self.found.format == Format::CodeObject,
             _ => false,
         };

@@ -152,17 +152,18 @@ pub struct Followed {
 /// An event of a walk, for its visitor.
 pub(super) enum WalkEvent<'f> {
     Found(Finding<'f>),
-    /// The end of a file, or of inflated data, with its place and its bytes. The bytes are gone afterwards.
+    /// The end of a file, or of inflated data, with its place and its bytes. After this event the bytes are gone, so
+    /// this is the last chance to read code objects in them.
     End(&'f Place, Slice<'f>),
 }
 
 /// Facts about a bundle and its entries that the bundle does not record.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
-    /// The number of each entry among the entries at the place with its ID, counted from 1. Empty if they are not
-    /// numbered.
+    /// The number of each entry among the entries at the place with the same ID, counted from 1. Empty if the entries
+    /// are not numbered.
     pub(super) numbers: Vec<u64>,
-    /// The number of bytes that each entry shares with entries before it. Empty if they are not counted.
+    /// The number of bytes that each entry shares with entries before it. Empty if the bytes are not counted.
     pub(super) shared: Vec<u64>,
     /// Whether a file, or a member of a package, begins with the bundle.
     pub(super) begins_file: bool,

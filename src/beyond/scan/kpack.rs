@@ -173,6 +173,7 @@ fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
         None => 0,
     };
     let (directory, prefix) = before.split_at(name_start);
+    // The target ID may be in the name of a directory, with more of the path below it.
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = sys::os_str(directory);
     let directory = Path::new(&*directory);
@@ -232,6 +233,7 @@ fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
     }
     match library.file().metadata() {
         Ok(metadata) => metadata.is_file(),
+        // A library that exists but cannot be examined counts, so that the error is reported when it is followed.
         Err(error) => !is_missing(&error),
     }
 }
@@ -348,6 +350,7 @@ impl Walk<'_, '_, '_> {
             Ok(opened) => opened,
             Err(error) => {
                 let error = error_at_library(error);
+                // The caller's own search of the archive reports faults of its content.
                 if !is_own || error.kind() == ErrorKind::Referred {
                     self.report_broken(at.to(&place, at.data), error)?;
                 }

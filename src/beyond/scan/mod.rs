@@ -128,7 +128,8 @@ impl Default for Scan {
     }
 }
 
-/// The members of a zip file to compare with their checksums.
+/// The members of a zip file to compare with their checksums. A search that compares all of them is a check of the
+/// file, so it also checks the wrappers of bundles and fatbins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksums {
     /// No member is read for its checksum.
@@ -161,7 +162,7 @@ impl Scan {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
-        self.run_in_members(data.into(), &|_| true, visitor)
+        self.run_in_members(data.into(), &walk::all_members, visitor)
     }
 
     /// Searches data that is at a place of another file, as [`run`](Self::run) does. The places of all findings begin
@@ -189,6 +190,7 @@ impl Scan {
     pub fn finds_code<'a>(&self, data: impl Into<Slice<'a>>) -> Result<bool> {
         let mut is_found = false;
         self.run_until(data, &mut |finding| {
+            // A code object by itself is reported as a bundle with one entry.
             is_found = matches!(finding, Finding::Bundle(_));
             Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
@@ -208,7 +210,8 @@ impl Scan {
         })
     }
 
-    /// As [`run_in_members`](Self::run_in_members). The visitor also sees where data ends.
+    /// As [`run_in_members`](Self::run_in_members). The visitor also sees where the data of a file, or inflated data,
+    /// ends.
     fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);
@@ -229,7 +232,7 @@ mod tests {
     use crate::llvm::container::binary::Binary;
     use crate::llvm::container::magic::{MAGICS, Magic};
 
-    /// A plain bundle, a compressed bundle, and others.
+    /// Consecutive bundles, plain and compressed.
     const MIXED: &[u8] = include_bytes!("../../../fixtures/sequence/mixed.bundle");
 
     #[test]

@@ -117,11 +117,13 @@ impl Walk<'_, '_, '_> {
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
         let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        // Sections are numbered as by `step`. Sections that are passed over use none of the numbers that a search has.
+        // Sections are numbered here, in the way of `step`, which numbers only a limited count of steps in a search:
+        // the sections that are passed over must not use that up.
         let (mut numbers, mut passed) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
             add(number, 1);
+            // Bytes that an earlier section has too are not searched again.
             let range = range.start.max(position)..range.end;
             let has_target = has_any_in(&targets, &range);
             if !has_target && *holds != SectionContent::Data {
@@ -143,23 +145,36 @@ impl Walk<'_, '_, '_> {
                 continue;
             }
             let Some(place) = self.step_to(object.place, Step::Section(name.clone()), *number) else { continue };
-            let (at, mut index) = (object.to(&place, data), 0);
-            position = range.start;
-            let first = images.partition_point(|image| image.start < range.start);
-            for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
-                self.search_by_content(at, position..image.start, &mut index, &targets)?;
-                position = position.max(image.end);
-            }
-            self.search_by_content(at, position..range.end, &mut index, &targets)?;
-            position = position.max(range.end);
+            position = self.search_around_images(object.to(&place, data), range, &images, &targets)?;
         }
         // The sections are counted together, because each call may release memory.
         data.slice(0, passed).inspect(Slice::note_all_read);
         Ok(())
     }
 
+    /// Searches a range of some data by content, except for the device images in it, which were found by their tables.
+    /// `images` are the ranges of all such images, in order. Returns the end of the range, or of its last image if that
+    /// is later.
+    fn search_around_images(
+        &mut self,
+        at: FilePart<'_>,
+        range: Range<u64>,
+        images: &[Range<u64>],
+        targets: &[u64],
+    ) -> Result<u64> {
+        let (mut position, mut index) = (range.start, 0);
+        let first = images.partition_point(|image| image.start < range.start);
+        for image in images.iter().skip(first).take_while(|image| image.start < range.end) {
+            self.search_by_content(at, position..image.start, &mut index, targets)?;
+            position = position.max(image.end);
+        }
+        self.search_by_content(at, position..range.end, &mut index, targets)?;
+        Ok(position.max(range.end))
+    }
+
     /// Returns whether wrappers of an object may point at bundles outside of its sections for bundles. `found` is the
-    /// number of bundles in these.
+    /// number of bundles in the sections for bundles. A check of the whole file looks at all wrappers, whatever their
+    /// number.
     fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         if self.scan.checksums == Checksums::OfAll {
             return true;
@@ -177,7 +192,7 @@ impl Walk<'_, '_, '_> {
     fn wrapper_targets(&mut self, object: FilePart<'_>, sections: &Sections) -> Result<Vec<u64>> {
         let mut targets = Vec::new();
         for section in bundle_wrappers(sections) {
-            // Each section takes the tables of the whole file.
+            // Reading the wrappers of a section takes the tables of the whole file.
             if self.spend(object, object.data.len())? {
                 targets.extend(wrapper::targets(object.data.bytes(), &section.range, WrapperKind::Bundle));
             }
@@ -188,7 +203,8 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
-    /// number of bundles that were found at the place itself.
+    /// number of bundles that were found at the place of the object itself, not in a section. Further ones at that
+    /// place, between the sections, are numbered from there on.
     pub(super) fn search_all_sections(&mut self, object: FilePart<'_>, sections: Sections, count: usize) -> Result<()> {
         let data = object.data;
         let targets = self.wrapper_targets(object, &sections)?;
@@ -196,20 +212,21 @@ impl Walk<'_, '_, '_> {
         let mut all = sections.chosen;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
-        let (mut position, mut between) = (0_u64, count);
+        let (mut position, mut next_index) = (0_u64, count);
         for section in all {
             let Range { start, end } = section.range;
-            self.search_by_content(object, position..start, &mut between, &targets)?;
+            self.search_by_content(object, position..start, &mut next_index, &targets)?;
             position = position.max(start);
             let place = self.search_section(object, &section, &tables)?;
             if let Some(place) = place
                 && !is_read_whole(data, &section)
             {
+                // Nothing was found in the section yet, so its bundles are numbered from 0.
                 self.search_by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
         }
-        self.search_by_content(object, position..data.len(), &mut between, &targets)
+        self.search_by_content(object, position..data.len(), &mut next_index, &targets)
     }
 
     /// Reports a container that cannot be read, and searches its bytes if the search is deep.
@@ -246,36 +263,39 @@ impl Walk<'_, '_, '_> {
         {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
+            // A magic may begin in the block and end after it.
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
-            let mut end = position;
+            // The end of the previous finding, or the start of the block.
+            let mut previous_end = position;
             for hit in find_magics(block.bytes()) {
                 if hit >= BLOCK {
                     // The next block has it.
                     break;
                 }
                 let hit = position.saturating_add(hit);
-                if hit < end {
+                if hit < previous_end {
                     continue;
                 }
                 let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
-                let Some(start) = start_of(region.bytes(), end, hit) else { continue };
+                let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
                 let Some(rest) = region.tail(start) else { continue };
                 if let Some(len) = self.report_found_at(at.with(rest), index, reason)? {
-                    end = rest.start_in(region).saturating_add(len);
+                    previous_end = rest.start_in(region).saturating_add(len);
                 }
                 if self.budget.is_spent {
                     return Ok(());
                 }
             }
             block.note_all_read();
-            position = end.max(position.saturating_add(block.len().min(BLOCK)));
+            position = previous_end.max(position.saturating_add(block.len().min(BLOCK)));
         }
         Ok(())
     }
 
-    /// Reports the container or code object at the start of some data, and counts it in `index`. Returns its length, or
-    /// the length of text without code, or `None` if nothing can be read.
+    /// Reports the container or code object at the start of some data, and counts it in `index`. Returns the number of
+    /// bytes that need no further search: the length of the finding, or of text that is not complete PTX. Returns
+    /// `None` if nothing can be read.
     fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, reason: ReasonToRead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD_LEN).unwrap_or(rest.bytes()));
@@ -292,6 +312,7 @@ impl Walk<'_, '_, '_> {
                 let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
                 Ok(len_u64(ptx))
             }
+            // DXBC is the only unread format that a search by content looks for.
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
         };
@@ -326,7 +347,7 @@ impl Walk<'_, '_, '_> {
         let reader = BundleReader::for_magic(magic);
         let container = reader.container;
         let limits = self.budget.limits_at(at.place);
-        // Every search reads headers first, so that one that inflates more finds no less.
+        // The trial reads headers only, whatever the search inflates. So a search that inflates more finds no less.
         let mut trial = Bundles::new(rest, container, Inflate::Headers);
         let mut bundle = Ok(None);
         if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
@@ -337,6 +358,7 @@ impl Walk<'_, '_, '_> {
                 Some(bundle.stored_len()?)
             }
             Err(error) if error.is_of_system() => return Err(error),
+            // Other faults mean that the bytes only look like a container.
             Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
                 self.report_broken(at, error)?;
                 None
@@ -344,7 +366,7 @@ impl Walk<'_, '_, '_> {
             _ => None,
         };
         let Some(len) = len else {
-            // The bytes after it may be read again for the next one.
+            // The search goes on directly after the magic and may read the same bytes again, so they are charged.
             let most = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
             self.spend(at, total([rest.len().min(most), trial.claimed().unwrap_or(0)]))?;
             return Ok(None);
@@ -386,8 +408,8 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
     }
 }
 
-/// Returns whether a container that is compressed can be inflated, and begins as a container does. Returns true for one
-/// that is not compressed.
+/// Returns whether a compressed container can be inflated, and its content begins like a container. Returns true for a
+/// container that is not compressed.
 fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
@@ -432,6 +454,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
         }
         Magic::CompressedBundle => {
             let mut fields = fields_after(compressed::MAGIC, data);
+            // The version, and the number of the compression method.
             matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
         }
         Magic::OffloadBinary => {
@@ -450,15 +473,16 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     }
 }
 
-/// Returns the start of a container or of PTX after `end`, from the offset of its first word (`hit`), or `None` if the word
-/// is in the middle of a line of text. Only PTX may begin before its first word, with comments.
-fn start_of(data: &[u8], end: u64, hit: u64) -> Option<u64> {
+/// Returns where the container or PTX starts whose magic was found at the offset `hit`. A container starts with its
+/// magic. PTX may start earlier, with comments, but not before `previous_end`, where the previous finding ends. Returns
+/// `None` if the magic of PTX is in the middle of a line of text.
+fn start_of(data: &[u8], previous_end: u64, hit: u64) -> Option<u64> {
     if !tail(data, hit)?.starts_with(ptx::VERSION) {
         return Some(hit);
     }
-    let word = usize::try_from(hit.checked_sub(end)?).ok()?;
-    let start = ptx::start(tail(data, end)?, word)?;
-    end.checked_add(to_u64(start))
+    let directive = usize::try_from(hit.checked_sub(previous_end)?).ok()?;
+    let start = ptx::start(tail(data, previous_end)?, directive)?;
+    previous_end.checked_add(to_u64(start))
 }
 
 /// Returns a reader of the fields after a magic.

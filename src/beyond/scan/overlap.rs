@@ -38,8 +38,8 @@ impl OccupiedRange<'_> {
 /// The formats of sections in linked files. Their bundles stay at their offsets.
 const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
 
-/// The formats of sections in relocatable objects. Their bundles may move. Offload binaries are among
-/// them, because readers expect each directly after the previous one.
+/// The formats of sections in relocatable objects, whose bundles can be moved. Offload binaries are here only, because
+/// readers expect each directly after the previous one: if one changes its size, the next ones move.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
 /// Returns the sections of a linked ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets,
@@ -59,7 +59,7 @@ pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
 }
 
 fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
-    // This call limits the total length of the names.
+    // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
     let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
     // The section table may be in any order.
     let mut bundles = BTreeMap::new();
@@ -73,9 +73,9 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
             bundles.insert((range.start, range.end), content);
         }
     }
-    let device: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
+    let device_sections: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
     let occupied = occupied_ranges(data.bytes(), data.offset(), |range, name| {
-        bundles.contains_key(&(range.start, range.end)) && device.contains(&(range, name))
+        bundles.contains_key(&(range.start, range.end)) && device_sections.contains(&(range, name))
     });
     if let Some((section, other, offset)) = first_overlap(occupied.with_path(data.path())?) {
         let reason = format!(
@@ -114,7 +114,8 @@ fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u6
     None
 }
 
-/// Returns the sections and tables of a file that occupy bytes of it. Offsets in errors count from `base`.
+/// Returns the sections and tables of a file that occupy bytes of it. `has_bundles` says whether a section with this
+/// range and name has bundles to be rewritten. Offsets in errors count from `base`.
 fn occupied_ranges(
     data: &[u8],
     base: u64,
@@ -160,10 +161,12 @@ fn elf_tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
 /// other range, and the offset of the first shared byte.
 fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String, u64)> {
     occupied.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
+    // Device code sections with exactly the same range, which are neighbours now, count as one.
     occupied.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
-    // The sections so far that reach furthest.
+    // The ranges so far that reach furthest: of all, and of sections with bundles.
     let (mut furthest, mut furthest_bundles) = (None::<&OccupiedRange<'_>>, None);
     for section in &occupied {
+        // Sections without bundles may share bytes with each other.
         let before = if section.has_bundles { furthest } else { furthest_bundles };
         if let Some(before) = before
             && before.range.end > section.range.start

@@ -43,6 +43,9 @@ const TAR: &str = "tar archive";
 const CPIO: &str = "cpio archive";
 const AKS2: &str = "AKS2 file";
 
+/// The number of bytes in the magic of a cpio archive after the first one.
+const REST_OF_CPIO_MAGIC: u64 = 5;
+
 /// The cost of the header of a member, in bytes.
 const HEADER: u64 = 512;
 
@@ -82,11 +85,13 @@ impl Walk<'_, '_, '_> {
     /// the data reports it.
     fn search_stream_after_head(&mut self, head: StreamHead, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let StreamHead { bytes, mut fault } = head;
+        // A member whose size is recorded is incomplete then, and not searched at all.
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
             return self.report_unreadable(at, MEMBER, fault);
         }
         let reader = &mut bytes.chain(FailingReader(&mut fault)).chain(stream.reader);
         self.search_stream_as(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
+        // The error is still there if no reader has read up to it.
         if let Some(fault) = fault {
             self.report_unreadable(at, MEMBER, fault)?;
         }
@@ -152,6 +157,7 @@ impl Walk<'_, '_, '_> {
         if !self.spend(at, cost)? {
             return Ok(());
         }
+        // One byte more shows that the data is too large.
         let mut reader = ReaderUntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
         let Some(input) = self.read_or_report(at, MEMBER, Input::spool(at.data.path(), &mut reader))? else {
             return Ok(());
@@ -188,6 +194,7 @@ impl Walk<'_, '_, '_> {
             }
             head => head,
         };
+        // The members of an archive are named directly below the compressed file. Other content is one member itself.
         let place = match Magic::identify(&head.bytes) {
             Magic::Tar | Magic::Cpio => at.place.clone(),
             _ => {
@@ -202,8 +209,8 @@ impl Walk<'_, '_, '_> {
             let offset = if stream.is_source { Some(source.absolute(offset)) } else { None };
             self.report_trailing(at, offset, Some(what))?;
         }
-        // A decoder of a file reads at most the length of the file. Data that is decoded again was not kept, and so not
-        // charged.
+        // The compressed bytes are charged too. In a file they are no more than the file has, but they may also be
+        // inflated data, which was not kept and so not charged.
         self.spend(at.to(&place, source), limit.total.get())?;
         Ok(())
     }
@@ -259,6 +266,7 @@ impl Walk<'_, '_, '_> {
         if !self.skip_gap(at, rest, &mut reader)? {
             return Ok(());
         }
+        // Reading on shows whether the stream ends here, and compares its checksum.
         limit.allow_up_to(0, LONG_STREAM);
         let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
             return Ok(());
@@ -271,7 +279,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Skips bytes between images of an AKS2 file. Returns whether the next image can be read.
+    /// Skips bytes between images of an AKS2 file, which are charged like a member. Returns whether the next image can
+    /// be read.
     fn skip_gap(&mut self, at: FilePart<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
         Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
@@ -301,6 +310,7 @@ impl Walk<'_, '_, '_> {
         let Stream { is_source, reader, .. } = stream;
         let limit = ReadLimit::up_to(0, LONG_HEADERS);
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
+        // The magic of the next archive, if it was read already at the end of the previous one.
         let mut magic = Vec::new();
         loop {
             limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
@@ -345,7 +355,7 @@ impl Walk<'_, '_, '_> {
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
         let next = match first {
-            Some(Ok(first)) => head(reader, 5).map(|rest| Some([&[first], rest.as_slice()].concat())),
+            Some(Ok(first)) => head(reader, REST_OF_CPIO_MAGIC).map(|rest| Some([&[first], rest.as_slice()].concat())),
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
@@ -401,7 +411,7 @@ impl Walk<'_, '_, '_> {
                 (size, ranges)
             }
         };
-        // If it is too large, the search goes on with the next member.
+        // A member that is too large is reported, and the search goes on with the next one.
         let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
             return self.report_broken(at, member_too_large(at.data, limits, size));
@@ -439,8 +449,10 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
+                // The walk does not lead to the member.
                 _ if on_way.is_none() => {}
                 (tar::MemberKind::File, Some(content)) => self.search_part(at.with(content).as_file())?,
+                // The file ends in the content, which is reported below.
                 (tar::MemberKind::File, None) => {}
                 _ => {
                     limit.allow_exactly(padded);
@@ -451,6 +463,8 @@ impl Walk<'_, '_, '_> {
                 return self.report_unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
             }
             let end = start.saturating_add(padded);
+            // The reader has read only a part of the member, but offsets of trailing bytes count from the start of the
+            // file.
             reader.reader.set_position(end);
             limit.total.set(end);
             data.note_header_read();

@@ -59,37 +59,42 @@ impl CodeObjectRef<'_> {
     /// Returns the range of bytes that no other entry of a sound bundle has, counted as [`range`](Self::range). Returns
     /// `None` if entries of a sound bundle may share the bytes.
     pub(crate) fn exclusive_range(&self) -> Option<Range<u64>> {
-        taken_range(self.found.bundle, self.found.format, self.entry)
+        range_counted_once(self.found.bundle, self.found.format, self.entry)
     }
 }
 
-fn taken_range(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
+/// Returns the range of an entry's bytes that no other entry of a sound bundle has, or `None` if entries of a sound
+/// bundle may share them.
+fn range_counted_once(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
     let range = match &entry.packed {
         None => entry.range()?,
         // In other formats, code objects may be compressed together.
         Some(packed) if format == Format::DeviceImages => &packed.stored,
         Some(_) => return None,
     };
+    // In a compressed bundle, offsets count from the start of the inflated bundle.
     let base = if bundle.compressed.is_some() { 0 } else { bundle.offset };
     Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
 }
 
-/// Returns the number of bytes that each entry of a bundle shares with entries before it.
+/// Returns the number of bytes that each entry of a bundle shares with entries before it, in the order of their
+/// offsets: 0 for an entry whose bytes a sound bundle may share.
 pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
     let mut shared = vec![0; bundle.entries.len()];
-    let mut taken = Vec::with_capacity(bundle.entries.len());
+    let mut ranges = Vec::with_capacity(bundle.entries.len());
     for (index, entry) in bundle.entries.iter().enumerate() {
-        if let Some(range) = taken_range(bundle, format, entry) {
-            taken.push((range, index));
+        if let Some(range) = range_counted_once(bundle, format, entry) {
+            ranges.push((range, index));
         }
     }
-    taken.sort_by_key(|(range, index)| (range.start, *index));
-    let mut end = 0_u64;
-    for (range, index) in taken {
+    ranges.sort_by_key(|(range, index)| (range.start, *index));
+    // The furthest end of the ranges before.
+    let mut furthest = 0_u64;
+    for (range, index) in ranges {
         if let Some(shared) = shared.get_mut(index) {
-            *shared = end.min(range.end).saturating_sub(range.start);
+            *shared = furthest.min(range.end).saturating_sub(range.start);
         }
-        end = end.max(range.end);
+        furthest = furthest.max(range.end);
     }
     shared
 }

@@ -86,6 +86,7 @@ impl Pattern {
 
     fn matches(&self, known: &ParsedId, comparison: Comparison) -> bool {
         let ParsedId { shown, parsed } = known;
+        // Its own text matches any ID, also one that cannot be parsed.
         if *shown == self.text {
             return true;
         }
@@ -140,15 +141,19 @@ impl PatternForm {
     }
 }
 
+/// Returns whether an entry ID matches a pattern that is an entry ID itself.
 fn matches_entry_id(pattern: &EntryId, id: &EntryId, comparison: Comparison) -> bool {
     match id.compatibility(pattern, Rules::default()) {
+        // Different spellings of one ID are compatible, but not the same.
         Compatibility::Exact => comparison == Comparison::Compatible || id == pattern,
         Compatibility::Compatible => comparison == Comparison::Compatible,
         Compatibility::KindOrTriple | Compatibility::Processor => false,
+        // Only the features differ. A pattern without features matches all of them.
         _ => comparison == Comparison::Compatible && pattern.target_id().features().next().is_none(),
     }
 }
 
+/// Returns whether an entry ID matches a pattern that is a target ID.
 fn matches_target_id(pattern: &str, id: &EntryId, comparison: Comparison) -> bool {
     let Ok(pattern) = TargetId::parse(pattern, id.triple().arch()) else { return false };
     let target = id.target();
@@ -158,6 +163,7 @@ fn matches_target_id(pattern: &str, id: &EntryId, comparison: Comparison) -> boo
     if pattern.features().next().is_some() {
         return target.compatibility(&pattern).is_compatible();
     }
+    // A pattern without features matches all code of its processor, also bitcode, whose target has another name.
     target.processor() == pattern.processor() || id.processor_of_bitcode() == Some(pattern.processor())
 }
 
@@ -169,7 +175,8 @@ impl Selection {
             && (self.targets.is_empty() || self.targets.iter().any(|pattern| self.target_takes(pattern, &id)))
     }
 
-    /// Returns whether a code object with this ID is selected, if its target is.
+    /// Returns whether the kinds permit a code object with this ID. Without kinds, the targets decide, and without
+    /// targets too, all but host code is permitted.
     fn takes_kind(&self, id: &ParsedId) -> bool {
         if self.kinds.is_empty() {
             return !self.targets.is_empty() || !id.is_host();
@@ -197,7 +204,7 @@ pub(crate) struct PreparedSelection<'s> {
     selection: &'s Selection,
     names_entries: bool,
     /// For each target pattern, the position of the first one with the same text.
-    first: Vec<usize>,
+    first_same: Vec<usize>,
     /// The positions of target patterns, by their text.
     by_text: HashMap<&'s str, usize>,
     /// The positions of patterns without wildcards, by the processors that they may name.
@@ -213,11 +220,11 @@ impl<'s> PreparedSelection<'s> {
         let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
         let names_entries = has_entry || !selection.kinds.is_empty();
         let (by_text, by_processor, globs) = (HashMap::new(), HashMap::new(), Globs::default());
-        let (first, ptx) = (Vec::new(), None);
-        let mut selector = Self { selection, names_entries, first, by_text, by_processor, ptx, globs };
+        let (first_same, ptx) = (Vec::new(), None);
+        let mut selector = Self { selection, names_entries, first_same, by_text, by_processor, ptx, globs };
         for (position, pattern) in selection.targets.iter().enumerate() {
             let first = *selector.by_text.entry(pattern.text.as_str()).or_insert(position);
-            selector.first.push(first);
+            selector.first_same.push(first);
             if first == position {
                 selector.add(position, pattern);
             }
@@ -225,6 +232,7 @@ impl<'s> PreparedSelection<'s> {
         selector
     }
 
+    /// Adds a pattern to the tables in which [`targets_of`](Self::targets_of) looks for patterns that may match an ID.
     fn add(&mut self, position: usize, pattern: &'s Pattern) {
         let processor = match &pattern.form {
             PatternForm::Glob(glob) => return self.globs.add(position, glob.clone()),
@@ -258,7 +266,7 @@ impl<'s> PreparedSelection<'s> {
     /// Returns the position of the first target pattern with the same text as the pattern at a position. Returns a
     /// position after the last pattern unchanged.
     pub(crate) fn first_of(&self, position: usize) -> usize {
-        self.first.get(position).copied().unwrap_or(position)
+        self.first_same.get(position).copied().unwrap_or(position)
     }
 
     /// Returns the positions of the target patterns that match an ID. If several patterns have the same text, only the
@@ -267,6 +275,7 @@ impl<'s> PreparedSelection<'s> {
         if self.selection.targets.is_empty() {
             return Vec::new();
         }
+        // First all patterns are collected that may match, by the texts and processors in the ID.
         let named = [Some(id.shown.as_str()), id.foreign_target()];
         let (mut positions, mut texts) = (Vec::new(), Vec::<Cow<'_, str>>::new());
         for text in named.into_iter().flatten() {
@@ -290,6 +299,7 @@ impl<'s> PreparedSelection<'s> {
         }
         positions.sort_unstable();
         positions.dedup();
+        // Then each of them is compared with the ID.
         positions.retain(|&position| match self.selection.targets.get(position) {
             Some(pattern) => pattern.matches(id, self.selection.comparison),
             None => false,

@@ -61,7 +61,7 @@ impl Place {
         Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, inflated_steps: 0..0, origin }
     }
 
-    /// Returns the place one step further in.
+    /// Returns the place one step further in, by the first step with its name.
     pub(crate) fn join(&self, step: Step) -> Self {
         self.join_numbered(step, 1)
     }
@@ -74,12 +74,13 @@ impl Place {
         place
     }
 
-    /// Returns the place of the same bytes, if they are inflated rather than in the file.
+    /// Returns the place with its bytes inflated rather than in the file. Offsets then count from the start of these
+    /// bytes.
     pub(super) fn inflated(self) -> Self {
         Self { inflated_steps: self.inflated_steps.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
     }
 
-    /// Returns the place with its bytes in another file.
+    /// Returns the place with its bytes in another file. Offsets then count from the start of that file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         let (base, origin) = (self.steps.len(), PlaceOrigin::File(file.to_owned()));
         Self { inflated_steps: base..base, beside: Some(file.to_owned()), origin, ..self }
@@ -141,7 +142,8 @@ impl Place {
         member_of(&self.steps)
     }
 
-    /// Returns the innermost member that is not in a static library (`.a`, `.lib`), or else the file.
+    /// Returns the library or program that the place belongs to: the innermost member that is not in a static library
+    /// (`.a`, `.lib`), or else the file. Objects in a static library belong to it.
     pub(crate) fn library(&self) -> Self {
         let mut len = 0_usize;
         if !is_static_library(self.file.as_os_str().as_encoded_bytes()) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
-use super::walk::MemberFilter;
+use super::walk::{MemberFilter, all_members};
 use super::wide::BundleReader;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -87,8 +87,8 @@ impl CodeObject {
         self.bundle.rest_of(input.as_slice())?.range(self.stored_part()?.range()?)
     }
 
-    /// Returns its location in its bundle, or `None` if the bundle is compressed, or if the code object has to be
-    /// restored.
+    /// Returns the location of the code object in its bundle, or `None` if the bundle is compressed, or if the code
+    /// object has to be restored.
     fn stored_part(&self) -> Option<Stored> {
         match (self.bundle.compressed, &self.packed, &self.range) {
             (None, Some(packed), _) => Some(Stored::Packed((**packed).clone())),
@@ -102,22 +102,23 @@ impl CodeObject {
 }
 
 impl BundleInfo {
-    /// Returns whether its bytes are in `input`, the searched file.
+    /// Returns whether the bytes of the bundle are in `input`, the searched file.
     pub(crate) fn is_in(&self, input: &Input) -> bool {
         matches!(self.place.origin(), PlaceOrigin::File(file) if file == input.path())
     }
 
-    /// Returns the data of its place, from the start of the bundle on.
+    /// Returns `data`, the data that has the bundle, from the start of the bundle on.
     fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
         data.tail(self.range.start.checked_sub(data.offset())?)
     }
 }
 
-/// Code objects that are wanted of a search. Each is read while its bytes are there.
+/// Code objects that are wanted of a search, each with a key of the caller. Each is read while its bytes are there.
 pub(crate) struct ReadList<K, C> {
-    /// Code objects that can be read only during the visit of their bundle, with their indices in it.
+    /// Code objects that can be read only during the visit of their bundle, because it was inflated, with their indices
+    /// in the bundle.
     now: Vec<(usize, (K, C))>,
-    /// The others, by the place of the data that has them.
+    /// Code objects that are read at the end of the data that has them, by the place of that data.
     later: HashMap<Place, Vec<(K, C)>>,
 }
 
@@ -168,7 +169,7 @@ impl Scan {
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
-        self.run_in_members_and_read(input, &|_| true, read, weight, each)
+        self.run_in_members_and_read(input, &all_members, read, weight, each)
     }
 
     /// As [`run_and_read`](Self::run_and_read), in the members that [`run_in_members`](Self::run_in_members) searches.
@@ -197,6 +198,7 @@ impl Scan {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
                 room.add_other_file(place, data);
+                // A small file may inflate to many bundles that share bytes.
                 let wanted = if *place.origin() == PlaceOrigin::Inflated {
                     room.charge(wanted)
                 } else {
@@ -246,9 +248,11 @@ impl Scan {
         read: impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R,
     ) -> R {
         let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
+        // If the data no longer reaches to the bundle, reading from no bytes gives the error.
         let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
-        let done = match stored_entries(&wanted) {
+        let result = match stored_entries(&wanted) {
             Some(entries) => {
+                // This bundle has the wanted entries alone, so their indices count from 0.
                 let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
                 read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
             }
@@ -258,7 +262,7 @@ impl Scan {
             },
         };
         rest.note_header_read();
-        done
+        result
     }
 
     /// Reads a bundle at the start of some data again.
@@ -345,6 +349,7 @@ impl Scan {
         for wanted in wanted {
             by_data.entry(wanted.1.bundle.place.data()).or_default().push(wanted);
         }
+        // The search that found the code objects has compared the checksums, if it was asked to.
         let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
         scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
@@ -362,6 +367,7 @@ impl Scan {
         for wanted in missing {
             let text = format!("the code object '{}' is not found again", wanted.1.shown_id());
             let error = Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text));
+            // There is no bundle, so the index in it does not matter.
             if take(read((Err(error), vec![(0, wanted)])))?.is_break() {
                 break;
             }
@@ -382,7 +388,7 @@ struct ChargedCode<K, C> {
 }
 
 impl<K, C> ChargedCode<K, C> {
-    /// Returns code objects that cost nothing, because the search counts them otherwise.
+    /// Returns code objects that are all affordable, because the bundles of a file itself are not limited together.
     fn free(wanted: Vec<(K, C)>) -> Self {
         Self { affordable: wanted, refused: Vec::new() }
     }
@@ -408,31 +414,43 @@ impl<'i> ReadBudget<'i> {
         }
     }
 
-    /// Takes the cost of reading the bundles of some code objects.
+    /// Charges the bundles of some code objects, each once, and sorts the code objects by whether their bundle is
+    /// affordable. The code objects of a bundle follow one another.
     fn charge<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
         let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
-        let mut last: Option<(Arc<BundleInfo>, bool)> = None;
+        // The bundle of the previous code object, and whether it is affordable.
+        let (mut previous, mut is_affordable) = (None::<Arc<BundleInfo>>, true);
         for wanted in wanted {
             let bundle = &code_object_of(&wanted).bundle;
-            let is_affordable = match &last {
-                Some((known, is_affordable)) if Arc::ptr_eq(known, bundle) => *is_affordable,
-                _ => {
-                    let inflated = bundle.compressed.map_or(0, |recorded| recorded.inflated);
-                    let is_affordable = self.left.take(bundle.size.max(bundle.stored()).max(inflated)).is_some();
-                    if !is_affordable {
-                        let error = Malformed::search("bytes to read", self.left.most(), bundle.range.start);
-                        charged.refused.push((Error::malformed(self.path, error), Vec::new()));
-                    }
-                    last = Some((Arc::clone(bundle), is_affordable));
-                    is_affordable
+            let is_charged = matches!(&previous, Some(previous) if Arc::ptr_eq(previous, bundle));
+            if !is_charged {
+                let result = self.charge_bundle(bundle);
+                is_affordable = result.is_ok();
+                if let Err(error) = result {
+                    charged.refused.push((error, Vec::new()));
                 }
-            };
+                previous = Some(Arc::clone(bundle));
+            }
+            // If the bundle is not affordable, the last refusal is its own.
             match charged.refused.last_mut() {
                 Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
                 _ => charged.affordable.push(wanted),
             }
         }
         charged
+    }
+
+    /// Charges the bytes of a bundle, as they are stored or, if that is more, as they are inflated.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`] if the bundle exceeds the budget.
+    fn charge_bundle(&mut self, bundle: &BundleInfo) -> Result<()> {
+        let inflated = bundle.compressed.map_or(0, |recorded| recorded.inflated);
+        if self.left.take(bundle.size.max(bundle.stored()).max(inflated)).is_some() {
+            return Ok(());
+        }
+        let error = Malformed::search("bytes to read", self.left.most(), bundle.range.start);
+        Err(Error::malformed(self.path, error))
     }
 }
 
@@ -445,6 +463,7 @@ fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<Sea
     Some(entries)
 }
 
+/// Adds to each code object its index in the bundle.
 fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))> {
     wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
 }
@@ -459,6 +478,7 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
         let next = tasks.len();
         let task = match code_object.stored_part() {
             Some(Stored::Packed(packed)) => *together.entry((bundle, Some(packed.stored))).or_insert(next),
+            // A code object that is not compressed is read alone.
             Some(_) => next,
             None => *together.entry((bundle, None)).or_insert(next),
         };
@@ -476,6 +496,7 @@ pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
     (bundle, wanted): CodeObjectsOfBundle<'_, K, C>,
     read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
 ) -> Vec<((K, C), Result<T>)> {
+    // A bundle that is compressed as a whole is inflated once for all of its code objects.
     let inflated = bundle.and_then(|bundle| Ok((bundle, bundle.inflate_whole()?)));
     let (bundle, whole) = match inflated {
         Ok(inflated) => inflated,
@@ -485,6 +506,7 @@ pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
             return vec![(first, Err(error))];
         }
     };
+    // Code objects that are compressed together are inflated once: the last inflated bytes are kept.
     let mut last = LastInflated::default();
     let mut contents = Vec::with_capacity(wanted.len());
     for (index, wanted) in wanted {
@@ -515,6 +537,7 @@ fn read_range<T>(
 
 /// Returns the weight of results that were read together. `weight` is the weight of each.
 pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
+    // The list of results takes memory too.
     let mut sum = 1_usize;
     for (_, result) in read {
         let own = match result {

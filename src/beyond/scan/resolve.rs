@@ -72,7 +72,8 @@ impl Uri {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
         }
         let mut fault = None;
-        // A deep search goes to more members, and may number members of one name in another way.
+        // A deep search goes to more members, and may number members of one name in another way. Most URIs are from
+        // other searches, so a deep search comes second.
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
@@ -167,6 +168,7 @@ impl UriToOpen<'_> {
             return Err(self.uri.not_found());
         }
         let (mut fault, mut is_found) = (None, false);
+        // As in `resolve`, a deep search may number members in another way.
         for deep in [false, true] {
             let (mut part, mut is_code, mut is_named) = (None, false, false);
             let mut take = |data: Slice<'_>| {
@@ -176,7 +178,8 @@ impl UriToOpen<'_> {
                 Ok(if is_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             let mut each = |code_object: &CodeObjectRef<'_>| {
-                // The bundle of a code object that is compressed on its own comes before its data.
+                // A code object that is compressed on its own is visited with its bundle, before the walk reaches its
+                // inflated data and takes it.
                 if !is_named {
                     is_named = self.uri.names(code_object, self.file)?;
                 }
@@ -199,12 +202,13 @@ impl UriToOpen<'_> {
         Input::spool_small(self.name, part.as_slice().bytes()).with_path(self.name)
     }
 
-    /// Returns whether a part begins with a known format, or holds something that a deep search finds. A whole file may
-    /// hold anything.
+    /// Returns whether a part begins with a known format, or holds something that a deep search finds. Returns true for
+    /// a URI without a range, which names a whole file: that may hold anything.
     fn is_known_as_code(&self, part: &Input) -> Result<bool> {
         if self.uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown {
             return Ok(true);
         }
+        // Any bytes may be trailing bytes, so these do not count.
         finds(&self.scan(true), part, |finding| Ok(!matches!(finding, Finding::Trailing { .. })))
     }
 

@@ -52,7 +52,7 @@ pub(crate) enum SectionContent {
     FatObject,
     /// Containers, if the section begins with one. The name may mean something else.
     PerhapsContainers,
-    /// Wrappers of this kind, or of a related kind.
+    /// Wrappers of this kind. Wrappers of bundles may be replaced by references to kpack archives.
     Wrappers(WrapperKind),
     /// The reference of a split library to kpack archives.
     KpackReference,
@@ -198,6 +198,7 @@ pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
+    // The closure returns the content of sections that are made for device code, and adds other sections to `others`.
     let mut chosen = host::sections(data, base, |section| {
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
@@ -251,6 +252,7 @@ fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> 
 /// Returns the range of a section without the zeros before a container. When `recompress` splits the section of a PE
 /// file, the parts begin at pages.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
+    /// The size of a page, and so more than the padding before a part.
     const PAGE: usize = 4096;
     let Some(content) = bytes_in(data, range.clone()) else { return range };
     if content.first() != Some(&0) || Magic::identify(data) != Magic::Pe {

@@ -59,7 +59,8 @@ impl<R: Read> Read for ReaderUntilFault<R> {
     }
 }
 
-/// A reader that only fails, once.
+/// A reader that fails with the error, if there is one, and then ends. An error that is still there afterwards was met
+/// by no reader.
 pub(super) struct FailingReader<'f>(pub(super) &'f mut Option<io::Error>);
 
 impl Read for FailingReader<'_> {

@@ -70,6 +70,7 @@ impl ImageTables {
     pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
         let mut sections: Vec<Range<u64>> = sections.collect();
         sections.sort_unstable_by_key(|range| (range.start, range.end));
+        // Joins each range with the next ones that share bytes with it.
         sections.dedup_by(|next, range| {
             let is_shared = next.start < range.end;
             range.end = if is_shared { range.end.max(next.end) } else { range.end };
@@ -78,7 +79,8 @@ impl ImageTables {
         Self { tables: tables.collect(), sections, read: OnceCell::new() }
     }
 
-    /// Returns the ranges of the images in other sections, in order. There are none before the tables were read.
+    /// Returns the ranges of the images outside of the sections for images, in order. The tables have to be read
+    /// before: until then, no images are known.
     pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         if let Some(read) = self.read.get() {
@@ -220,6 +222,7 @@ impl Walk<'_, '_, '_> {
             return Ok(None);
         }
         let head = packed.head(section.data, ContentKind::HEAD_LEN);
+        // An ELF file for an Intel GPU names the GPU in a section, which is not in the first bytes.
         let is_intel = match &head {
             Some(head) => Magic::identify(head) == Magic::IntelGpu,
             None => false,

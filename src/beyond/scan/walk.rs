@@ -46,6 +46,9 @@ pub(super) const SHADER: Unread = Unread::anything("SPIR-V module without kernel
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
+/// The number of bytes that show whether the linker has yet to fill a section: all of them are zero then.
+const ZEROS_LOOKED_AT: usize = 4096;
+
 /// A walk and its visitor.
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
@@ -124,6 +127,11 @@ impl<'s> FilePart<'s> {
 /// Decides by the name of a member whether it is searched.
 pub(crate) type MemberFilter<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
+/// Accepts all members: the [`MemberFilter`] of a search of the whole file.
+pub(super) fn all_members(_name: &[u8]) -> bool {
+    true
+}
+
 /// Returns whether data is a zip file, or ends with one.
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
     let magic = Magic::identify(data.bytes());
@@ -133,24 +141,27 @@ pub(crate) fn is_zip(data: Slice<'_>) -> bool {
 /// Returns the start of a zip file after a file or member of another format, if anything may follow that format. The
 /// last member of an archive may be a zip file too.
 fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
+    // The longest comment that may follow the zip file: none in a member.
     let comment = match place.steps().last() {
         None => zip::COMMENT_MAX,
         Some(Step::Member(_)) => 0,
         Some(_) => return None,
     };
-    let least = match magic {
+    // The earliest offset at which the zip file may start: 0 if nothing shows where the other format ends.
+    let earliest = match magic {
         magic if magic.is_elf() => elf::len(data.bytes())?,
         Magic::Pe | Magic::MachO | Magic::Script | Magic::Unread(_) | Magic::Unknown => 0,
         _ => return None,
     };
-    if least >= data.len() {
+    if earliest >= data.len() {
         return None;
     }
     let start = zip::start_at_end(data, comment)?;
-    if start >= least { Some(start) } else { None }
+    if start >= earliest { Some(start) } else { None }
 }
 
-/// Inflates a member of a zip file. Returns `None` if the search does not need all of it.
+/// Inflates a member of a zip file. Returns `None` if the search does not need all of it, or reports in its turn why it
+/// cannot be read.
 fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
     let head = once::head(&mut content.reader().ok()?, ContentKind::HEAD_LEN).ok()?;
     let magic = Magic::identify(&head);
@@ -162,12 +173,13 @@ fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Inp
     Some(inflated.map_err(|error| content.error(error)))
 }
 
-/// The sections of an object that are read together with others.
+/// The sections of an object that are needed to read other sections of it: the wrappers of a library for its reference
+/// to kpack archives, and the tables of device images for the sections with these images.
 #[derive(Default)]
 pub(super) struct JointSections<'d> {
     /// Whether the object is a program or a library.
     is_linked: bool,
-    /// The first section with wrappers of a HIP library.
+    /// The content of the first section with wrappers of bundles. In a split library, they hold indices.
     hip_wrappers: Option<Slice<'d>>,
     pub(super) images: ImageTables,
 }
@@ -254,9 +266,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
+                // Without the goal, which was taken, all of the data is searched.
                 self.search_part(at)?;
             }
-            // Nothing more is read.
+            // Nothing outside of the data is of interest.
             self.budget.is_spent = true;
             self.is_past_goal = true;
             return Ok(());
@@ -264,8 +277,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let data = at.data;
         let magic = Magic::identify(data.bytes());
         let zip = zip_after(at.place, data, magic);
-        let before = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
-        self.search_as(magic, at.with(before))?;
+        let before_zip = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
+        self.search_as(magic, at.with(before_zip))?;
         if let Some(start) = zip
             && let Some(at) = self.one_deeper(at)?
             && self.spend(at, data.len().saturating_sub(start))?
@@ -362,13 +375,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
     pub(super) fn report_finding(&mut self, count: u64, at: FilePart<'_>, finding: Finding<'_>) -> Result<()> {
+        // A caller that keeps the findings keeps the names in the place with each of them.
         let mut names = at.place.weight().saturating_mul(count);
         if let Finding::Bundle(found) = &finding {
             add(&mut self.bundles, 1);
             add(&mut names, budget::ids_len(found.bundle, ID_MAX));
         }
         if self.charge_cost(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
-            // Nothing more is read.
+            // After a break, nothing more is read.
             self.budget.is_spent |= (self.visitor)(WalkEvent::Found(finding))?.is_break();
         }
         Ok(())
@@ -412,9 +426,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.search_rest(at, end, count)
     }
 
-    /// Walks consecutive bundles of one family. Returns their number, and the end of the last one in the data.
+    /// Walks consecutive bundles of one family. Returns their number and, in a deep search, the end of the last one in
+    /// the data, where the search by content goes on. In other searches, the end is 0.
     fn search_bundles(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<(usize, u64)> {
         let (data, container) = (at.data, reader.container);
+        // A walk to a goal inflates only the bundles that lead there.
         let compressed = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
                 sequence::find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
@@ -440,6 +456,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     }
                     Some(Err(error)) => self.report_broken(at, error)?,
                 }
+                // A broken bundle has a number too.
                 index = index.saturating_add(1);
             }
             if let Some(offset) = bundles.stopped_at() {
@@ -457,16 +474,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         bundles: &mut Bundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
         let bundle = bundles.next_within(self.budget.limits_at(at.place));
-        let claimed = bundles.claimed();
-        let mut cost = 0;
-        if let Some(claimed) = claimed {
-            let inflated = match &bundle {
-                Ok(Some(Bundle { compressed: Some(recorded), .. })) if recorded.has_no_end() => claimed,
-                Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
-                _ => claimed,
-            };
-            cost = Budget::cost_of_inflating(at.place, inflated);
-        }
+        let cost = match bundles.claimed() {
+            Some(claimed) => Budget::cost_of_inflating(at.place, self.inflated_len(&bundle, claimed)),
+            None => 0,
+        };
         if !self.spend(at, cost)? {
             return Ok(None);
         }
@@ -480,8 +491,20 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Charges the code objects that are compressed one by one, and finds their ends, if the search inflates them.
-    /// Returns whether the search may continue.
+    /// Returns the number of bytes that were inflated to read a compressed bundle, which claims to inflate to `claimed`
+    /// bytes.
+    fn inflated_len(&self, bundle: &Result<Option<Bundle<'_>>>, claimed: u64) -> u64 {
+        match bundle {
+            // The whole stream was inflated to find its end.
+            Ok(Some(Bundle { compressed: Some(recorded), .. })) if recorded.has_no_end() => claimed,
+            Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
+            // A broken bundle may have been inflated up to its last byte.
+            _ => claimed,
+        }
+    }
+
+    /// In a search that inflates whole bundles, charges the code objects that are compressed one by one, and finds
+    /// their ends. Returns whether the search may continue.
     fn find_ends(&mut self, at: FilePart<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
         if self.scan.inflate != Inflate::Whole {
             return Ok(true);
@@ -582,7 +605,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let FoundBundle { bundle, facts, .. } = *found;
         // Entries may share bytes without limit; compilers never write such bundles.
         let Some(stored_len) = self.ok_or_report(at, bundle.stored_len())? else { return Ok(()) };
-        let mut left = stored_len;
+        let mut unsearched = stored_len;
         for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(&facts.numbers) {
             let index = code_object.index();
             // The walk may lead to any code object that is compressed on its own.
@@ -594,36 +617,38 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let Some(place) = self.step_to(at.place, step, number) else { continue };
             let at = at.to(&place, at.data);
             if let Some(data) = bundle.in_place(index) {
-                let Some(rest) = left.checked_sub(data.len()) else {
+                let Some(rest) = unsearched.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
-                    let found = stored_len.saturating_sub(left).saturating_add(data.len());
+                    let found = stored_len.saturating_sub(unsearched).saturating_add(data.len());
                     let malformed = Malformed::value(what, found, bundle.offset, expected);
                     return self.report_broken(at, Error::malformed(data.path(), malformed));
                 };
-                left = rest;
+                unsearched = rest;
                 self.search_part(at.with(data))?;
             } else if self.spend(at, entry.size())? {
-                let content = match bundle.content(index) {
-                    Ok(content) => content,
-                    Err(error) if error.is_of_system() => return Err(error),
-                    Err(_) => continue,
-                };
-                let inside = place.clone().inflated();
-                let content = match content {
-                    Content::Restored(input) => input,
-                    Content::Inflated(input, _) => {
-                        self.search_part(at.to(&inside, input.as_slice()))?;
-                        continue;
-                    }
-                    // Its offsets count from its own start, not from that of the inflated data around it.
-                    Content::InPlace(slice) => {
-                        Input::spool_small(slice.path(), slice.bytes()).with_path(slice.path())?
-                    }
-                };
-                self.search_part(at.to(&inside, content.as_slice()))?;
+                self.search_restored_entry(at, bundle, index)?;
             }
         }
         Ok(())
+    }
+
+    /// Searches a code object of a bundle that is not contiguous in the searched bytes: it is inflated or restored
+    /// first. A code object that cannot be read is passed over, because reading it reports the fault.
+    fn search_restored_entry(&mut self, at: FilePart<'_>, bundle: &Bundle<'_>, index: usize) -> Result<()> {
+        let content = match bundle.content(index) {
+            Ok(content) => content,
+            Err(error) if error.is_of_system() => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        let inside = at.place.clone().inflated();
+        let content = match content {
+            Content::Restored(input) => input,
+            Content::Inflated(input, _) => return self.search_part(at.to(&inside, input.as_slice())),
+            // A copy has offsets from its own start, as the place says, and not from that of the inflated data around
+            // it.
+            Content::InPlace(slice) => Input::spool_small(slice.path(), slice.bytes()).with_path(slice.path())?,
+        };
+        self.search_part(at.to(&inside, content.as_slice()))
     }
 
     fn search_bitcode(&mut self, at: FilePart<'_>) -> Result<()> {
@@ -647,10 +672,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. Only in a deep search, other files may follow it.
+    /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. Only a deep search looks for other files after an
+    /// ELF file.
     fn report_code_object(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         if self.scan.deep && elf::len(data.bytes()).is_some() {
+            // The search by content finds this ELF file first, and goes on at its end.
             return self.search_rest(at, 0, 0);
         }
         self.report_bare_code_object(at, 0)
@@ -698,11 +725,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if self.scan.deep {
             return self.search_all_sections(at, sections, count);
         }
-        let (before, tables) = (self.bundles_in_sections, JointSections::new(data, &sections));
+        let (bundles_before, tables) = (self.bundles_in_sections, JointSections::new(data, &sections));
         for section in &sections.chosen {
             self.search_section(at, section, &tables)?;
         }
-        let found = self.bundles_in_sections.saturating_sub(before);
+        let found = self.bundles_in_sections.saturating_sub(bundles_before);
         self.search_other_sections(at, sections, &tables, found)
     }
 
@@ -719,12 +746,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(None) };
         let at = object.to(&place, data);
         match *holds {
+            // Sections of a fat object are read together. The others are searched by content.
             SectionContent::FatObject | SectionContent::Data | SectionContent::Other => Ok(()),
             SectionContent::KpackReference => self.report_split_library(object.place, at, tables.hip_wrappers),
             SectionContent::DeviceImages => self.report_device_images(object.data, at, &tables.images),
             SectionContent::ImageTable => self.report_image_table(object, at, &tables.images),
             SectionContent::Wrappers(kind) => {
-                // Each section takes the tables of the whole file.
+                // Checking the wrappers of a section takes the tables of the whole file, so only a check of the file
+                // does it.
                 if self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())? {
                     let faults = wrapper::faults(object.data.bytes(), object.data.offset(), range, kind);
                     self.report_faults(at, faults)?;
@@ -742,7 +771,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     _ if *holds == SectionContent::PerhapsContainers => Ok(()),
                     // In an object that is not yet linked, the code may come from another object.
                     _ if data.is_empty() => Ok(()),
-                    _ if !tables.is_linked && data.bytes().iter().take(4096).all(|&byte| byte == 0) => Ok(()),
+                    _ if !tables.is_linked && data.bytes().iter().take(ZEROS_LOOKED_AT).all(|&byte| byte == 0) => {
+                        Ok(())
+                    }
                     _ => self.report_trailing(at.with(object.data), Some(data.offset()), None),
                 }
             }
@@ -791,6 +822,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     fn search_zip(&mut self, at: FilePart<'_>) -> Result<()> {
         let (mut members, error) = zip::members(at.data);
+        // Before the filter: a zip file without any member that can be read is broken as a whole.
         let is_unreadable = members.is_empty();
         if let Some(is_searched) = self.members
             && at.place.steps().is_empty()
@@ -798,6 +830,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
+        // A walk to a goal inflates only the members that lead there, in their turn.
         let mut compressed = Vec::new();
         if self.goal.is_none() {
             for (index, member) in (0..).zip(&members) {
@@ -832,7 +865,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Searches a member, which another thread may have inflated.
+    /// Searches a member. `inflated` is its content if another thread has inflated it already.
     fn search_zip_member(
         &mut self,
         at: FilePart<'_>,

@@ -36,6 +36,8 @@ impl BundleReader {
 }
 
 impl SyclBin {
+    /// Returns the format of a bundle that was read as an offload binary. A SYCLBIN file is one too, and its first
+    /// entry shows that.
     fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let first = bundle.entries.first().map(|entry| &entry.entry);
         Ok(if Self::has_part(first) { Format::SyclBin } else { Format::OffloadBinary })
@@ -81,6 +83,7 @@ impl Container for AnyBundle {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
+            // Nothing records the end of a text bundle, so `data` has to be all of it.
             Some(Format::TextBundle) => match Text::of(data) {
                 Some(text) if len_u64(data) == total => text.read(data, total, base),
                 _ => Err(Bounds::of(data, base).truncated(0, total, "the text bundle")),

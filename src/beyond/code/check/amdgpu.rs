@@ -100,10 +100,12 @@ fn check_descriptor(
     }
     let is_relocatable = file.header.kind() == ET_REL;
     let (value, start, size) = (symbol.value, section.offset, section.size);
+    // The value of a symbol counts from the start of its section, but in a linked file it is an address.
     let inside = match value.checked_sub(if is_relocatable { 0 } else { section.address }) {
         Some(inside) if inside.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size) => inside,
         _ => return fail_at(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
     };
+    // Before linking, the offset of the code is not filled in yet.
     if is_relocatable {
         return Ok(());
     }

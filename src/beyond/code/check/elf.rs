@@ -30,6 +30,11 @@ type Result<T = ()> = std::result::Result<T, Malformed>;
 /// The first file type reserved for operating systems and processors, which have other rules for the rest of the header.
 const RESERVED_TYPES: u16 = 0xfe00;
 
+/// The offsets of fields in the ELF header.
+const TYPE_AT: u64 = 16;
+const MACHINE_AT: u64 = 18;
+const VERSION_AT: u64 = 20;
+
 /// The types of sections whose link is the number of another section.
 const LINKED: [SectionType; 9] =
     [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH, SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX];
@@ -64,14 +69,14 @@ impl File<'_> {
         let Header { len, version, .. } = self.header;
         let (kind, machine) = (self.header.kind(), self.header.machine());
         if kind == ET_NONE {
-            return fail_at("invalid ELF type", 16);
+            return fail_at("invalid ELF type", TYPE_AT);
         }
         if machine == EM_NONE && kind.0 < RESERVED_TYPES {
-            return fail_at("invalid ELF machine", 18);
+            return fail_at("invalid ELF machine", MACHINE_AT);
         }
         // NVIDIA stores the CUDA version there, times ten.
         if version == 0 || (version != 1 && machine != EM_CUDA) {
-            return fail_at(format!("ELF version {version}, which does not exist,"), 20);
+            return fail_at(format!("ELF version {version}, which does not exist,"), VERSION_AT);
         }
         if len != self.encoding.len_of::<Header>() {
             return fail_at(format!("an ELF header that claims to be {len} bytes long"), 0);

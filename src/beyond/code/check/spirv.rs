@@ -28,6 +28,7 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     if bound == 0 || schema != 0 {
         return fail_at("a SPIR-V header whose bound is 0 or whose schema is not", 12);
     }
+    // The end of the last instruction whose length is possible.
     let mut checked = HEADER_LEN;
     for (_, range) in spirv::instructions(data) {
         if range.is_empty() || range.end > end {

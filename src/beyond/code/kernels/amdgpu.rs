@@ -28,6 +28,7 @@ const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let notes = file.metadata_notes(&mut list.work)?;
+    // Without metadata there are no kernels, so their sizes are not needed.
     let sizes = if notes.is_empty() { HashMap::new() } else { code_sizes(file, list)? };
     for note in notes {
         if note.form == MetadataForm::Yaml {
@@ -40,6 +41,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         for described in kernels {
             let Some(described) = described else { return fail_at(metadata::BROKEN, note.offset) };
             let name = described.name.unwrap_or_default();
+            // Without the symbol of a descriptor, the kernel and its function have the same name.
             let function = match described.symbol {
                 Some(symbol) => symbol.strip_suffix(DESCRIPTOR).unwrap_or(name),
                 None => name,

@@ -25,13 +25,14 @@ pub struct Argument {
 impl Argument {
     /// Returns the memory that the argument takes, in bytes.
     fn weight(&self) -> u64 {
+        /// The memory of a shared text besides its bytes.
         const COUNTS: u64 = 24;
         let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));
         total(texts.chain([to_u64(size_of::<Self>())]))
     }
 }
 
-/// Lists of arguments. Equal ones share memory.
+/// Lists of arguments. Equal lists share memory.
 pub(crate) struct ArgumentLists {
     lists: HashSet<Arc<[Argument]>>,
     left: Allowance,

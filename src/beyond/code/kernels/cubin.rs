@@ -37,6 +37,9 @@ use crate::llvm::container::host::elf::{Encoding, File, Section, name_of};
 /// The flag of a kernel in `st_other`.
 const ENTRY: u64 = 0x10;
 
+/// The lowest bit of the number of registers in `sh_info` of the section with the code.
+const REGISTERS_SHIFT: u32 = 24;
+
 const INFO: &[u8] = b".nv.info";
 const INFO_OF_KERNEL: &[u8] = b".nv.info.";
 
@@ -90,12 +93,14 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
             Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
         })?;
         let mut registers = of_symbol.registers;
-        if registers.is_none() && code.info >> 24 > 0 {
-            registers = u32::try_from(code.info >> 24).ok();
+        // Compilers before CUDA 13 record the registers in the section of the code too.
+        if registers.is_none() && code.info >> REGISTERS_SHIFT > 0 {
+            registers = u32::try_from(code.info >> REGISTERS_SHIFT).ok();
         }
         let kernel = Kernel {
             vgprs: registers,
             scratch: of_symbol.stack,
+            // A kernel without shared memory or without arguments has no record of them.
             lds: Some(of_section.shared.unwrap_or(0)),
             kernarg: Some(of_section.arguments.unwrap_or(0)),
             constant_bank: of_section.constant_bank,
@@ -117,7 +122,7 @@ impl RecordedKernels {
             if !name.starts_with(b".nv.") {
                 continue;
             }
-            // The number of the section with the code of the kernel, or 0.
+            // The number of the section with the code of the kernel, or 0 if the section is not about one kernel.
             let Section { info: of_code, offset, .. } = section;
             if of_code != 0 && name.starts_with(b".nv.shared.") {
                 let size = memory_size(&section, "shared memory")?;
@@ -149,6 +154,7 @@ impl RecordedKernels {
             let &[format, attribute, low, high] = head else { return Ok(()) };
             let value = encoding.read(&[low, high]);
             let values = if format == SIZED { rest.take(value, what)? } else { &[] };
+            // No attribute that is read here has more than three values.
             let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
@@ -160,15 +166,17 @@ impl RecordedKernels {
                 (ARGUMENTS, Some(section), _) => {
                     self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
                 }
-                (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(place), Some(size)]) => {
+                // The fields of 16 bits share a value with each other: see the table above.
+                (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(position_and_offset), Some(size)]) => {
                     let Some(lists) = lists else { continue };
                     lists.take_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
-                    let (offset, position) = (place >> 16, place & 0xffff);
+                    let (offset, position) = (position_and_offset >> 16, position_and_offset & 0xffff);
                     let size = if attribute == ARGUMENT { size >> 18 } else { size & 0xffff };
                     let argument = Argument { offset: Some(offset), size: Some(size), ..Argument::default() };
                     self.arguments.entry(section).or_default().push((position, argument));
                 }
                 (MAX_THREADS | REQUIRED_THREADS, Some(section), dimensions) => {
+                    // Dimensions that are not recorded are 1.
                     let threads = dimensions.into_iter().flatten().fold(1, u32::saturating_mul);
                     self.of_sections.entry(section).or_default().threads = Some(threads);
                 }

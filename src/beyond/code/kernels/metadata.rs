@@ -35,7 +35,7 @@ pub(crate) struct DescribedKernel<'d> {
     pub(crate) kernel: Kernel,
 }
 
-/// Returns the kernels, each `None` if its map is broken, or `None` if the metadata is broken.
+/// Returns the kernels, or `None` if the metadata is broken. A kernel is `None` if its own map is broken.
 pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<DescribedKernel<'_>>>> {
     let (metadata, rest) = Value::first(data, 0)?;
     if !rest.is_empty() {

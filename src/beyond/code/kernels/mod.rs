@@ -115,6 +115,7 @@ pub fn list_with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
 }
 
 fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Malformed> {
+    // The magic of ELF, and the class: 32 or 64 bits.
     let [0x7f, b'E', b'L', b'F', 1 | 2, ..] = code else { return Ok(Vec::new()) };
     let file = File::read(code)?;
     let mut list = KernelsFound {
@@ -166,6 +167,7 @@ impl KernelsFound {
     ) -> Result<Option<Arc<[Argument]>>, Malformed> {
         let Some(lists) = &mut self.arguments else { return Ok(None) };
         let Some(arguments) = read() else { return fail_at(broken, offset) };
+        // One argument more shows that there are too many.
         let Some(list) = arguments.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>() else {
             return fail_at(broken, offset);
         };
