@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// The wildcards of a pattern. `]` ends the last of them.
 pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
-/// Patterns, each with a number.
+/// Patterns, each with a number that its caller gives it, and an index to find the patterns that a name may match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
     /// The patterns by the lengths of the texts before the first wildcard and after the last one, and then by these two
@@ -18,9 +18,9 @@ pub(crate) struct Globs {
 #[derive(Clone, Debug, Default)]
 struct SameEnds {
     globs: Vec<(usize, glob::Pattern)>,
-    /// The positions of the patterns, by the longest text without wildcards that names must have.
+    /// The positions of patterns in `globs`, by the longest text without wildcards that each has.
     by_inner: HashMap<String, Vec<usize>>,
-    /// The lengths of these texts.
+    /// The lengths of the texts in `by_inner`.
     lens: BTreeSet<usize>,
 }
 
@@ -28,7 +28,8 @@ impl Globs {
     /// Adds a pattern.
     pub(crate) fn add(&mut self, number: usize, pattern: glob::Pattern) {
         let text = pattern.as_str();
-        // `**/` may also match nothing, together with its slash.
+        // `**/` may also match nothing, together with its slash, so the texts around it are not fixed. A pattern
+        // without fixed texts gets empty ones, and is compared with every name.
         let parts = if text.contains("**") { None } else { fixed_parts(text) };
         let (before, inner, after) = parts.unwrap_or_default();
         let (lens, ends, inner) = ((before.len(), after.len()), [before, after].concat(), inner.to_owned());
@@ -38,17 +39,17 @@ impl Globs {
         same.globs.push((number, pattern));
     }
 
-    /// Returns the patterns without some numbers.
+    /// Returns the patterns whose numbers are not among `numbers`.
     pub(crate) fn without(&self, numbers: &HashSet<usize>) -> Self {
-        let mut left = Self::default();
+        let mut remaining = Self::default();
         for same in self.by_ends.values().flat_map(HashMap::values) {
             for (number, pattern) in &same.globs {
                 if !numbers.contains(number) {
-                    left.add(*number, pattern.clone());
+                    remaining.add(*number, pattern.clone());
                 }
             }
         }
-        left
+        remaining
     }
 
     /// Returns whether there are no patterns.
@@ -60,6 +61,7 @@ impl Globs {
     pub(crate) fn matching(&self, name: &str) -> Vec<usize> {
         let mut numbers = Vec::new();
         for ((before, after), by_ends) in &self.by_ends {
+            // A name that is too short for both texts, or has a longer character at their ends, matches none of these.
             let Some((start, rest)) = name.split_at_checked(*before) else { continue };
             let Some(from) = rest.len().checked_sub(*after) else { continue };
             let Some(end) = rest.get(from..) else { continue };
@@ -72,8 +74,10 @@ impl Globs {
 }
 
 impl SameEnds {
+    /// Adds the numbers of the patterns that match a name. The name begins and ends with the texts of the patterns.
     fn add_matching(&self, name: &str, numbers: &mut Vec<usize>) {
-        // Looking up every part of the name that may be an inner text takes about as long as to compare it.
+        // To look up one part of the name takes about as long as to compare one pattern. All patterns are compared if
+        // they are no more than the parts of the name that may be inner texts.
         if self.globs.len() <= self.lens.len().saturating_mul(name.len()) {
             for (number, pattern) in &self.globs {
                 if pattern.matches(name) {
@@ -106,8 +110,9 @@ impl SameEnds {
     }
 }
 
-/// Returns the text before the first wildcard, the longest text before the first `[...]`, and the text after the last
-/// wildcard.
+/// Returns the text before the first wildcard, the longest text without wildcards, and the text after the last
+/// wildcard, or `None` if the pattern has no wildcards. The longest text is looked for only before the first `[...]`,
+/// because the brackets hold alternatives.
 fn fixed_parts(pattern: &str) -> Option<(&str, &str, &str)> {
     let (before, _) = pattern.split_once(WILDCARDS)?;
     let (_, after) = pattern.rsplit_once(['*', '?', ']'])?;

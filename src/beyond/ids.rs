@@ -86,8 +86,8 @@ pub(crate) fn vendor_of_processor(name: &str) -> Option<OffloadKind> {
     Some(Vendor::with_processor(name)?.kind)
 }
 
-/// Returns the target of bitcode for a processor, and the processor for such a target, if the vendor marks bitcode by a
-/// suffix.
+/// Returns the target of bitcode for the processor `name` or, if `name` is such a target, its processor. Returns `None`
+/// for vendors that do not mark bitcode by a suffix.
 pub(crate) fn other_form(name: &str) -> Option<String> {
     let suffix = Vendor::with_processor(name)?.bitcode?;
     match name.strip_suffix(suffix) {
@@ -112,6 +112,7 @@ impl EntryId {
                 return parsed;
             }
         }
+        // LLVM's rules for all other IDs, also for the error of an unknown kind.
         Self::parse_recorded(id)
     }
 
@@ -122,6 +123,7 @@ impl EntryId {
     /// [`IdError`] if the architecture of the triple is unknown, or the target ID breaks a rule.
     pub fn new(kind: OffloadKind, triple: &str, target_id: &str) -> Result<Self, IdError> {
         let parsed = Triple::of_image(triple);
+        // LLVM's parser refuses the architectures that only DPC++ has.
         if !parsed.is_known() && is_arch_of_dpcpp(kind, parsed.arch_name()) {
             return Self::from_parts(kind, parsed, target_id, || joined(kind, triple, target_id));
         }
@@ -143,7 +145,8 @@ impl FromStr for EntryId {
     }
 }
 
-/// Returns the ID of an image of DPC++ in its written form, or `None` if LLVM knows the triple, or nobody does.
+/// Returns the entry ID of an image in an offload binary if its triple is one that only DPC++ has. Returns `None` if
+/// LLVM knows the triple, or if the triple is unknown to DPC++ too: the ID that LLVM gives the image is right then.
 pub(crate) fn id_of_dpcpp_image(image: &ImageInfo) -> Option<Vec<u8>> {
     let kind = image.offload_kind()?;
     let triple = text(image.triple())?;
@@ -162,6 +165,7 @@ fn parse_of_vendor(vendor: &Vendor, id: &str, rest: &str) -> Result<EntryId, IdE
     let mut fields = rest.splitn(4, '-');
     let three_fields: Vec<&str> = fields.by_ref().take(3).collect();
     let target_id = fields.next().unwrap_or_default();
+    // One or two dashes precede the target ID. `splitn` took the first one.
     let target_id = trim_dash(target_id.strip_prefix('-').unwrap_or(target_id));
     let triple = Triple::parse(&with_four_fields(three_fields.join("-"))?);
     if triple.arch_name() != vendor.arch {
@@ -182,6 +186,7 @@ fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<Entr
     if kind == OffloadKind::OpenMp && triple.contains('-') && Triple::parse(&triple).is_known() {
         return None;
     }
+    // Without a target ID, dashes at the end separate nothing.
     if target_id.is_empty() {
         triple.truncate(triple.trim_end_matches('-').len());
     }

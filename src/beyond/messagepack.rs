@@ -41,6 +41,7 @@ impl<'d> Value<'d> {
     /// Returns the values in a map or an array. `len` reads its header, or returns `None` for a value of another type.
     fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
         let mut rest = self.bytes;
+        // Moves `rest` to the first value in it. The number of values is not needed: the last one ends with `rest`.
         len(&mut rest)?;
         let end = self.offset.saturating_add(len_u64(self.bytes));
         Some(std::iter::from_fn(move || {
@@ -100,11 +101,13 @@ fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
     Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Skips one value with the values in it. The number of values that remain is counted in place of recursion, so that
-/// nesting does not fill the stack.
+/// Skips one value with the values in it, or returns `None` if it is not complete. The values still to skip are counted
+/// in place of recursion, so that nesting does not fill the stack.
 fn skip(rest: &mut &[u8]) -> Option<()> {
-    let mut left = 1_u64;
-    while let Some(others) = left.checked_sub(1) {
+    let mut pending = 1_u64;
+    while let Some(pending_after_this) = pending.checked_sub(1) {
+        // The number of bytes after the marker, and the number of values in this value. The bytes of an extension begin
+        // with its type, in one byte.
         let (size, values) = match read_marker(rest).ok()? {
             Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
             Marker::U8 | Marker::I8 => (1, 0),
@@ -132,9 +135,9 @@ fn skip(rest: &mut &[u8]) -> Option<()> {
             Marker::Reserved => return None,
         };
         take(rest, size)?;
-        left = others.checked_add(values)?;
-        // Each value takes at least one byte.
-        if left > len_u64(rest) {
+        pending = pending_after_this.checked_add(values)?;
+        // Each value takes at least one byte, so a larger number than that of the bytes is wrong.
+        if pending > len_u64(rest) {
             return None;
         }
     }

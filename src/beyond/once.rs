@@ -18,7 +18,7 @@ pub(crate) fn skip(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<()
     Ok(())
 }
 
-/// Makes the error of a reader for broken data.
+/// Makes the error of a reader for data that is broken. `what` says how, as a whole sentence.
 pub(crate) fn broken(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

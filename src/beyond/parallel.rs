@@ -48,10 +48,12 @@ fn on_threads<I: Send, T: Send, R>(
     let queue = Queue { state: Mutex::new(state), changed: Condvar::new() };
     let (queue, work, weight) = (&queue, &work, &weight);
     thread::scope(|scope| {
+        // If `consume` returns early or panics, the threads have to end: the scope waits for them.
         let _guard = EndOnDrop(queue);
         let mut has_threads = false;
         for _ in 0..threads {
             if thread::Builder::new().spawn_scoped(scope, || queue.process_items(work, weight)).is_err() {
+                // The system allows no more threads. The threads that run do all the work.
                 break;
             }
             has_threads = true;
@@ -80,11 +82,11 @@ struct PoolState<I, T> {
     begun: usize,
     /// Results that wait for their turn, by the index of the item.
     done: BTreeMap<usize, T>,
-    /// The number of results that were taken.
+    /// The number of results that [`Queue::next`] returned, which is the index of the next one.
     taken: usize,
     /// The weight of the results that wait.
     weight: usize,
-    /// Whether no further result will be taken.
+    /// Whether [`Queue::next`] will not be called again, so that no further item has to be processed.
     is_over: bool,
 }
 
@@ -108,6 +110,7 @@ impl<I, T> Queue<I, T> {
             drop(state);
             self.changed.notify_all();
         }
+        // No panic: the other threads go on with their items.
         mem::forget(ends_on_panic);
     }
 
@@ -139,8 +142,8 @@ impl<I, T> Queue<I, T> {
                 self.changed.notify_all();
                 return Some(result);
             }
-            let is_last = state.begun == index && state.items.len() == 0;
-            if is_last || state.is_over {
+            let is_after_last = state.begun == index && state.items.len() == 0;
+            if is_after_last || state.is_over {
                 return None;
             }
             state = self.wait_for_change(state);
@@ -148,7 +151,7 @@ impl<I, T> Queue<I, T> {
     }
 }
 
-/// Ends the work when no further result is taken, or a thread panics.
+/// Ends the work when it is dropped: when the caller needs no further result, or when a thread panics.
 struct EndOnDrop<'q, I, T>(&'q Queue<I, T>);
 
 impl<I, T> Drop for EndOnDrop<'_, I, T> {

@@ -25,6 +25,7 @@ pub(crate) fn processor(product: &str) -> Option<&'static str> {
         Some("sm_") => "nvidia",
         _ => "intel",
     };
+    // `plain` leaves out the words for vendors, so a name with another vendor was found too.
     for word in words(product) {
         if let Some(named) = vendor_named(word)
             && named != vendor
@@ -61,12 +62,12 @@ pub(crate) fn vendor_named(word: &str) -> Option<&'static str> {
     Some(vendor)
 }
 
-/// Processors with their products, the older generations of each vendor first.
+/// Returns the processors with their products, the older generations of each vendor first.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     PRODUCTS.iter().copied()
 }
 
-/// Returns the products with a processor, or none if the processor is not in the table.
+/// Returns the products with a processor, or an empty list if the processor is not in the table.
 pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
     match PRODUCTS.iter().find(|(name, _)| *name == processor) {
         Some((_, products)) => products,
@@ -75,8 +76,8 @@ pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
 }
 
 /// Returns the products that an incomplete name may mean, each with its processor, the older generations of each vendor
-/// first: MI300X and MI300A for `MI300`, RTX 5090 for `5090`, Quadro RTX 4000 and RTX 4000 Ada for `RTX 4000`. The name
-/// has a number, and that of each product has the same one.
+/// first: MI300X and MI300A for `MI300`, RTX 5090 for `5090`, Quadro RTX 4000 and RTX 4000 Ada for `RTX 4000`. Numbers
+/// must be complete: `50` does not mean RTX 5090. A name without a number means no product.
 pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     let part = plain(typed);
     let mut found = Vec::new();
@@ -93,7 +94,7 @@ pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// Whether a name has a part, and no digit of a number is missing in the part.
+/// Whether a name has a part that does not begin or end inside of a number.
 fn has_part(name: &str, part: &str) -> bool {
     let Some((before, after)) = name.split_once(part) else { return false };
     let is_cut_before =
@@ -102,9 +103,10 @@ fn has_part(name: &str, part: &str) -> bool {
     !is_cut_before && !is_cut_after
 }
 
-/// Returns the words of a name that count, in lower case and joined.
+/// Returns a name in the form in which names are compared: its words in lower case and joined. Words for the vendor and
+/// for a size of memory are left out, and so are the words [`WITHOUT_MEANING`].
 pub(crate) fn plain(name: &str) -> String {
-    // As in "with Max-Q Design"; Max alone is the name of some products.
+    // "with Max-Q Design" has no meaning. Both halves go together, because Max alone is the name of some products.
     let name = name.to_ascii_lowercase().replace("max-q", "");
     let mut plain = String::new();
     for word in words(&name) {
@@ -129,6 +131,7 @@ const WITHOUT_MEANING: [&str; 30] = [
     "sxm5", "tm", "vf", "with", "workstation",
 ];
 
+/// Processors with the names of their products.
 #[rustfmt::skip]
 static PRODUCTS: &[(&str, &[&str])] = &[
     ("gfx803", &["Instinct MI8", "Instinct MI6", "Radeon RX 580", "Radeon RX 480", "Radeon RX 470", "Radeon RX 460", "Radeon R9 Nano"]),

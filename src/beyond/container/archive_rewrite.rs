@@ -24,9 +24,10 @@ use crate::llvm::container::archive::reader::{
 use crate::llvm::container::archive::writer::SIZE_MAX;
 use crate::llvm::container::host::elf::Encoding;
 
-/// The range of the size in a header.
+/// The range of the field with the size of the content, in the header of a member.
 const SIZE: Range<usize> = 48..58;
 
+/// The name of an index in messages.
 const INDEX: &str = "the index of the archive";
 
 /// The records of an index, which end with the offsets of members.
@@ -69,6 +70,7 @@ impl<'a> Archive<'a> {
     pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, len: u64) -> Result<Vec<u8>> {
         let start = content.offset().saturating_sub(self.data.offset());
         let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
+        // A name in front of the content counts as part of it.
         let size = len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
         if size > SIZE_MAX {
             let reason = format!("{size} bytes are too many for a member of an archive");
@@ -100,14 +102,17 @@ impl<'a> Archive<'a> {
         Ok(new)
     }
 
+    /// Returns the indexes of the archive, which are its first members. An archive need not have any.
     fn indexes(&self) -> Result<Vec<IndexRecords>, Malformed> {
-        let Some((first, next)) = self.special_member(MAGIC_LEN) else { return Ok(Vec::new()) };
+        let Some((first, next)) = self.content_at(MAGIC_LEN) else { return Ok(Vec::new()) };
         match self.file.kind() {
+            // The first member is not an index.
             ArchiveKind::Gnu if self.data.bytes().get(8..10) != Some(b"/ ") => Ok(Vec::new()),
             ArchiveKind::Gnu => Ok(vec![self.counted_offsets(&first, 4, Endianness::Big)?]),
             ArchiveKind::Gnu64 => Ok(vec![self.counted_offsets(&first, 8, Endianness::Big)?]),
             ArchiveKind::Coff => {
-                let (second, _) = self.special_member(next).unwrap_or_default();
+                // If the second index is missing, an empty range makes reading it fail.
+                let (second, _) = self.content_at(next).unwrap_or_default();
                 let first = self.counted_offsets(&first, 4, Endianness::Big)?;
                 Ok(vec![first, self.counted_offsets(&second, 4, Endianness::Little)?])
             }
@@ -117,8 +122,9 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// Returns the range of the content of the member at an offset, and the offset of the next one.
-    fn special_member(&self, start: u64) -> Option<(Range<u64>, u64)> {
+    /// Returns the range of the content of the member whose header is at `start`, and the offset of the next header. A
+    /// name in front of the content is not part of the range.
+    fn content_at(&self, start: u64) -> Option<(Range<u64>, u64)> {
         let header = slice(self.data.bytes(), start, HEADER_LEN)?;
         let content = span(start.checked_add(HEADER_LEN)?, size_in(header.get(SIZE)?)?);
         let name_len = name_len(header).unwrap_or_default();
@@ -132,7 +138,8 @@ impl<'a> Archive<'a> {
         self.records(index, encoding, count.saturating_mul(to_u64(word)), word)
     }
 
-    /// Returns the pairs of an index that begins with their length. The byte order is the one that makes them fit.
+    /// Returns the pairs of an index that begins with their length. The byte order is not recorded:
+    /// little-endian is tried first, then big-endian. If the pairs fit in neither, the error is that of little-endian.
     fn name_offset_pairs(&self, index: &Range<u64>, word: usize) -> Result<IndexRecords, Malformed> {
         let little = self.pairs_in_order(index, Encoding { word, order: Endianness::Little });
         if little.is_ok() {

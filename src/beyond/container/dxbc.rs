@@ -28,6 +28,7 @@ pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if parts == 0 || first < table_end || span(first, 8).end > size {
         return None;
     }
+    // Text may have the same four letters: the first part has to have a name, too.
     let name = slice(data, first, 4)?;
     if !name.iter().all(u8::is_ascii_alphanumeric) {
         return None;

@@ -24,8 +24,8 @@ pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchEntry {
-    /// The entry as LLVM's tools read it, but an image of DPC++ has the ID that this compiler gives it. The entry has
-    /// no parts if the code object is compressed on its own, or together with others.
+    /// The entry as LLVM's tools read it, except that an image of DPC++ has the ID that DPC++ gives it. The entry has
+    /// no parts if [`packed`](Self::packed) holds the code object.
     pub entry: Entry,
     /// The code object, if it is compressed on its own or together with others.
     pub packed: Option<Packed>,
@@ -167,23 +167,25 @@ impl<C: Container<Entry = Entry>> Container for SearchFormat<C> {
 }
 
 impl Bundle<'_> {
-    /// Returns the length in bytes that the bundle has at most if all its code objects are inflated.
+    /// Returns an upper bound of the bundle's length in bytes with all its code objects inflated. Compressed bytes
+    /// count too, in addition to the bytes that they inflate to.
     ///
     /// # Errors
     /// The errors of [`stored_len`](Self::stored_len).
     pub(crate) fn full_len(&self) -> Result<u64> {
+        // The bundle as a whole may be compressed, too.
         let len = match self.compressed {
             Some(recorded) => recorded.inflated,
             None => self.stored_len()?,
         };
-        Ok(total(self.first_packed().into_iter().map(|packed| packed.inflated)).saturating_add(len))
+        Ok(total(self.distinct_packed().into_iter().map(|packed| packed.inflated)).saturating_add(len))
     }
 
-    /// The inflated length in bytes of the code objects that are compressed one by one, or several together, and within
-    /// the limits.
+    /// Returns the number of bytes that the compressed code objects inflate to, without code objects that
+    /// exceed their limit: they are not inflated. Code objects that are compressed together count once.
     pub(crate) fn packed_len(&self) -> u64 {
         let mut len = 0;
-        for packed in self.first_packed() {
+        for packed in self.distinct_packed() {
             if packed.inflated <= packed.limit {
                 add(&mut len, packed.inflated);
             }
@@ -191,18 +193,18 @@ impl Bundle<'_> {
         len
     }
 
-    /// Returns the code objects that are compressed one by one, and the first of each group that is compressed
-    /// together.
-    fn first_packed(&self) -> Vec<&Packed> {
-        let mut first: Vec<&Packed> = Vec::new();
+    /// Returns one code object for each range of compressed bytes. If several are compressed together, the first one
+    /// represents them.
+    fn distinct_packed(&self) -> Vec<&Packed> {
+        let mut distinct: Vec<&Packed> = Vec::new();
         for packed in self.entries.iter().filter_map(|entry| entry.packed.as_ref()) {
             // Code objects that are compressed together follow one another.
-            match first.last() {
+            match distinct.last() {
                 Some(last) if last.stored == packed.stored => {}
-                _ => first.push(packed),
+                _ => distinct.push(packed),
             }
         }
-        first
+        distinct
     }
 
     /// Finds the exact ends of padded code objects, by inflating them. A code object that cannot be inflated stays as
@@ -223,8 +225,9 @@ impl Bundle<'_> {
         Ok(())
     }
 
-    /// Whether reading the code object of an entry needs this bundle and not only the file. That is so if the bundle
-    /// was inflated, and if it has the reason why the code object cannot be read. `index` is that of the entry.
+    /// Whether reading the code object of the entry at `index` needs this bundle, not only the file. The bundle is
+    /// needed if it was inflated. It is also needed for an unreadable code object, because only the bundle has the
+    /// reason.
     pub(crate) fn is_needed_for(&self, index: usize) -> bool {
         if self.is_inflated() {
             return true;

@@ -56,6 +56,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
             break;
         }
         match (attribute, number::<2>(attributes, at.saturating_add(2))?) {
+            // Less than 10 is no architecture: the number is ten times that of the architecture.
             (ARCHITECTURE, value) => architecture = if value < 10 { None } else { value.checked_div(10) },
             (SPECIFIC, 1) => suffix = "a",
             _ => {}

@@ -34,8 +34,8 @@ pub struct Packed {
     pub codec: Codec,
     /// The recorded size of all inflated bytes.
     pub inflated: u64,
-    /// The range of the code object in the inflated bytes. If it is padded there, its exact end is known only when it
-    /// is inflated.
+    /// The range of the code object in the inflated bytes. If the code object is padded there, its exact end is known
+    /// only after inflating.
     pub range: Range<u64>,
     pub(crate) end: ContentEnd,
     /// The largest size that may be inflated, in bytes.
@@ -76,6 +76,7 @@ impl Packed {
 
     /// Whether the code object is compressed together with others.
     pub fn is_shared(&self) -> bool {
+        // A code object that is not shared has all inflated bytes, or all but the zero byte after PTX.
         matches!(self.end, ContentEnd::Padded(_)) || self.len() < self.inflated.saturating_sub(1)
     }
 
@@ -89,20 +90,20 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Returns up to `len` bytes from the start of a code object in the bundle `data`, or `None` if it is not a single
-    /// zstd frame, or broken.
+    /// Returns up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code
+    /// object is not alone in a zstd frame, or if the frame is broken.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.codec != Codec::Zstd || self.is_shared() {
             return None;
         }
-        // From memory: a failure to read the file is found at the end of the job.
+        // Reads the mapped bytes. If the file cannot be read there, the job finds that out at its end.
         let decoder = StreamForm::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
         let mut head = Vec::new();
         decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
         Some(head)
     }
 
-    /// Returns the code object in the inflated bytes.
+    /// Returns the code object in the inflated bytes, without padding.
     pub(crate) fn slice_of<'i>(&self, inflated: &'i Input) -> Result<Slice<'i>> {
         let slice = inflated.as_slice().claimed(&self.range)?;
         let ContentEnd::Padded(kind) = self.end else { return Ok(slice) };
@@ -119,8 +120,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Whether both code objects inflate the same bytes with the same result. Entries may claim different sizes for one
-    /// range.
+    /// Whether both code objects inflate the same bytes with the same result. A broken file may record different sizes
+    /// or methods for the same range, so these are compared too.
     fn inflates_like(&self, other: &Self) -> bool {
         self.stored == other.stored && self.claims() == other.claims()
     }
@@ -155,7 +156,7 @@ impl Packed {
         if self.inflated / LZ4_RATIO_MAX > stored.len() {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
         }
-        // A block holds less than 2 GiB.
+        // The decoder takes the size as a signed number of 32 bits.
         let size =
             i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
         match codec::inflate_block(stored.bytes(), size) {
@@ -167,6 +168,7 @@ impl Packed {
     }
 
     fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
+        // No header precedes the stream, so version, total length and hash are not recorded.
         let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
         let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
         let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };

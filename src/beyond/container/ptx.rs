@@ -30,10 +30,12 @@ pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     if let Some(other) = other {
         start += other + 1;
     }
+    // Unless the first byte of the text is known, a comment may begin before the bytes that were looked at.
     let has_all_text = start == 0 || other.is_some();
     if has_all_text && after_blanks(data.get(start..at)?).is_some_and(<[u8]>::is_empty) {
         return Some(start);
     }
+    // Something other than comments precedes. The directive begins the PTX if it also begins its line.
     match before.last() {
         Some(byte) if is_text_byte(byte) && *byte != b'\n' => None,
         _ => Some(at),
@@ -103,6 +105,7 @@ fn is_text_byte(byte: &u8) -> bool {
 /// # Errors
 /// [`Malformed`] at the brace, comment or string without its end.
 pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
+    // Containers pad PTX with zeros.
     let zeros = data.iter().rev().take_while(|&&byte| byte == 0).count();
     let ptx = data.get(..data.len() - zeros).unwrap_or_default();
     if let Some(at) = memchr(0, ptx) {

@@ -23,7 +23,7 @@ pub(crate) const HEADER_LEN: u64 = 20;
 /// The length of a word in bytes.
 const WORD: u64 = 4;
 
-/// The cost of an instruction that is read in vain, as a number of bytes that are searched.
+/// The cost of reading an instruction of data that is no module: a search could read this many bytes in the same time.
 const INSTRUCTION_COST: u64 = 256;
 
 const EXTENSION: u32 = 10;
@@ -69,13 +69,15 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
     if !(0x1_0000..0x2_0000).contains(&version) || version & 0xff != 0 || bound == 0 {
         return false;
     }
+    // The last word of the header is reserved.
     word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
 }
 
 /// Returns the length of the module at the start of data, up to the end of its last function.
 ///
 /// # Errors
-/// The cost of reading it, in bytes, if it has no memory model or no function, or if its last function does not end.
+/// The data has no memory model or no function, or its last function does not end. The error is the cost of the
+/// attempt: a number of bytes that a search could read in the same time.
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
     for (first, range) in instructions(data) {
@@ -92,6 +94,7 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
             LINE | NO_LINE => {}
             // The next module: this one does not end.
             MAGIC => break,
+            // All functions are last, so the module ends after the last one.
             _ if end.is_some() && !is_inside => break,
             first => has_model |= first & 0xffff == MEMORY_MODEL,
         }

@@ -55,7 +55,7 @@ const ENTRY_LEN: u64 = 16;
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
 
-/// The number of images that is too large for a section.
+/// A number of images that is too large for a section: one more than [`check_entry_count`] allows.
 const TOO_MANY: usize = 100_001;
 
 /// The first bytes of a zstd frame.
@@ -138,13 +138,15 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredI
     let mut stored = Vec::new();
     // The caller reports that there are too many, so the list must reach that number.
     let images = images.get(..TOO_MANY).unwrap_or(images);
-    // The end of the space for an image, and the start of the image after it.
+    // The end of the space for an image, and the start of the image after it. Images are read from the last to the
+    // first, because each ends before the next one.
     let (mut limit, mut next) = (len_u64(section), len_u64(section));
     for (index, image) in images.iter().enumerate().rev() {
         if image.offset != next {
             limit = next;
         }
         // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
+        // Only the first entry of an offset gets its image. The first of all has none before it.
         let is_first = match images.get(index.wrapping_sub(1)) {
             Some(before) => before.offset != image.offset,
             None => true,
@@ -190,7 +192,7 @@ impl StoredImage {
                     return unreadable(no_frame(bounds.absolute(offset), error, reason));
                 }
             };
-            // Some releases record the size of the frame in the table.
+            // The table has the inflated size, but some releases record that of the frame there.
             let inflated = match recorded {
                 Some(recorded) if size == len => recorded,
                 _ => size,
@@ -226,6 +228,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
             magic if magic.is_elf() => (elf::len(rest), None),
             _ => (None, None),
         };
+        // A length of 0 would find the same image again.
         let len = match len {
             Some(len) if len > 0 => len,
             _ => without_zeros(rest),

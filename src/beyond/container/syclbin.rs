@@ -139,6 +139,7 @@ impl<'a> SyclBinReader<'a> {
 
     /// A cursor over a range, which is inside of the file.
     fn cursor(&self, range: &Range<u64>) -> Cursor<'a> {
+        // The range may end after the known bytes.
         let rest = tail(self.data, range.start).unwrap_or_default();
         Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
@@ -162,6 +163,7 @@ impl<'a> SyclBinReader<'a> {
         let mut modules = AbstractModules { have_metadata: vec![false; count], ..AbstractModules::default() };
         let (mut entries, mut faults, mut globals) = (Vec::new(), contents.faults, 0_u64);
         for Entry { parts, image, .. } in contents.entries {
+            // An image that cannot be read has a fault already.
             let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
             add(&mut globals, u64::from(info.string(b"role") == Some(b"global_metadata")));
             let part = self.read_part(*info, range, count, &mut modules);
@@ -170,6 +172,7 @@ impl<'a> SyclBinReader<'a> {
         if globals != 1 {
             faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
         }
+        // Only modules up to the largest number in the file need metadata.
         let mut has_metadata = modules.have_metadata.iter().take(usize::try_from(modules.count).unwrap_or(count));
         if let Some(missing) = has_metadata.position(|has| !has) {
             let what =
@@ -204,6 +207,7 @@ impl<'a> SyclBinReader<'a> {
             }
             b"am_metadata" => {
                 let index = modules.index(&info, entries, at)?;
+                // Notes that the module has metadata, and fails if it had some before.
                 let metadata = modules.have_metadata.get_mut(index);
                 if metadata.is_some_and(|has| std::mem::replace(has, true)) {
                     return Err(Malformed::at(format!("a second entry with metadata of abstract module {index}"), at));
@@ -212,29 +216,30 @@ impl<'a> SyclBinReader<'a> {
             }
             b"ir" | b"native" => {
                 modules.index(&info, entries, at)?;
-                let mut cursor = self.cursor(range);
-                let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
-                let start = range.start.saturating_add(LENGTH);
-                let all = start..range.end;
-                let metadata = self.bounds(&all).claim(0, size, "the metadata of a SYCLBIN entry")?;
-                let end = start.saturating_add(metadata.end);
-                let recorded = self.properties(&(start..end))?;
-                for (key, found) in [(&b"triple"[..], &recorded.triple), (b"arch", &recorded.arch)] {
-                    let string = info.string(key).unwrap_or_default();
-                    if !string.is_empty() && !found.is_empty() && string != found {
-                        let (key, string) = (shown(key).to_string(), shown(string).to_string());
-                        let problem = format!(", but its metadata say '{}'", shown(found));
-                        return Err(Malformed::fault(
-                            format!("a SYCLBIN entry with the {key} '{string}'"),
-                            at,
-                            problem,
-                        ));
-                    }
-                }
-                self.entry(info, recorded, end..range.end).map(Some)
+                self.read_code(info, range).map(Some)
             }
             _ => Err(Malformed::at(format!("a SYCLBIN entry with the unknown role '{}'", shown(role)), at)),
         }
+    }
+
+    /// Returns the IR module or native image in a range: the length of its metadata, the metadata, and the code.
+    fn read_code(&self, info: ImageInfo, range: &Range<u64>) -> Result<Entry, Malformed> {
+        let mut cursor = self.cursor(range);
+        let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
+        let start = range.start.saturating_add(LENGTH);
+        let all = start..range.end;
+        let metadata = self.bounds(&all).claim(0, size, "the metadata of a SYCLBIN entry")?;
+        let end = start.saturating_add(metadata.end);
+        let recorded = self.properties(&(start..end))?;
+        for (key, found) in [(&b"triple"[..], &recorded.triple), (b"arch", &recorded.arch)] {
+            let string = info.string(key).unwrap_or_default();
+            if !string.is_empty() && !found.is_empty() && string != found {
+                let what = format!("a SYCLBIN entry with the {} '{}'", shown(key), shown(string));
+                let problem = format!(", but its metadata say '{}'", shown(found));
+                return Err(Malformed::fault(what, self.at(range), problem));
+            }
+        }
+        self.entry(info, recorded, end..range.end)
     }
 
     /// Makes the entry for the code in a range. Without a recorded triple, the code is identified by its content.

@@ -186,6 +186,7 @@ impl Container for Fatbin {
                 reader.faults.push(fault);
             }
         }
+        // The file ends before the fatbin. If it ends inside of an entry, that entry has a fault already.
         if end < entries_range.end && reader.faults.is_empty() {
             let needed = entries_range.end.saturating_sub(HEADER_LEN);
             let bounds = Bounds { base, len: total };
@@ -241,7 +242,7 @@ impl EntryReader<'_> {
         let stored = record.stored()?;
         let content = match record.codec() {
             Some(codec) => {
-                // An unknown method may not record the inflated length.
+                // An unknown method may not record the inflated length. The stored length takes its place.
                 let is_unknown = codec == Codec::Unknown && record.fields.inflated == 0;
                 let inflated = if is_unknown { record.fields.stored_len } else { record.fields.inflated };
                 let (end, len) = match image.kind {
@@ -290,17 +291,19 @@ impl EntryReader<'_> {
     }
 }
 
-/// Returns the length of a plain code object that is padded with zeros to 8, in bytes.
+/// Returns the length in bytes of a plain code object without its zeros of padding, or the length of all bytes if
+/// nothing shows where the code object ends.
 pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
     let len = len_u64(padded);
+    // Up to seven zeros of padding, and the zero byte after PTX.
     let zeros = padded.iter().rev().take(8).take_while(|&&byte| byte == 0).count();
-    let least = len.saturating_sub(to_u64(zeros));
+    let without_zeros = len.saturating_sub(to_u64(zeros));
     match kind {
-        CudaKind::Ptx => least,
+        CudaKind::Ptx => without_zeros,
         CudaKind::Cubin => {
             let Some(header) = elf::Header::read(padded) else { return len };
             match header.tables_end() {
-                Some(end) if (least..=len).contains(&end) => end,
+                Some(end) if (without_zeros..=len).contains(&end) => end,
                 _ => len,
             }
         }

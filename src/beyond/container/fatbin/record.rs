@@ -151,8 +151,8 @@ impl<'a> Record<'a> {
         self.fields.options > 0
     }
 
-    /// Returns the copy of the section `.nv.compat`, which the header of a cubin for sm_100 or later has instead of
-    /// options, or `None` if it does not have one. A zero byte precedes it.
+    /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the header has no copy.
+    /// Cubins for sm_100 and later have it in the place of options, with a zero byte before it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         if self.kind() != CudaKind::Cubin {
             return None;
@@ -193,6 +193,7 @@ impl<'a> Record<'a> {
         while position < header_len {
             let rest = tail(self.header, position).unwrap_or_default();
             let mut part = Self::read_fixed(rest, self.at(position))?;
+            // The fields of the part say how long its strings are. Until then, its header may reach to the end.
             part.header = rest;
             let len = part.len_with_strings()?;
             part.header = part.within(0, len, "the strings of a fatbin entry")?;
@@ -221,6 +222,7 @@ impl<'a> Record<'a> {
         let kind = self.kind();
         let EntryHeader { identifier: start, identifier_len: len, sm, flags, .. } = self.fields;
         let what = "the identifier of a fatbin entry";
+        // Strings come after the fixed fields. Without an identifier, both numbers are 0.
         if start < FIXED_LEN && len > 0 {
             return Err(self.bounds().truncated(start, len, what));
         }
@@ -228,7 +230,7 @@ impl<'a> Record<'a> {
         Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source })
     }
 
-    /// The compression of the code object.
+    /// Returns the compression of the code object, or `None` if it is plain.
     pub(super) fn codec(&self) -> Option<Codec> {
         let (_, codec) = CODECS.into_iter().find(|(flag, _)| self.fields.flags & flag != 0)?;
         Some(codec)
@@ -243,6 +245,7 @@ impl<'a> Record<'a> {
         let len = self.fields.exact_len;
         match self.codec() {
             None => return Ok(start..end),
+            // An unknown method may not record the exact length.
             Some(Codec::Unknown) if len == 0 => return Ok(start..end),
             Some(_) => {}
         }

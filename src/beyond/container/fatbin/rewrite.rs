@@ -29,7 +29,7 @@ const SLOW_LEVEL: i32 = 19;
 pub(crate) enum CodePacking<'n> {
     /// Each in the smallest of three forms: as it is, compressed, or plain.
     Smallest {
-        /// The method, or `None` for the one that the fatbin uses already, LZ4 if it uses none.
+        /// The method, or `None` for the method that the fatbin uses already (LZ4 if its code is plain).
         codec: Option<Codec>,
         /// The level of zstd.
         level: i32,
@@ -67,6 +67,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let writer = FatbinWriter { data, compression: choose_compression(&records, packing), limit };
     let start = to.seek(SeekFrom::Current(0))?;
     let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
+    // The old header only takes the room: it is written again at the end, when the length of the entries is known.
     to.write(&header)?;
     let (mut len, mut index) = (0_u64, 0_usize);
     for record in &records {
@@ -128,6 +129,7 @@ impl<'a> FatbinWriter<'a> {
     fn repack(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
         let stays = match (kind, self.compression) {
+            // Code with an unknown method cannot be inflated.
             _ if codec == Some(Codec::Unknown) => true,
             // `fatbinary` compresses PTX by default.
             (CudaKind::Ptx, None) => true,
@@ -154,7 +156,7 @@ impl<'a> FatbinWriter<'a> {
         self.ensure_attributes(record, content)?;
         let (header, content) = (header_for(record, content), with_zero(kind, content));
         let Some(codec) = record.codec() else {
-            self.ensure_end(record, &content)?;
+            self.ensure_end_can_be_found(record, &content)?;
             return entry(header, content.into_owned(), None);
         };
         let (codec, packed) = self.pack_as(record, codec, &content)?;
@@ -185,8 +187,10 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Fails if readers would not find the end of a plain code object, which the fatbin does not record.
-    fn ensure_end(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
+    /// Fails if a reader would find another end of a plain code object than that of `content`. The fatbin records the
+    /// exact length only of code objects that are compressed on their own. A reader finds the end of others in their
+    /// content.
+    fn ensure_end_can_be_found(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
         }
@@ -210,31 +214,13 @@ impl<'a> FatbinWriter<'a> {
     ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
+        // Without a change, an entry that cannot be inflated stays, and so does PTX unless it is to become smaller.
         let keeps_all = !kept.contains(&false) && new.is_none();
         if keeps_all && (codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none())) {
             return self.keep(record);
         }
         let content = self.content(record)?;
-        let mut codes = Vec::new();
-        for ((index, part), &is_kept) in parts.iter().enumerate().zip(kept) {
-            if !is_kept {
-                continue;
-            }
-            let (header, bytes) = match new {
-                Some((replaced, content)) if replaced == index => {
-                    self.ensure_attributes(part, content)?;
-                    let mut content = with_zero(part.kind(), content).into_owned();
-                    self.ensure_end(part, &content)?;
-                    content.resize(content.len().next_multiple_of(8), 0);
-                    (header_for(part, &content), Cow::Owned(content))
-                }
-                _ => {
-                    let bytes = slice(content.as_slice().bytes(), part.offset_in_whole(), part.fields.stored_len);
-                    (NewHeader::of(part), Cow::Borrowed(bytes.ok_or_else(|| self.beyond_inflated(part))?))
-                }
-            };
-            codes.push((header, part.kind(), bytes));
-        }
+        let codes = self.kept_codes(parts, kept, content.as_slice().bytes(), new)?;
         // PTX stays compressed, and so does all code of the entry if a code object is replaced.
         let stays_compressed = is_ptx || (new.is_some() && codec.is_some());
         let mut compression = self.compression;
@@ -244,28 +230,31 @@ impl<'a> FatbinWriter<'a> {
         let (method, level) = match compression {
             Some(compression) if codes.len() > 1 => compression,
             _ => {
-                // An entry of one code object has no records.
+                // Plain code objects are not put together, and a single one needs no records: each gets its own entry.
                 let may_keep = keeps_all && codes.len() == 1 && may_keep_form(codec, compression);
                 let mut pieces = Vec::new();
-                for (header, kind, bytes) in codes {
+                for KeptCode { header, kind, bytes } in codes {
                     let old = if may_keep { Some(self.keep(record)?) } else { None };
                     pieces.extend(self.pack(header, kind, code_with_zero(kind, &bytes), compression, old)?);
                 }
                 return Ok(pieces);
             }
         };
+        // The bytes to compress together, and the record of each code object, for the header of the entry.
         let (mut whole, mut records) = (Vec::new(), Vec::new());
-        for (NewHeader { fields, strings }, _, bytes) in codes {
+        for KeptCode { header: NewHeader { fields, strings }, bytes, .. } in codes {
             let fields = EntryHeader { at_4: len_u64(&whole), stored_len: len_u64(&bytes), ..fields };
             records.extend(ENCODING.try_encode(&[fields]).ok_or_else(too_long)?);
             records.extend(strings);
             whole.extend_from_slice(&bytes);
         }
         let count = u32::try_from(kept.iter().filter(|kept| **kept).count()).map_err(|_| too_long())?;
+        // The length includes the two numbers before the records: their count, and this length.
         let len = len_u64(&records).saturating_add(RECORDS_AT - FIXED_LEN);
         let len = u32::try_from(len).map_err(|_| too_long())?;
         let strings = [&count.to_le_bytes()[..], &len.to_le_bytes(), &records].concat();
         let header = NewHeader { fields: record.fields, strings: &strings };
+        // A replaced code object keeps the method of the entry, and may be compressed harder to fit into its old place.
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => method.compress(&whole, level, self.data.path())?,
@@ -275,6 +264,39 @@ impl<'a> FatbinWriter<'a> {
             return self.keep(record);
         }
         entry(header, packed, Some((method, len_u64(&whole))))
+    }
+
+    /// Returns the code objects of an entry that are `kept`. `whole` has the bytes of all code objects of the entry.
+    /// `new` is the code object to replace: its index in the entry, and its new content.
+    fn kept_codes<'c>(
+        &self,
+        parts: &[Record<'c>],
+        kept: &[bool],
+        whole: &'c [u8],
+        new: Option<(usize, &[u8])>,
+    ) -> Result<Vec<KeptCode<'c>>> {
+        let mut codes = Vec::new();
+        for ((index, part), &is_kept) in parts.iter().enumerate().zip(kept) {
+            if !is_kept {
+                continue;
+            }
+            let (header, bytes) = match new {
+                Some((replaced, content)) if replaced == index => {
+                    self.ensure_attributes(part, content)?;
+                    let mut content = with_zero(part.kind(), content).into_owned();
+                    // The record of a code object has only its length with padding, even if the entry is compressed.
+                    self.ensure_end_can_be_found(part, &content)?;
+                    content.resize(content.len().next_multiple_of(8), 0);
+                    (header_for(part, &content), Cow::Owned(content))
+                }
+                _ => {
+                    let bytes = slice(whole, part.offset_in_whole(), part.fields.stored_len);
+                    (NewHeader::of(part), Cow::Borrowed(bytes.ok_or_else(|| self.beyond_inflated(part))?))
+                }
+            };
+            codes.push(KeptCode { header, kind: part.kind(), bytes });
+        }
+        Ok(codes)
     }
 
     /// Packs one code object in its smallest form, or plain without a `compression`. `old` is the old entry, or `None`
@@ -305,7 +327,9 @@ impl<'a> FatbinWriter<'a> {
             }
         }
         match old {
+            // No other form is smaller.
             Some(old) if compression.is_some() && old_len <= plain_len => Ok(old),
+            // A reader would not find the end of the plain code object.
             Some(old) if !can_be_plain => Ok(old),
             // Plain, although readers may drop zeros at its end as padding: no other form is left.
             _ => entry(header, content.to_vec(), None),
@@ -370,6 +394,14 @@ fn with_zero(kind: CudaKind, content: &[u8]) -> Cow<'_, [u8]> {
     if kind == CudaKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
 }
 
+/// A code object of an entry with several, to write again.
+struct KeptCode<'c> {
+    header: NewHeader<'c>,
+    kind: CudaKind,
+    /// The code object with its padding.
+    bytes: Cow<'c, [u8]>,
+}
+
 /// A header to write. [`entry`] fills in its lengths and the flags of the method.
 #[derive(Clone, Copy)]
 struct NewHeader<'s> {
@@ -420,10 +452,11 @@ fn code_with_zero(kind: CudaKind, padded: &[u8]) -> &[u8] {
     slice(padded, 0, len).unwrap_or(padded)
 }
 
-/// Whether a reader finds the end of a code object again if it is plain. The fatbin records only the end of a
-/// compressed one.
+/// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin records the exact length
+/// only of compressed ones.
 fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
     let mut padded = Cow::Borrowed(content);
+    // Padded as `entry` does it, and read as `content` does it.
     let len = content.len().next_multiple_of(8);
     if len > content.len() {
         padded.to_mut().resize(len, 0);
@@ -441,6 +474,7 @@ fn entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(Codec, u
     let NewHeader { mut fields, strings } = header;
     let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or_else(too_long)?;
+    // The length of the header. In a record of concatenated code objects, the field had another meaning.
     fields.at_4 = sum([FIXED_LEN, len_u64(strings)])?;
     fields.stored_len = stored_len;
     (fields.exact_len, fields.inflated) = (0, 0);

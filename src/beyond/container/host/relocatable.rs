@@ -51,7 +51,9 @@ impl NewContent<'_> {
     /// Returns the new offset of data that starts at an old offset, or `None` if that is inside of a changed bundle, or
     /// between bundles and not directly after one.
     fn start_at(&self, old: u64) -> Option<u64> {
+        // The number of bundles that begin at the offset or before it.
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
+        // Nothing before the first bundle moves.
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
@@ -59,6 +61,8 @@ impl NewContent<'_> {
         if old == bundle.before.start {
             return Some(bundle.now.start);
         }
+        // The padding between two bundles may get another length. Data after the last bundle keeps its distance from
+        // it.
         let is_last = begun == self.moved.len();
         if !is_last && old > bundle.before.end {
             return None;
@@ -72,6 +76,8 @@ impl NewContent<'_> {
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
+        // The data that is meant may be at the place itself, or at the start of a bundle up to `bias` bytes after it.
+        // It may also be at the end of the bundle that holds the place.
         let mut candidates = Vec::new();
         if let Some(start) = self.start_at(old) {
             candidates.push(Some(start));
@@ -101,6 +107,7 @@ impl NewContent<'_> {
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
         }
+        // The padding after the bundle may have become shorter.
         let limit = match self.moved.get(begun) {
             Some(next) => next.now.start,
             None => self.new.len(),
@@ -163,6 +170,7 @@ impl<'d> Relocatable<'d> {
     /// Returns the object in `data`, or `None` if a part of it cannot move.
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
+        // The fields of relocations for MIPS are others than the ones that are read here.
         if !file.header.is_relocatable() || !file.segments.is_empty() || file.header.machine() == EM_MIPS {
             return None;
         }
@@ -189,6 +197,7 @@ impl<'d> Relocatable<'d> {
             let Some(index) = self.index_of(&range) else { return false };
             changing.insert(index);
         }
+        // Relocations without addends of their own (`SHT_REL`), or in the compact form (`SHT_CREL`), are not changed.
         for section in &self.sections {
             if section.is(SHT_CREL) || section.is(SHT_REL) && self.refers_to(section, &changing) {
                 return false;
@@ -253,7 +262,7 @@ impl<'d> Relocatable<'d> {
     /// be too large.
     fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
-        // The ends of the part before, in the old file and in the new one.
+        // The ends of the part before, in the old file and in the new one. The file header comes first.
         let head = self.file.encoding.len_of::<Header>();
         let (mut old_end, mut new_end) = (head, head);
         for part in &self.parts {
@@ -338,6 +347,7 @@ impl<'d> Relocatable<'d> {
             let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
             let is_direct = self.file.header.machine() != EM_X86_64 || DIRECT.contains(&relocation.kind(encoding));
             let bias = if is_direct { 0 } else { BIAS_MAX };
+            // The relocation refers to the symbol itself, so it follows when the symbol gets its new value.
             let is_biased = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
             match (content.start_at(symbol.value), content.target_at(target, bias)) {
                 (Some(_), _) if is_biased => continue,
@@ -426,6 +436,7 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
     let table = file.header.sections_at;
     let table = table..table.checked_add(len_u64(file.sections.bytes))?;
     let mut parts = vec![MovablePart { range: table, alignment: to_u64(file.encoding.word), section: None }];
+    // The first section header describes no section.
     for (index, section) in sections.iter().enumerate().skip(1) {
         let range = section.offset..section.offset.checked_add(file.stored(section))?;
         parts.push(MovablePart { range, alignment: section.alignment, section: Some(index) });
@@ -439,6 +450,7 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
             }
             end = range.end;
         } else if !range.is_empty() {
+            // The part shares bytes with one before it.
             return None;
         }
     }

@@ -95,6 +95,7 @@ fn wrapper_starts(section: &[u8]) -> impl Iterator<Item = u64> {
             if rest.is_empty() {
                 return None;
             }
+            // A wrapper begins with its magic, which is not zero.
             let is_padding = is_zero(slice(rest, 0, ALIGNMENT).unwrap_or(rest));
             if !is_padding {
                 next = start.saturating_add(WRAPPER_LEN);
@@ -140,6 +141,7 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: WrapperKind) -> 
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     let mut targets = Vec::new();
     for start in map.starts() {
+        // Broken wrappers are left out, and `faults` reports them. So the base of their offsets does not matter.
         match map.wrapper(start, 0, kind) {
             Ok(Wrapper { kind: found, target: Some(target) }) if found == kind => targets.extend(map.offset_of(target)),
             _ => {}
@@ -160,6 +162,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
             continue;
         }
         let Some(source) = source else { continue };
+        // Only local symbols follow the name of their source file.
         if symbol.is_local()
             && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)
@@ -311,6 +314,7 @@ impl<'d> PointerMap<'d> {
             let what = format!("magic of the wrapper of {target}");
             return Err(cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})")));
         };
+        // Version and address only have to be there: the address is read after relocation.
         cursor.u32(format_args!("a wrapper of {target}"))?;
         cursor.u64(format_args!("a wrapper of {target}"))?;
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
@@ -319,6 +323,7 @@ impl<'d> PointerMap<'d> {
     /// Checks the wrapper at the offset `start` of the file.
     fn check_wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
+        // Another object holds the code.
         let Some(target) = target else { return Ok(()) };
         if self.points_at_code(kind, target) {
             return Ok(());
@@ -380,6 +385,7 @@ fn symbol_offset(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
 /// it.
 fn symbol_address(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
     match relocation.target() {
+        // The addend is the address.
         RelocationTarget::Absolute => Some(0),
         RelocationTarget::Symbol(index) => {
             let symbol = file.dynamic_symbol_table()?.symbol_by_index(index).ok()?;

@@ -261,6 +261,8 @@ struct TableReader<'d> {
 }
 
 impl<'d> TableReader<'d> {
+    /// Reads the map of binaries. Faults are kept with the others. Reading stops if there are too many faults or code
+    /// objects.
     fn read_binaries(&mut self, toc: impl Iterator<Item = (Value<'d>, Value<'d>)>) -> Vec<WrappedBinary> {
         let mut binaries = Vec::new();
         let mut keys = HashSet::new();
@@ -327,6 +329,7 @@ impl<'d> TableReader<'d> {
         }
         let recorded = number(entry, "original_size");
         if self.stored.codec == Some(Codec::Unknown) {
+            // How this scheme stores code objects is not known, so their range is empty.
             let inflated = recorded.unwrap_or_default();
             return Ok(Stored::Packed(Packed::whole(0..0, Codec::Unknown, inflated)));
         }
@@ -335,6 +338,7 @@ impl<'d> TableReader<'d> {
             return Err(format!("its ordinal is {ordinal}, which the archive does not have"));
         };
         let len = len_of(&stored);
+        // Code objects that share bytes could make a small archive inflate without bound.
         self.bytes.take(len).ok_or("together with others it is longer than the archive, so they share bytes")?;
         let Some(codec) = self.stored.codec else {
             return match recorded {

@@ -46,6 +46,7 @@ impl Reference {
             return Err(broken(base, "has no string 'kernel_name'"));
         };
         let paths = map.get(b"kpack_search_paths").and_then(Value::array);
+        // One more than allowed shows that there are too many.
         let paths: Vec<_> = paths.into_iter().flatten().filter_map(Value::text).take(PATHS_MAX + 1).collect();
         if paths.is_empty() {
             return Err(broken(base, "has no 'kpack_search_paths'"));

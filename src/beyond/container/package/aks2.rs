@@ -88,6 +88,7 @@ impl Header {
                 Some((0, name)) if !name.contains(&0) && name.len() <= NAME_MAX => {
                     match images.claim(offset, size, image_of(name)) {
                         Ok(image) if size > 0 => kernels.push(Aks2Kernel { name: name.to_vec(), image }),
+                        // The kernel could not be compiled.
                         Ok(_) => {}
                         Err(fault) => faults.push(fault),
                     }
@@ -102,6 +103,7 @@ impl Header {
             let found = fields.remaining();
             return Err(Malformed::value("bytes in the directory after all kernels", found, fields.offset(), "0"));
         }
+        // In this order, an image that shares bytes with an earlier one begins before that one ends.
         kernels.sort_by_key(|kernel| kernel.image.start);
         let mut end = 0;
         kernels.retain(|kernel| {

@@ -48,12 +48,13 @@ impl Header {
         let mut head = [0; 110];
         let (magic, rest) = head.split_at_mut(6);
         reader.read_exact(magic)?;
-        let (is_octal, len) = match &*magic {
+        let (is_octal, rest_len) = match &*magic {
             b"070701" | b"070702" => (false, 104),
             b"070707" => (true, 70),
             _ => return Err(broken("a header does not begin with a magic number")),
         };
-        reader.read_exact(rest.get_mut(..len).unwrap_or_default())?;
+        reader.read_exact(rest.get_mut(..rest_len).unwrap_or_default())?;
+        // Offset, width and base of each number, as in the table above.
         let (mode, size, name_len) = if is_octal {
             (number(&head, 18, 6, 8)?, number(&head, 65, 11, 8)?, number(&head, 59, 6, 8)?)
         } else {
@@ -65,6 +66,7 @@ impl Header {
         };
         reader.read_exact(&mut name)?;
         let mut padding = 0;
+        // Only the hexadecimal forms pad: header and name together, and the content.
         if !is_octal {
             skip(reader, to_multiple_of_4(name_len.saturating_add(110)))?;
             padding = to_multiple_of_4(size);

@@ -30,7 +30,7 @@ pub(crate) fn kernels(data: &[u8]) -> Option<&'static str> {
         size => u64::from(size),
     };
     let page_count = len_u64(data).checked_div(size).unwrap_or_default().max(1);
-    // Each page is named once.
+    // Each page is named once, so a broken file that names more pages than it has is not read further.
     for number in schema_pages(data).take(usize::try_from(page_count).unwrap_or(usize::MAX)) {
         let Some(page) = page_at(data, number, size) else { continue };
         for (columns, kind) in TABLES {
@@ -51,6 +51,7 @@ fn page_at(data: &[u8], number: u32, size: u64) -> Option<&[u8]> {
 /// The numbers of the pages with the statements that made the tables.
 fn schema_pages(data: &[u8]) -> impl Iterator<Item = u32> {
     let is_split = data.get(100) == Some(&5);
+    // A page that is not split holds the statements itself: the first one.
     let (count, last) = if is_split { (short_at(data, 103).unwrap_or(0), number_at(data, 108)) } else { (0, Some(1)) };
     let offsets = (112..).step_by(2).take(count.into());
     offsets.filter_map(move |at| number_at(data, short_at(data, at)?.into())).chain(last)

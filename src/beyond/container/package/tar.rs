@@ -39,6 +39,9 @@ use crate::beyond::once::{self, broken, skip};
 pub(crate) use crate::llvm::container::magic::tar::BLOCK;
 use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
 
+/// The offset of the type in a header.
+const TYPE: usize = 156;
+
 /// The maximum length of a map of holes at the start of a content, in bytes.
 const MAP_MAX: u64 = 1 << 20;
 
@@ -117,7 +120,9 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
         let block = read_block(reader)?;
+        // An empty block, at the end of the data, counts as zeros too.
         let is_zero = is_zero(&block);
+        // The member that the attributes describe is missing.
         if has_attributes && is_zero {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -134,14 +139,15 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
             return Ok(NextMember::Zeros);
         }
         if !sum_is_right(&block) {
+            // Without the magic of a header, this is other data.
             if is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
                 return Ok(NextMember::End { has_trailing: true });
             }
             return Err(broken("the checksum of a header is wrong"));
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
-        has_attributes |= matches!(block.get(156), Some(b'L' | b'K' | b'x' | b'X'));
-        match block.get(156) {
+        has_attributes |= matches!(block.get(TYPE), Some(b'L' | b'K' | b'x' | b'X'));
+        match block.get(TYPE) {
             Some(b'L') => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
             Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
             Some(b'g' | b'K') => skip(reader, padded(size))?,
@@ -168,6 +174,7 @@ fn read_header(
 ) -> io::Result<Header> {
     let stored = attributes.size.unwrap_or(size);
     let kind = match kind {
+        // Links, devices and directories have no content, whatever size they record.
         b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: MemberKind::Other, stored: 0 }),
         b'V' | b'D' => MemberKind::Other,
         b'M' => MemberKind::Part,
@@ -266,7 +273,8 @@ fn is_complete(numbers: &[u64]) -> bool {
 }
 
 /// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
-/// size of each. Sets `left` to the number of bytes of content after the map.
+/// size of each. `size` is that of the file with its holes. `left` is the number of bytes of stored content, from which
+/// the length of the map is taken.
 pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<SparseRange>> {
     let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
     while !is_complete(&numbers) {
@@ -295,7 +303,7 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
 pub(crate) struct Sparse<R> {
     reader: R,
     ranges: std::vec::IntoIter<SparseRange>,
-    /// The number of zeros before the current range that were not returned yet.
+    /// The number of zeros in the hole before the current range that were not returned yet.
     zeros: u64,
     /// The number of bytes of the current range that were not returned yet.
     data: u64,
@@ -314,6 +322,7 @@ impl<R: Read> Sparse<R> {
 impl<R: Read> Read for Sparse<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.zeros == 0 && self.data == 0 && self.position < self.size {
+            // The next range, with the hole before it. After all ranges, the rest of the file is a hole.
             let (offset, len) = self.ranges.next().unwrap_or((self.size, 0));
             (self.zeros, self.data) = (offset.saturating_sub(self.position), len);
             self.position = offset.saturating_add(len);

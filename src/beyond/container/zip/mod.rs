@@ -184,8 +184,8 @@ impl<'a> ZipDirectory<'a> {
     }
 }
 
-/// Returns the content of a member, and takes its stored length from `room`, which is the length of the file at first.
-/// Members that do not overlap fit into it.
+/// Returns the content of a member, and takes its stored length from `room`. At first, `room` is the length of the
+/// file: if it is used up, members overlap.
 fn content_of<'a>(
     data: Slice<'a>,
     entry: &ZipFileHeaderRecord<'_>,
@@ -195,6 +195,7 @@ fn content_of<'a>(
 ) -> Result<ZipContent<'a>> {
     let (listed, stored) = (data.claimed(&listed)?, data.claimed(&stored)?);
     let (start, size, crc) = (entry.local_header_offset(), entry.uncompressed_size_hint(), entry.crc32());
+    // A directory has no content, so nothing is checked.
     if entry.is_dir() {
         return Ok(ZipContent { start, listed, form: None, stored, size, crc });
     }
@@ -266,6 +267,7 @@ impl<'a> ZipContent<'a> {
     pub(crate) fn error(&self, error: std::io::Error) -> Error {
         let error = Error::io(self.stored.path(), error);
         match error.io_error() {
+            // The data is broken: an error of the system would have its number.
             Some(source) if error.is_io() && source.raw_os_error().is_none() => {
                 broken(error.path(), self.stored.offset(), &source.to_string())
             }
@@ -295,6 +297,7 @@ impl<R: Read> Read for CheckedReader<R> {
             crate::base::testing::note_inflated(path, read);
         }
         self.size.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
+        // At the end of the data, size and checksum are known.
         if count == 0 && !buffer.is_empty() {
             if self.size.left() > 0 {
                 return Err(once::broken("it inflates to less than its size"));

@@ -104,6 +104,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// [`ErrorKind::Unsupported`] if it could not be written again.
     pub(crate) fn of(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
+        // If there is a zip64 end, its offset of the directory counts.
         let recorded = match zip64_end {
             Some(_) => number::<8>(data.bytes(), end.saturating_add(48)),
             None => number::<4>(data.bytes(), listed.last.saturating_add(16)),
@@ -173,6 +174,7 @@ impl<'a> DirectoryRewrite<'a> {
         for (signature, width) in forms {
             let mut expected = [signature, crc].concat();
             for size in [member.stored.len(), member.size] {
+                // The first 4 bytes of the number, or all 8.
                 expected.extend(size.to_le_bytes().get(..width).unwrap_or_default());
             }
             if found.starts_with(&expected) {
@@ -260,12 +262,15 @@ impl<'a> DirectoryRewrite<'a> {
             (size, stored) = (contents.size, contents.stored);
         }
         // A local header has both sizes in the zip64 field, or neither.
-        let are_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
+        let needs_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
+        // The numbers of the new zip64 field, and the length of the numbers that they replace in the old field.
         let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
         let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];
+        // Only the header in the directory has an offset.
         for (field, value) in fields.into_iter().take(if is_local { 2 } else { 3 }) {
             let was_small = *field != ELSEWHERE;
-            let stays_small = if is_local { !are_both } else { was_small };
+            // A number of the directory that is in the zip64 field stays there, even if it is small now.
+            let stays_small = if is_local { !needs_both } else { was_small };
             if value < ELSEWHERE && stays_small {
                 *field = value;
             } else {
@@ -276,6 +281,7 @@ impl<'a> DirectoryRewrite<'a> {
                 old_len = old_len.saturating_add(8);
             }
         }
+        // The old field may go on with other numbers, such as the number of the disk.
         if let Some(old) = extra.zip64
             && !is_local
         {
@@ -297,6 +303,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them.
     pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
+        // The module's documentation lists the offsets of the fields that are written here.
         let (mut end, mut zip64_len) = (Vec::new(), self.zip64_end);
         if zip64_len.is_none() && at.max(len) >= ELSEWHERE {
             end = self.new_zip64_end();
@@ -309,10 +316,12 @@ impl<'a> DirectoryRewrite<'a> {
             put(&mut end, 48, &at.to_le_bytes())?;
             let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
             put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes())?;
+            // The end follows the locator.
             end_at = locator.saturating_add(20);
         }
         for (field, value) in [(12, len), (16, at)] {
             let field = end_at.saturating_add(field);
+            // `u32::MAX` means that the number is in the zip64 end, and is kept.
             let was_small = number::<4>(&end, to_u64(field)) != Some(ELSEWHERE);
             let small = if was_small { u32::try_from(value).unwrap_or(u32::MAX) } else { u32::MAX };
             put(&mut end, field, &small.to_le_bytes())?;
@@ -324,7 +333,9 @@ impl<'a> DirectoryRewrite<'a> {
     fn new_zip64_end(&self) -> Vec<u8> {
         let count = to_u64(self.members.len()).to_le_bytes();
         let version = &ZIP64_VERSION.to_le_bytes()[..2];
+        // 44 bytes follow the length. The zeros are disk numbers first, then size and offset of the directory.
         let end = [ZIP64_END, &44_u64.to_le_bytes(), version, version, &[0; 8], &count, &count, &[0; 16]];
+        // The locator: the number of a disk, the offset of the zip64 end, and the number of disks.
         [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
     }
 

@@ -52,10 +52,10 @@ const DYNAMIC_LEN: usize = 16;
 /// The largest table of program headers that Linux reads, in bytes.
 const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - SEGMENT_LEN;
 
-/// The largest number of gaps that this table allows.
+/// The largest number of gaps that are removed. Each needs a program header in a table of [`TABLE_MAX`] bytes.
 const GAPS_MAX: usize = 1100;
 
-/// The largest number of sections that these gaps add: one before, one in, and one after each.
+/// The largest number of sections that [`GAPS_MAX`] gaps add: for each gap one before it, one in it and one after it.
 const PARTS_MAX: usize = 3 * GAPS_MAX;
 
 /// The alignment of the section headers, in bytes.
@@ -70,8 +70,8 @@ const PAGE_MIN: u64 = 4 << 10;
 /// The largest page of the hosts of GPUs, in bytes.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// The largest number of segments with an alignment above a page whose sections are searched for the alignment that
-/// they need.
+/// The largest number of segments for which a smaller alignment is looked for, from their sections. With more segments
+/// that are aligned to more than a page, all keep their alignment.
 const ALIGNED_MAX: usize = 32;
 
 /// The largest number of symbols in sections that are split.
@@ -102,10 +102,11 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
         Some((_, first)) if first.offset == 0 => {}
         _ => return Err(HoleReason::FirstSegment),
     }
-    let (mut removed, mut left) = library.select_pages(gaps);
+    let (mut removed, mut stay_reason) = library.select_pages(gaps);
     if removed.is_empty() {
-        return Err(left.unwrap_or(HoleReason::Small));
+        return Err(stay_reason.unwrap_or(HoleReason::Small));
     }
+    // Headers come before alignment: they decide which gaps are removed, and `keep_alignment` shortens those.
     let front = library.reserve_headers(&mut removed)?;
     let selected_len = removed_len(&removed);
     library.keep_alignment(&mut removed);
@@ -113,8 +114,8 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
         return Err(HoleReason::Alignment);
     }
     let saved = removed_len(&removed);
-    if saved < selected_len && left.is_none() {
-        left = Some(HoleReason::Alignment);
+    if saved < selected_len && stay_reason.is_none() {
+        stay_reason = Some(HoleReason::Alignment);
     }
     let closed = library.close_gaps(&removed, &front).ok_or(HoleReason::Headers)?;
     closed.ensure_loaded(&library, &removed, &front)?;
@@ -127,7 +128,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
         );
     let changes = closed.changes(&front, removed, symbols.ok_or(HoleReason::Limits)?, library.len);
     let (changes, added) = changes.ok_or(HoleReason::Shared)?;
-    if saved > added { Ok(GapRemoval { changes, left }) } else { Err(HoleReason::Small) }
+    if saved > added { Ok(GapRemoval { changes, left: stay_reason }) } else { Err(HoleReason::Small) }
 }
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none.
@@ -288,6 +289,7 @@ impl ClosedHeaders {
         for (_, segment) in old.loaded_segments() {
             let (mut at, end) = (segment.offset, segment.offset.saturating_add(segment.size));
             let shift = segment.address.wrapping_sub(segment.offset);
+            // Each step checks the first byte of a range that one new segment holds, and goes to the end of that range.
             while at < end {
                 if let Some(pages) = removed.iter().find(|pages| pages.range.contains(&at)) {
                     at = pages.range.end;
@@ -443,6 +445,7 @@ impl<'d> ElfLibrary<'d> {
         for entry in dynamic.chunks_exact(DYNAMIC_LEN) {
             let (tag, value) = entry.split_at(DYNAMIC_LEN / 2);
             let tag = i64::try_from(ENCODING.read(tag)).unwrap_or(0);
+            // `DT_NULL` is the last entry.
             if tag == 0 {
                 break;
             }
@@ -474,18 +477,20 @@ impl<'d> ElfLibrary<'d> {
     fn select_pages(&self, gaps: &[Range<u64>]) -> (Vec<RemovedPages>, Option<HoleReason>) {
         let mut by_size: Vec<_> = gaps.iter().collect();
         by_size.sort_by_key(|gap| Reverse(len_of(gap)));
-        let (mut removed, mut left) = (Vec::new(), None);
+        // The first reason is that of the largest gap.
+        let (mut removed, mut stay_reason) = (Vec::new(), None);
         for gap in by_size {
             let pages = if removed.len() < GAPS_MAX { self.pages_of_gap(gap) } else { Err(HoleReason::Limits) };
             match pages {
                 Ok(pages) => removed.push(pages),
+                // A gap without whole pages needs no reason.
                 Err(HoleReason::Small) => {}
-                Err(reason) if len_of(gap) > self.page && left.is_none() => left = Some(reason),
+                Err(reason) if len_of(gap) > self.page && stay_reason.is_none() => stay_reason = Some(reason),
                 Err(_) => {}
             }
         }
         removed.sort_by_key(|pages| pages.gap.start);
-        (removed, left)
+        (removed, stay_reason)
     }
 
     /// Returns the whole pages of a gap, which must be in a single segment and a single section.
@@ -534,9 +539,11 @@ impl<'d> ElfLibrary<'d> {
             let (start, outside) = (first.range.start, HoleReason::Headers);
             let mapped_len = len.checked_next_multiple_of(self.page).ok_or(outside)?;
             if len > TABLE_MAX.saturating_add(HEADER_LEN) {
+                // Each gap needs a program header. With one gap less, the headers are shorter.
                 reason = HoleReason::Limits;
                 removed.pop();
             } else if start.saturating_add(mapped_len) >= first.range.end {
+                // The headers do not fit into the memory of this gap, perhaps into that of the next one.
                 removed.remove(0);
             } else {
                 let len = len.checked_next_multiple_of(self.alignment_from(0).max(self.page)).ok_or(outside)?;
@@ -553,6 +560,7 @@ impl<'d> ElfLibrary<'d> {
             let in_segment = removed.iter().filter(|pages| pages.segment == index);
             let len = total(in_segment.map(|pages| len_of(&pages.range)));
             let mut excess = len.checked_rem(self.alignment_from(end).max(self.page)).unwrap_or(0);
+            // From the last gap on, because the new headers need the first one.
             for pages in removed.iter_mut().rev() {
                 if pages.segment == index {
                     let kept = excess.min(len_of(&pages.range));
@@ -585,11 +593,13 @@ impl<'d> ElfLibrary<'d> {
         let moves = moves_without(front, removed);
         let memory =
             self.loaded_segments().filter_map(|(_, segment)| segment.address.checked_add(segment.memory)).max();
+        // The next address after all segments, for a section whose contents its parts have now.
         let mut free = memory?.checked_next_multiple_of(PAGE_MAX)?;
         for (index, section) in sections.iter_mut().enumerate().skip(1) {
             let (start, size) = (section.offset, section.size);
             section.offset = moves.moved(start);
             if let Some(pages) = removed.iter().find(|pages| pages.section == index) {
+                // A section with fatbins has the range of all its parts, for cuobjdump: see above.
                 let end = moves.moved(start.checked_add(size)?);
                 section.size = if pages.holds_fatbins { end.checked_sub(section.offset)? } else { 0 };
                 section.kind = SHT_NOBITS.0.into();
@@ -625,6 +635,7 @@ impl<'d> ElfLibrary<'d> {
                 _ => old_end,
             };
             let is_first = !parts.iter().any(|part: &SectionPart| part.section == pages.section);
+            // For a second gap in a section, the part before it was made with the first gap.
             let first = if is_first { start..pages.gap.start } else { start..start };
             let mut zeros = *old;
             // Symbols may refer to the zeros that stay, so these get a section. Its name lacks the first letter,
@@ -662,6 +673,7 @@ impl<'d> ElfLibrary<'d> {
         for (index, segment) in self.segments.iter().enumerate() {
             let start = segment.offset;
             let end = start.checked_add(segment.size)?;
+            // The bytes of memory after those in the file.
             let beyond = segment.memory.wrapping_sub(segment.size);
             if is_loaded(segment) && (start..end).contains(&front.start) {
                 headers_address = translate(front.start, start, segment.address);
@@ -669,6 +681,8 @@ impl<'d> ElfLibrary<'d> {
             let mut at = start;
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
                 let mut before = self.part_of_segment(index, at..range.start, len_of(range), moves)?;
+                // The pages of the first gap load the new headers. They get a segment of their own, which the part
+                // before them must not cover.
                 if range.start == front.start {
                     before.memory = before.size;
                     segments.push(before);
@@ -679,6 +693,7 @@ impl<'d> ElfLibrary<'d> {
                 segments.push(before);
                 at = range.end;
             }
+            // A segment without gaps stays, even if it has no bytes in the file.
             if at < end || at == start {
                 segments.push(self.part_of_segment(index, at..end, beyond, moves)?);
             }
@@ -766,6 +781,7 @@ impl<'d> ElfLibrary<'d> {
 
     /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
     fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
+        // `close` needs a first segment at the offset 0, and puts only the new headers before it.
         let (_, first) = self.loaded_segments().next()?;
         let front_len = first.offset;
         let header: Header = ENCODING.decode(slice(self.data, front_len, HEADER_LEN)?);
@@ -843,6 +859,7 @@ impl<'d> ElfLibrary<'d> {
             }
             let addresses = old.address..old.address.checked_add(old.size)?;
             let loaded = self.loaded_segments().map(|(_, part)| part);
+            // The segment at the offset 0 loads the new headers in the place of removed pages.
             let mut parts = loaded.filter(|part| addresses.contains(&part.address) && part.offset > 0).peekable();
             while let Some(part) = parts.next() {
                 let start = part.address.checked_add(part.size)?;
@@ -876,6 +893,8 @@ impl<'d> ElfLibrary<'d> {
         let section = sections.get(index)?;
         let start_address = translate(start, section.offset, section.address)?;
         let end_address = translate(end, section.offset, section.address)?;
+        // The gap reaches from the last part before the pages to the first part after them. Without such parts, it
+        // reaches to the start or the end of the section.
         let (mut gap_start, mut gap_end) = (section.address, end_of(section)?);
         for part in added {
             if part.name != section.name {

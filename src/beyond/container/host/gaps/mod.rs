@@ -9,15 +9,15 @@ use std::fmt;
 use crate::base::bytes::len_u64;
 use crate::base::io::piece::{ChangedRange, Piece};
 
-/// The reason why a hole stays in a file, in the space that its device code no longer needs.
+/// The reason why a hole stays in a file. A hole, or gap, is a range of bytes that the device code no longer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HoleReason {
-    /// The job keeps all offsets.
+    /// The job was asked to keep all offsets in the file.
     Asked,
     /// The file is an ELF program, or a library that can be run as one.
     Program,
-    /// The file is an object with a reference to the device code, or with data after it, that cannot move.
+    /// The file is an object with a part that cannot move: a reference to the device code, or data after that code.
     Object,
     /// The file is an ELF file of another class or byte order than 64 bits, little-endian.
     Format,
@@ -35,7 +35,7 @@ pub enum HoleReason {
     Alignment,
     /// The hole has fewer bytes than whole pages and the new headers need.
     Small,
-    /// Not all bytes would come back.
+    /// `recompress --none` could not restore the file without the hole to its old bytes.
     NotUndone,
 }
 
@@ -62,11 +62,12 @@ impl fmt::Display for HoleReason {
 pub(crate) struct GapRemoval {
     /// The changes, in the order of the file.
     pub(crate) changes: Vec<ChangedRange<'static>>,
-    /// Why the largest remaining gap, or part of a gap, stays. `None` if none is larger than a page.
+    /// The reason why the largest remaining gap was not removed, or not all of it. `None` if no remaining gap is larger
+    /// than a page.
     pub(crate) left: Option<HoleReason>,
 }
 
-/// The error that gaps cannot come back, because another tool rewrote the file after they had been taken out of it.
+/// The error that gaps cannot come back, because another tool rewrote the file since they were taken out of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RewrittenSince;
 

@@ -98,6 +98,7 @@ pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
         return None;
     }
     let directory = image.directories.checked_add(SIGNATURE.checked_mul(8)?)?;
+    // The directory without its offset and size, and the file without the signature.
     Some(vec![replace_bytes(directory, vec![0; 8])?, (range.start..len_u64(data), Vec::new())])
 }
 
@@ -118,9 +119,9 @@ pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
 pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
     ensure_can_close(data)?;
     let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
-    let (removed, left) = image.select_pages(data, gaps).ok_or(HoleReason::Headers)?;
+    let (removed, stay_reason) = image.select_pages(data, gaps).ok_or(HoleReason::Headers)?;
     if removed.is_empty() {
-        return Err(left.unwrap_or(HoleReason::Small));
+        return Err(stay_reason.unwrap_or(HoleReason::Small));
     }
     let saved = removed_len(&removed);
     let (headers, moves) = image.close_gaps(&removed).ok_or(HoleReason::Headers)?;
@@ -130,7 +131,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     let mut changes = image.debug_changes(data, &moves).ok_or(HoleReason::Headers)?;
     changes.extend(removed.into_iter().map(|pages| (pages.range, Vec::new())));
     changes.push((0..len_u64(&image.headers), vec![Piece::Bytes(headers)]));
-    Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left })
+    Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left: stay_reason })
 }
 
 /// Adds the right checksum to some changes of a file, if the file has a checksum. The change of the headers comes
@@ -154,6 +155,7 @@ pub(crate) fn with_checksum(
     changes.retain(|(changed, _)| *changed != range);
     let at = image.at.saturating_add(CHECKSUM);
     put(&mut headers, at, &[0; 4]);
+    // The checksum is the sum of a file whose checksum is 0, so the headers change twice.
     changes.insert(0, (range, vec![Piece::Bytes(headers.clone())]));
     let checksum = Checksum::of_changed(data, &changes)?;
     put(&mut headers, at, &checksum.to_le_bytes());
@@ -284,7 +286,8 @@ fn removed_len(removed: &[RemovedPages]) -> u64 {
 }
 
 impl RemovedPages {
-    /// Whether no other range overlaps the pages or begins where they do.
+    /// Whether no other range overlaps the pages or begins where they do. Without the pages, the offsets of their start
+    /// and of their end become one, and undoing this would move a range that begins at the start.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
         others.iter().all(|other| other.start >= end || other.end <= start && other.start < start)
@@ -349,13 +352,15 @@ impl PeImage {
             _ => return None,
         };
         let table = optional.checked_add(header.optional_len)?;
-        let there = table.checked_sub(directories)?.checked_div(8)?;
-        let directory_count = number::<4>(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(there);
+        // The optional header may end before all directories that it counts.
+        let room = table.checked_sub(directories)?.checked_div(8)?;
+        let directory_count = number::<4>(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(room);
         let table_len = header.section_count.checked_mul(SECTION_LEN)?;
         let sections = Table::new(ENCODING, slice(data, table, table_len)?).iter().collect();
         let (len, table_end) = (header.headers_len, table.checked_add(table_len)?);
-        let is_short = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
-        let headers = slice(data, 0, if is_short { len } else { table_end })?.to_vec();
+        // A wrong length is not used here, and `ensure_movable` refuses the file.
+        let is_plausible = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
+        let headers = slice(data, 0, if is_plausible { len } else { table_end })?.to_vec();
         Some(Self { headers, at, header, directories, directory_count, table, sections })
     }
 
@@ -414,6 +419,7 @@ impl PeImage {
         let (mut address, mut ranges) = (headers_len, Vec::new());
         for section in &self.sections {
             let CoffSection { relocations, lines, relocation_count, line_count, .. } = *section;
+            // Relocations and line numbers, which linked files hardly have, would need other offsets too.
             let has_numbers = relocations | lines | relocation_count | line_count != 0;
             if section.address < address || !is_multiple(section.address, PAGE) || has_numbers {
                 return Err(HoleReason::Headers);
@@ -511,7 +517,8 @@ impl PeImage {
         let others = self.other_ranges(data)?;
         let mut by_size: Vec<_> = gaps.iter().collect();
         by_size.sort_by_key(|gap| Reverse(len_of(gap)));
-        let (mut removed, mut left) = (Vec::new(), None);
+        // The first reason is that of the largest gap.
+        let (mut removed, mut stay_reason) = (Vec::new(), None);
         for gap in by_size {
             let reason = match self.pages_of_gap(data, gap) {
                 Ok(pages) if pages.is_apart_from(&others) => {
@@ -522,19 +529,20 @@ impl PeImage {
                 Err(HoleReason::Small) => continue,
                 Err(reason) => reason,
             };
-            if len_of(gap) > PAGE && left.is_none() {
-                left = Some(reason);
+            if len_of(gap) > PAGE && stay_reason.is_none() {
+                stay_reason = Some(reason);
             }
         }
+        // Gaps at the ends of sections come first, because they need no section header. Then the largest gaps.
         removed.sort_by_key(|pages| (pages.is_split, Reverse(len_of(&pages.range))));
         let ends = removed.iter().take_while(|pages| !pages.is_split).count();
         let most = ends.saturating_add(self.free_header_count()?);
-        if most < removed.len() && left.is_none() {
-            left = Some(HoleReason::Limits);
+        if most < removed.len() && stay_reason.is_none() {
+            stay_reason = Some(HoleReason::Limits);
         }
         removed.truncate(most);
         removed.sort_by_key(|pages| pages.range.start);
-        Some((removed, left))
+        Some((removed, stay_reason))
     }
 
     /// Returns the whole pages of a gap, which must be in a single section.
@@ -582,6 +590,7 @@ impl PeImage {
             Some(first) => first.address,
             None => self.header.headers_len,
         };
+        // Headers grow only if nothing but zeros follows the section headers, and if they have the minimum length.
         let used = end.checked_add(to_u64(zeros))?;
         if used < self.header.headers_len || !self.has_minimum_headers() {
             limit = limit.min(used);
@@ -597,6 +606,7 @@ impl PeImage {
             }
         }
         let most = limit.checked_sub(end)?.checked_div(SECTION_LEN).unwrap_or(0);
+        // Each symbol has the number of its section, which another section before it would change.
         if self.header.symbol_count > 0 {
             return Some(0);
         }
@@ -624,12 +634,13 @@ impl PeImage {
                 let mut rest = last;
                 last.size = range.start.checked_sub(last.offset)?;
                 if *is_split {
-                    let taken = range.end.checked_sub(last.offset)?;
-                    last.memory = taken;
-                    rest.address = rest.address.checked_add(taken)?;
-                    rest.memory = rest.memory.checked_sub(taken)?;
+                    // In memory, the part before the gap also has the gap, so that the rest keeps its address.
+                    let memory = range.end.checked_sub(last.offset)?;
+                    last.memory = memory;
+                    rest.address = rest.address.checked_add(memory)?;
+                    rest.memory = rest.memory.checked_sub(memory)?;
                     rest.offset = range.end;
-                    rest.size = rest.size.checked_sub(taken)?;
+                    rest.size = rest.size.checked_sub(memory)?;
                     sections.push(std::mem::replace(&mut last, rest));
                 }
             }
@@ -653,6 +664,7 @@ impl PeImage {
     /// data.
     fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &OffsetMap, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
+        // There may be fewer section headers than before: zeros replace the old ones.
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
         put(&mut headers, self.table, &old_table)?;
         if self.table_end(sections.len())? > len {
@@ -784,6 +796,7 @@ impl Checksum {
 
 impl Sink for Checksum {
     fn write(&mut self, data: &[u8]) -> Result<()> {
+        // The first byte may be the second one of a number that began in the data before.
         let is_odd = self.len & 1 == 1;
         let (first, rest) = data.split_at(usize::from(is_odd).min(data.len()));
         for &byte in first {
