@@ -28,6 +28,7 @@ impl Digester {
             for hasher in &mut hashers {
                 hasher.write(block);
             }
+            // Only the last block is shorter, perhaps empty.
             if block.len() < BLOCK {
                 return Ok(hashers.map(|hasher| hasher.finish()));
             }
@@ -53,7 +54,7 @@ pub(super) fn are_equal(a: Slice<'_>, b: Slice<'_>) -> io::Result<bool> {
     }
 }
 
-/// Fills a buffer, unless the data ends before.
+/// Reads up to [`BLOCK`] bytes into a buffer, and returns them. Returns fewer bytes only at the end of the data.
 fn fill<'b>(reader: &mut impl Read, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
     buffer.clear();
     reader.take(to_u64(BLOCK)).read_to_end(buffer)?;

@@ -44,7 +44,9 @@ pub struct Inspected {
     pub references: Vec<KpackReference>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
+    /// The GPUs that bundles serve, by the steps to the container of the bundles.
     coverage: HashMap<Vec<Step>, Coverage>,
+    /// The code objects that have others inside.
     holders: CodeObjectsWithParts,
 }
 
@@ -169,7 +171,7 @@ impl InspectedBundle {
         Ok(Self { info, code_objects, directory: None })
     }
 
-    /// Returns the stored size of all its code objects in bytes. In a compressed bundle it includes the header.
+    /// Returns the stored size of all code objects of the bundle in bytes. A compressed bundle counts with its header.
     pub fn stored(&self) -> u64 {
         match self.info.compressed {
             Some(_) => self.info.stored(),
@@ -177,10 +179,12 @@ impl InspectedBundle {
         }
     }
 
-    /// Returns the number of its code objects, their inflated size and their [stored](Self::stored) size, as they
-    /// [count](CodeObject::sizes) in sums.
+    /// Returns the number, the inflated size and the stored size of the code objects, as they
+    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size,
+    /// unless one of its code objects has others inside, which count instead of it.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
+        // A compressed bundle counts as a whole if each of its code objects counts.
         let mut is_whole = self.info.compressed.is_some();
         for code_object in &self.code_objects {
             let more = code_object.sizes();
@@ -202,12 +206,13 @@ impl InspectedBundle {
 }
 
 impl BundleInfo {
-    /// Returns the steps to its container. In kpack archives, the last step to a bundle is the name of the bundle itself.
+    /// Returns the steps to the container of the bundle. In kpack archives, this leaves out the last step to the
+    /// bundle, which is its own name.
     pub fn container(&self) -> &[Step] {
         container(self.format, &self.place)
     }
 
-    /// Returns the names of the members that its container is in, joined by slashes, or `None` without members.
+    /// Returns the names of the members that the container is in, joined by slashes, or `None` without members.
     pub fn member(&self) -> Option<String> {
         member_of(self.container())
     }

@@ -35,7 +35,8 @@ pub struct KernelNames {
     parts: Vec<(usize, String)>,
     /// The names with wildcards, with their indices as numbers.
     patterns: Globs,
-    /// The typed names, by their indices, for the error that suggests similar names. Empty if the names are from a list.
+    /// The typed names, by their indices, for the error that suggests similar names. Empty if the names are from a
+    /// list.
     sought: Vec<SoughtName>,
     demangle: Demangle,
     /// Whether names that no code object defines are allowed.
@@ -45,8 +46,8 @@ pub struct KernelNames {
 /// Returns the name in the source code of a kernel with a mangled name, or `None` if the name is not mangled.
 pub type Demangle = fn(&[u8]) -> Option<String>;
 
-/// How a typed name means a kernel, the weakest way first. In a file, only the strongest way counts for each typed name:
-/// a name that equals that of a kernel is not a pattern too.
+/// How a typed name means a kernel, the weakest way first. In a file, only the strongest way counts for each typed
+/// name: a name that equals that of a kernel is not a pattern too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameMatch {
     /// The typed name has wildcards, which match the whole name of the kernel.
@@ -60,23 +61,23 @@ pub(crate) enum NameMatch {
 /// The [`KernelNames`] that mean a kernel, or kernels and variables of a code object, by their indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MeantNames {
-    /// The names that equal one of its names.
+    /// The indices of the names that equal the name of a kernel or variable.
     pub(super) equal: BTreeSet<usize>,
-    /// The names that one of its names contains.
+    /// The indices of the names that the name of a kernel or variable contains.
     pub(super) contained: BTreeSet<usize>,
-    /// The names with wildcards that match one of its names.
+    /// The indices of the names with wildcards that match the name of a kernel or variable.
     pub(super) matching: BTreeSet<usize>,
-    /// The names of its kernels that are similar to the typed ones.
+    /// The names of kernels and variables that are similar to the typed ones.
     pub(super) similar: SimilarNames,
 }
 
 impl MeantNames {
-    /// Returns the number of the names.
+    /// Returns the number of names that mean something here, each counted for each way.
     pub(super) fn len(&self) -> usize {
         self.equal.len() + self.contained.len() + self.matching.len()
     }
 
-    /// Adds the names that mean other kernels of the file.
+    /// Adds the names that mean kernels or variables of other code objects.
     pub(super) fn add(&mut self, more: &Self) {
         self.equal.extend(&more.equal);
         self.contained.extend(&more.contained);
@@ -84,7 +85,8 @@ impl MeantNames {
         self.similar.add(&more.similar);
     }
 
-    /// Returns the indices of the names, each only if nothing in the whole file is meant in a stronger way.
+    /// Returns the indices of the names that mean something here. Leaves out a name that means something in `in_file`,
+    /// the whole file, in a stronger way: see [`NameMatch`].
     pub(super) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
         let mut names = self.equal.clone();
         for index in &self.contained {
@@ -102,16 +104,16 @@ impl MeantNames {
 }
 
 impl KernelNames {
-    /// Parses a list with a name in each line, as for [`new`](Self::new). Empty lines, and lines that begin with `#`, are
-    /// ignored.
+    /// Parses a list with a name in each line, as for [`new`](Self::new). Empty lines, and lines that begin with `#`,
+    /// are ignored.
     pub fn parse(list: &str, demangle: Demangle) -> Self {
         let lines = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         Self::new(lines, demangle)
     }
 
-    /// Creates a list of names. A name is mangled, or as `demangle` returns it. With the wildcards `*`, `?` and `[...]`, it
-    /// means all kernels whose whole name matches. They are literal in a name that equals that of a kernel in the file,
-    /// and in a name that ends with a parenthesis, as the signature of a function does.
+    /// Creates a list of names. A name is mangled, or as `demangle` returns it. With the wildcards `*`, `?` and
+    /// `[...]`, it means all kernels whose whole name matches. They are literal in a name that equals that of a kernel
+    /// in the file, and in a name that ends with a parenthesis, as the signature of a function does.
     pub fn new<'n>(listed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all = Self::empty(demangle);
         for line in listed {
@@ -119,6 +121,7 @@ impl KernelNames {
             if all.by_name.contains_key(&name) {
                 continue;
             }
+            // In a signature, asterisks and brackets are those of types.
             if !name.ends_with(')') {
                 all.add_pattern(index, &name);
             }
@@ -128,9 +131,10 @@ impl KernelNames {
         all
     }
 
-    /// Creates names as a user types them: each means all kernels whose names contain it, mangled or as `demangle` returns
-    /// them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel. Its wildcards are literal
-    /// if the name of a kernel in the file contains it as typed. A name after `=` means only the kernel of this name.
+    /// Creates names as a user types them: each means all kernels whose names contain it, mangled or as `demangle`
+    /// returns them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel. Its
+    /// wildcards are literal if the name of a kernel in the file contains it as typed. A name after `=` means only the
+    /// kernel of this name.
     pub(crate) fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all = Self::empty(demangle);
         for text in typed {
@@ -147,6 +151,7 @@ impl KernelNames {
             let name = plain(text);
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
+                // The wildcards may be letters of a name.
                 all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));
@@ -214,8 +219,8 @@ impl KernelNames {
         self.by_name.contains_key(&plain(spelling))
     }
 
-    /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name means
-    /// it.
+    /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name
+    /// means it.
     pub(crate) fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
         let mut meant = MeantNames::default();
         for spelling in spellings {
@@ -249,8 +254,8 @@ impl KernelNames {
         self.patterns = self.patterns.without(equal);
     }
 
-    /// Returns the indices of the names that kernels or variables in a file have. Unreadable code objects are
-    /// passed over.
+    /// Returns the indices of the names that equal the name of a kernel or variable in a file. Code objects and bundles
+    /// that cannot be read are passed over, because the job itself reports them.
     pub(super) fn find_equal(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
         let mut equal = HashSet::new();
         let read = &|together: CodeObjectsOfBundle<'_, (), CodeObject>| {
@@ -307,7 +312,8 @@ impl KernelNames {
         }
     }
 
-    /// Returns the names that mean kernels or variables of a code object, and whether it is known to have kernels.
+    /// Returns the names that mean kernels or variables of a code object, and whether the code object is known to have
+    /// kernels.
     pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::list(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {
@@ -315,7 +321,7 @@ impl KernelNames {
             _ => kernels.iter().map(|kernel| &*kernel.name).collect(),
         };
         let has_kernels = !names.is_empty();
-        // The symbol of a kernel's descriptor is a variable too.
+        // The descriptor of a kernel has the symbol of a variable, with the kernel's name before `.kd`.
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
         let mut meant = MeantNames::default();
         for name in names {
@@ -342,7 +348,8 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// Returns a name without white space and suffixes, because tools write these in different ways.
+/// Returns a name in the form that is compared: without white space, and without the suffixes that only some tools
+/// write.
 pub(crate) fn plain(name: &str) -> String {
     let mut name = name.trim_end();
     for suffix in ["[clone .kd]", ".kd"] {

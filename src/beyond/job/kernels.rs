@@ -24,8 +24,8 @@ use crate::llvm::container::sequence::Inflate;
 
 /// Lists the kernels of all device code in a file.
 ///
-/// Code objects are inflated as needed. If they are not compressed, only their tables are read. All processors read code
-/// objects and inflate bundles.
+/// Code objects are inflated as needed. If they are not compressed, only their tables are read. All processors read
+/// code objects and inflate bundles.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListKernels {
@@ -86,12 +86,15 @@ impl ListKernels {
         Ok((inspected, list))
     }
 
+    /// Lists the kernels, and adds everything that is found to `inspected`, unless that is `None`.
     fn run_both(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
         input.unless_changed(self.search(input, inspected))
     }
 
-    /// Searches first without inflating compressed bundles: their code objects are inflated later, several at a time.
+    /// Searches first without inflating compressed bundles, because their code objects are then inflated on all
+    /// processors. If that is not enough, searches again.
     fn search(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+        // A deep search inflates everything in any case.
         if !self.scan.deep
             && let Some(list) = self.search_inflating(input, Inflate::Headers, inspected)?
         {
@@ -108,6 +111,7 @@ impl ListKernels {
         inflate: Inflate,
         inspected: &mut Option<Inspected>,
     ) -> Result<Option<KernelList>> {
+        // An incomplete search may have added findings.
         if let Some(inspected) = inspected {
             *inspected = Inspected::new(input);
         }
@@ -128,6 +132,7 @@ impl ListKernels {
             }
             match step {
                 ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
+                // The search goes on for `inspected` alone.
                 ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
                 ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
                 ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
@@ -153,14 +158,14 @@ struct Search<'j> {
     selector: &'j PreparedSelection<'j>,
     input: &'j Input,
     inflate: Inflate,
-    /// The number of code objects and problems so far. It gives both their order.
+    /// The number of code objects and problems so far. Each gets a number, because their results come in another order.
     found: usize,
     code_objects: Vec<(usize, CodeObjectKernels)>,
     problems: Vec<(usize, Error)>,
     others: BTreeMap<&'static str, usize>,
     matches: SelectionMatches,
     room: ListRoom,
-    /// Whether there is more to be found by a search that inflates compressed bundles.
+    /// Whether only a search that inflates compressed bundles finds everything.
     is_incomplete: bool,
 }
 
@@ -200,7 +205,8 @@ impl<'j> Search<'j> {
         Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
     }
 
-    /// Returns whether a finding is inside of a compressed bundle, so that a search without inflating is incomplete.
+    /// Returns whether a finding is inside of a code object of a compressed bundle. A search without inflating then
+    /// finds only a part of the bundle, and is incomplete.
     fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
         if self.inflate != Inflate::Headers {
             return false;
@@ -226,6 +232,7 @@ impl<'j> Search<'j> {
         self.problems.push((number, error));
     }
 
+    /// Adds the selected code objects of a bundle to the list `wanted` if they may have kernels, and counts the others.
     fn add_bundle(&mut self, found: &FoundBundle<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
         let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
@@ -234,6 +241,7 @@ impl<'j> Search<'j> {
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
+                // The kind is known when the bundle is inflated.
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
                 other => {
                     self.count_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
@@ -254,7 +262,7 @@ impl<'j> Search<'j> {
     fn count_other(&mut self, kind: ContentKind, is_compressed: bool) {
         match kind {
             ContentKind::Empty => {}
-            // The search lists the code objects in it.
+            // The search lists the code objects in it, but only if it inflates the bundle around it.
             ContentKind::Bundle | ContentKind::FatBinary => {
                 self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
             }
@@ -280,6 +288,7 @@ impl<'j> Search<'j> {
         let Self { selector, input, others, mut matches, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {
+            // The rest of the file may match the rest of the selection.
             matches.assume_all(selector);
             problems.push(problem);
         }
@@ -304,15 +313,19 @@ pub(super) fn locate_kernel_error<T>(code_object: &CodeObject, read: Result<T, M
     })
 }
 
-/// The remaining room in a list of the kernels of a file. The names of the same kernel for several GPUs share memory, and
-/// so do equal lists of arguments.
+/// The remaining room in a list of the kernels of a file. The names of the same kernel for several GPUs share memory,
+/// and so do equal lists of arguments.
 pub(super) struct ListRoom {
+    /// The names that are listed already, and the bytes that are left for others.
     names: HashSet<Arc<[u8]>>,
     names_left: Allowance,
     kernels_left: Allowance,
+    /// The lists of arguments that are listed already, and the number of arguments that are left.
     lists: ArgumentLists,
     arguments_left: Allowance,
+    /// Whether there was no room for some kernels.
     is_full: bool,
+    /// Whether their arguments are the reason.
     is_full_of_arguments: bool,
 }
 
@@ -339,7 +352,7 @@ impl ListRoom {
         is_taken
     }
 
-    /// Returns the problem that there was no room for all kernels, or `None` if there was.
+    /// Returns the problem that the list is full, or `None` if all kernels had room.
     pub(super) fn problem(&self, input: &Input) -> Option<Error> {
         if !self.is_full {
             return None;

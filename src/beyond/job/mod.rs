@@ -4,9 +4,10 @@
 //! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
 //! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
 //!
-//! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or thread may change
-//! meanwhile. If you cannot rule that out, copy the file with [`Input::read`](crate::io::Input::read), and use the readers and the
-//! [scan](crate::scan). A change that the job notices is an error, and no output is put in place.
+//! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
+//! thread may change meanwhile. If you cannot rule that out, copy the file with
+//! [`Input::read`](crate::io::Input::read), and use the readers and the [scan](crate::scan). A change that the job
+//! notices is an error, and no output is put in place.
 
 mod diff;
 mod digest;

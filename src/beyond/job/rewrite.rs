@@ -1,8 +1,8 @@
 //! Writes a file again with other bytes in some of its ranges, for `recompress` and `replace`.
 //!
 //! A [`Rewriter`] goes once through the old file, in order. Ranges that are not skipped are copied, by the kernel if
-//! possible. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a file
-//! of bundles or a zip file. Or it stays at its offset after a hole ([`leave_room`](Rewriter::leave_room)), as in
+//! possible. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a
+//! file of bundles or a zip file. Or it stays at its offset after a hole ([`leave_room`](Rewriter::leave_room)), as in
 //! programs, because their code has addresses.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -27,7 +27,7 @@ pub(super) struct Rewriter<'d> {
     read: u64,
     /// The length of the output so far, in bytes.
     written: u64,
-    /// The offsets after each skipped range, in the old file and in the output.
+    /// The end of each skipped range in the old file, and the offset in the output of the bytes after it.
     moves: Vec<(u64, u64)>,
     /// The ranges of the output that are holes.
     holes: Vec<Range<u64>>,
@@ -91,6 +91,7 @@ impl<'d> Rewriter<'d> {
 
     /// Returns the offset in the output for an offset in the old file. The old bytes there must have been copied.
     pub(super) fn moved(&self, old: u64) -> u64 {
+        // The bytes were copied after the last skipped range before them.
         let before = self.moves.partition_point(|(start, _)| *start <= old);
         match self.moves.get(..before).and_then(<[_]>::last) {
             Some((start, new)) => old.saturating_sub(*start).saturating_add(*new),
@@ -98,7 +99,7 @@ impl<'d> Rewriter<'d> {
         }
     }
 
-    /// Starts again from the beginning of both files.
+    /// Starts again from the beginning of both files, and takes back everything that was written.
     pub(super) fn restart(&mut self) -> Result<()> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
@@ -106,9 +107,10 @@ impl<'d> Rewriter<'d> {
         self.take_back()
     }
 
-    /// Copies the rest of the old file. Returns the holes too.
+    /// Copies the rest of the old file. Returns the output, and the ranges of it that are holes.
     pub(super) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
         self.copy_until(self.old.len())?;
+        // A hole at the end is in the file only when the length is set.
         self.take_back()?;
         Ok((self.output, self.holes))
     }
@@ -167,8 +169,8 @@ fn push_run<'c>(runs: &mut Vec<Run<'c>>, len: u64, from: RunOrigin<'c>) {
     runs.push(Run { start, len, from });
 }
 
-/// Returns whether the changes `back`, after `changes`, give the old file back, except for a range that is ignored. Bytes
-/// that are copied both times are not compared. Some holes of the old file are known, and are not read.
+/// Returns whether the changes `back`, made after `changes`, give the old file back, except for the bytes in `ignored`.
+/// Bytes that both changes copy are not read, and neither are the known `holes` of the old file, which are zeros.
 pub(super) fn undoes(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     changes: &[ChangedRange<'_>],
@@ -176,6 +178,7 @@ pub(super) fn undoes(
     ignored: &Range<u64>,
 ) -> bool {
     let runs = runs_of(old.len(), changes);
+    // `at` is the offset in the file that `back` gives, and `index` the run of the changed file that is being read.
     let (mut index, mut at) = (0_usize, 0_u64);
     for Run { len, from, .. } in runs_of(changed_len(old, changes), back) {
         let (mut start, end) = match from {
@@ -209,7 +212,8 @@ pub(super) fn undoes(
     at == old.len()
 }
 
-/// Returns whether a file has a part of a piece at an offset.
+/// Returns whether the old file has the part `of_piece` of a piece at the offset `at`, except for the bytes in
+/// `ignored`.
 fn has_piece(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     at: u64,

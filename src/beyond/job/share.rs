@@ -1,4 +1,5 @@
-//! Caps extraction size: entries may overlap, so a small bundle could expand without bound.
+//! Limits the size of what is extracted from a bundle: entries may overlap, so a small bundle could make many large
+//! files.
 
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use crate::beyond::container::SearchEntry;
 /// The maximum total size of code objects, as a multiple of the size of their bundle.
 const SHARED_MAX: u64 = 16;
 
-/// Fails if the total size of the code objects with these indices exceeds the limit of their bundle. Without overlaps, it
-/// is less than the size of the bundle.
+/// Fails if the total size of the code objects with these indices exceeds the limit of their bundle. Without overlaps,
+/// it is less than the size of the bundle.
 pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
     let size = total(sizes);

@@ -23,7 +23,7 @@ pub(super) struct SoughtName {
     is_exact: bool,
     /// The longest part without wildcards, in small letters and without white space.
     part: String,
-    /// The name of the function in it, in small letters.
+    /// The name of the function in this part, in small letters.
     function: String,
 }
 
@@ -54,6 +54,7 @@ impl SoughtName {
         if len > COMPARED_MAX {
             return None;
         }
+        // One letter in four may be wrong, but not all letters of a short name.
         let wrong_max = (len + 1) / 4;
         let wrong = wrong_letters(self.function.as_bytes(), function_name(&kernel).as_bytes());
         if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
@@ -98,7 +99,7 @@ impl SimilarNames {
         }
     }
 
-    /// Adds a name, and keeps the nearest ones.
+    /// Adds a name, and keeps the nearest [`KEPT_MAX`] ones.
     fn insert(&mut self, index: usize, distance: usize, name: String) {
         let nearest = self.nearest.entry(index).or_default();
         nearest.insert((distance, name));
@@ -152,7 +153,7 @@ fn function_name(kernel: &str) -> &str {
 /// Returns the number of letters to insert, remove or replace in a typed name to make `name`, or the beginning of it:
 /// letters that are missing at the end of the typed name are not wrong.
 fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
-    // More letters are never needed.
+    // Longer beginnings have at least as many wrong letters as an empty one.
     let name = name.get(..2 * typed.len()).unwrap_or(name);
     // The distances of the letters of `typed` so far to each beginning of `name`.
     let mut row: Vec<usize> = (0..=name.len()).collect();
@@ -167,6 +168,7 @@ fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
         }
         row = next;
     }
+    // The best beginning of `name` counts.
     row.into_iter().min().unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Tracks which parts of a request match, for the error that lists the others.
+//! Tracks which parts of a request match a code object, for the error that lists the parts that match none.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,14 +10,15 @@ use crate::beyond::runtime::{Device, UnfoundCode};
 use crate::beyond::scan::{ParsedId, Pattern, PreparedSelection, Selection};
 use crate::llvm::work::present::PresentNames;
 
-/// The request for code objects: a selection, and the GPUs whose runtimes choose.
+/// The request for code objects: a selection, and the GPUs whose runtimes choose among the selected ones, if there are
+/// any.
 #[derive(Clone, Copy)]
 pub(super) struct WantedCode<'s> {
     pub(super) selector: &'s PreparedSelection<'s>,
     pub(super) devices: &'s [Device],
 }
 
-/// A part of a request.
+/// A part of a request. Parts are numbered: target patterns first, then kinds, then GPUs.
 enum WantedPart<'s> {
     Target(&'s Pattern),
     Kind(OffloadKind),
@@ -25,6 +26,7 @@ enum WantedPart<'s> {
 }
 
 impl<'s> WantedCode<'s> {
+    /// Requests what a selection alone decides.
     pub(super) fn by(selector: &'s PreparedSelection<'s>) -> Self {
         Self { selector, devices: &[] }
     }
@@ -36,8 +38,8 @@ impl<'s> WantedCode<'s> {
         targets.iter().map(WantedPart::Target).chain(kinds).chain(self.devices.iter().map(WantedPart::Gpu))
     }
 
-    /// Returns the positions of the parts that match a code object: the targets with these positions, its kinds, and the
-    /// GPUs with these indices.
+    /// Returns the positions of the parts that match a code object with this ID. `targets` are the positions of the
+    /// target patterns that match, and `devices` the indices of the GPUs.
     fn matching_parts(self, targets: Vec<usize>, id: &ParsedId, devices: &[usize]) -> Vec<usize> {
         let Selection { targets: all_targets, kinds, .. } = self.selector.selection();
         let mut parts = targets;
@@ -76,6 +78,7 @@ pub struct SelectionMatches {
 impl SelectionMatches {
     /// Returns whether a selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, selector: &PreparedSelection<'_>, id: &ParsedId) -> bool {
+        // Without a selection nothing can fail to match, so no message needs the names.
         if !selector.takes_all() {
             self.note(id, selector.names_entries());
         }
@@ -91,10 +94,11 @@ impl SelectionMatches {
         }
     }
 
-    /// Returns whether a code object with this ID is wanted. `devices` are the indices of the GPUs whose runtimes choose
-    /// it, or `None` if the selection alone decides. Records the parts that match.
+    /// Returns whether a code object with this ID is wanted. `devices` are the indices of the GPUs whose runtimes
+    /// choose it, or `None` if the selection alone decides. Records the parts that match.
     pub(super) fn takes_for(&mut self, wanted: WantedCode<'_>, id: &ParsedId, devices: Option<&[usize]>) -> bool {
         let targets = wanted.selector.targets_of(id);
+        // An empty list means that no runtime chooses the code object.
         if !wanted.selector.takes_by(id, &targets) || devices == Some(&[]) {
             return false;
         }
@@ -117,8 +121,8 @@ impl SelectionMatches {
         self.unfound.entry(device.name().to_owned()).or_insert(code);
     }
 
-    /// Returns a sentence about the code that HIP's runtime does not find, for the first GPU that has such code. The GPUs
-    /// are named as in messages.
+    /// Returns a sentence about code that HIP's runtime does not find, or `None` if there is none. The sentence is
+    /// about the first of the `unmatched` GPUs that has such code. They are named as in messages, in quotes.
     pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
         let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;
         Some(code.to_string())
@@ -133,12 +137,13 @@ impl SelectionMatches {
         }
     }
 
-    /// Returns whether the files have any code objects, if the selection is not empty.
+    /// Returns whether the files have any code objects. Returns false if the selection is empty, because none are noted
+    /// then.
     pub fn has_code(&self) -> bool {
         !self.present().is_empty()
     }
 
-    /// Returns the targets, or entry IDs, of the code objects in the files.
+    /// Returns the targets, or entry IDs, of the code objects in the files, as messages list them.
     pub(super) fn present(&self) -> &[String] {
         self.present.shown()
     }
@@ -147,6 +152,7 @@ impl SelectionMatches {
     pub(super) fn unmatched(&self, wanted: WantedCode<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
         let (mut nowhere, mut only_elsewhere) = (Vec::new(), Vec::new());
         for (position, part) in wanted.parts().enumerate() {
+            // Of several patterns with one text, only the first is recorded.
             let first = wanted.selector.first_of(position);
             if self.matched.contains(&first) {
                 continue;
@@ -161,9 +167,8 @@ impl SelectionMatches {
 
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
-    /// # Errors
-    /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have code objects
-    /// for.
+    /// # Errors The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have
+    /// code objects for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.unmatched(WantedCode::by(&PreparedSelection::new(selection)), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }

@@ -17,21 +17,24 @@ use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
-/// Numbers for the names of code objects of both files.
+/// Gives each name in the two files a number. Equal names have equal numbers in both files, so that keys are compared
+/// quickly.
 #[derive(Default)]
 struct NameNumbers {
     known: HashMap<Vec<u8>, usize>,
 }
 
 impl NameNumbers {
+    /// Returns the number of a name, which is a new number if the name is new.
     fn number(&mut self, name: Vec<u8>) -> usize {
         let next = self.known.len();
         *self.known.entry(name).or_insert(next)
     }
 
-    /// Sets the keys of the code objects of one file, whose members may be renamed.
+    /// Sets the keys of the code objects of one file. A member that `renamed` has counts by its name in the old file.
     fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &RenamedMembers) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
+        // Code objects of one bundle have one place, so its numbers are reused.
         let mut last: Option<(&Place, usize, usize)> = None;
         for SideObject { code_object, key, .. } in objects {
             let code_object = &*code_object;
@@ -50,6 +53,7 @@ impl NameNumbers {
             };
             last = Some((&bundle.place, place, library));
             let name: Arc<str> = code_object.target().into();
+            // Equal names of GPUs share their memory.
             let gpu = gpus.get(&name).cloned().unwrap_or(name);
             gpus.insert(Arc::clone(&gpu));
             *key = NameKey { gpu, place, library, id: self.number([b"id ", &code_object.id[..]].concat()) };
@@ -57,7 +61,9 @@ impl NameNumbers {
     }
 }
 
-/// Returns a name for a place: that in the old file, without the versions that names of libraries end in.
+/// Returns a name for a place, by which it is compared. Members have their names in the old file, without the versions
+/// at the ends of names of libraries. Each step begins with a zero byte and its kind, so that different places have
+/// different names.
 fn place_name(place: &Place, renamed: &RenamedMembers) -> Vec<u8> {
     let mut name = Vec::new();
     for step in place.steps() {
@@ -83,19 +89,23 @@ pub(super) struct FileComparison<'c> {
     objects: Vec<SideObject<'c>>,
     /// The code objects that are not known to be equal to others.
     unpaired: Unpaired,
-    /// The members of zip files that were searched in the old file only.
+    /// The members of zip files that have the same checksum in both files, and so were searched in the old file only.
     shared_members: HashSet<Vec<u8>>,
-    /// The code objects of the old file that equal ones of the new file, which were not searched.
+    /// The indices of the code objects in these members. They count as code objects of the new file too.
     shared: Vec<usize>,
     diff: FileDiff,
 }
 
 impl<'c> FileComparison<'c> {
     pub(super) fn new(job: &'c Diff, digester: &'c Digester, [mut old, mut new]: [Side<'c>; 2]) -> Self {
+        // The names of both files are compared before any of them changes.
         let renamed = RenamedMembers::between(&old.names(), &new.names());
         let mut numbers = NameNumbers::default();
-        numbers.set_keys(&mut old.objects, &RenamedMembers::default());
+        // Keys have the names of the old file, so only the members of the new file are renamed.
+        let nothing_renamed = RenamedMembers::default();
+        numbers.set_keys(&mut old.objects, &nothing_renamed);
         numbers.set_keys(&mut new.objects, &renamed);
+        // The libraries of the new file are then found by their names in the old one.
         new.rename(&renamed);
         let old_count = old.objects.len();
         let (mut objects, mut diff) = (Vec::new(), FileDiff::default());
@@ -108,13 +118,14 @@ impl<'c> FileComparison<'c> {
         Self { job, digester, old, new, objects, unpaired, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
-    /// Returns the place and the entry ID of a code object.
+    /// Returns the numbers of the place and the entry ID of a code object. Only code objects with the same numbers can
+    /// be two versions of one.
     fn group(&self, index: usize) -> Option<(usize, usize)> {
         let object = self.objects.get(index)?;
         Some((object.key.place, object.key.id))
     }
 
-    /// Counts pairs of code objects as equal, and no longer as unpaired.
+    /// Counts pairs of code objects as equal, and marks them as paired.
     fn note_equal(&mut self, pairs: &[IndexPair]) {
         self.diff.equal.all += pairs.len();
         for pair in pairs {
@@ -151,7 +162,8 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Pairs compressed bundles that record the same hash: first those at the same place.
+    /// Pairs compressed bundles that record the same hash and inflated size: first those at the same place, then the
+    /// others. Code objects of such bundles count as equal without being inflated.
     pub(super) fn pair_by_recorded_hash(&mut self) {
         let bundles = bundle_ranges(&self.objects);
         let old_count = bundles.partition_point(|bundle| !self.unpaired.is_new(bundle.start));
@@ -165,7 +177,8 @@ impl<'c> FileComparison<'c> {
         for (old, new) in pairs {
             let (Some(old), Some(new)) = (bundles.get(old), bundles.get(new)) else { continue };
             for (old, new) in old.clone().zip(new.clone()) {
-                // The recorded hash may be wrong, but the entries are known.
+                // A recorded hash may be wrong, but IDs and sizes are known without it, so at least these must be
+                // equal.
                 if self.id_and_size(old) == self.id_and_size(new) {
                     equal.push((old, new));
                 }
@@ -186,13 +199,14 @@ impl<'c> FileComparison<'c> {
         }
     }
 
+    /// Returns the number of the entry ID of a code object, and its inflated size if it is known.
     fn id_and_size(&self, index: usize) -> Option<(usize, Option<u64>)> {
         let object = self.objects.get(index)?;
         Some((object.key.id, object.size()))
     }
 
-    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Compressed code
-    /// objects are inflated later, unless hashes are trusted: equal bytes may be broken.
+    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Leaves out compressed code
+    /// objects unless hashes are trusted: equal bytes may be broken, so they are inflated later.
     pub(super) fn pair_by_stored_bytes(&mut self) -> Result<()> {
         let pairs = self.unpaired.find_alike(|index| {
             let object = self.objects.get(index)?;
@@ -210,6 +224,7 @@ impl<'c> FileComparison<'c> {
         let compared = parallel::in_order(
             pairs,
             |pair| Ok((pair, have_equal_bytes(objects, pair)?)),
+            // Each result has the same weight.
             |_| 1,
             |compared| compared.collect::<Result<Vec<_>>>(),
         )?;
@@ -223,7 +238,8 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
-    /// Pairs code objects for the same GPU that have the same digest: first those at the same place.
+    /// Pairs code objects that have the same digest: first those of the same place and entry ID, then those for the
+    /// same GPU anywhere.
     pub(super) fn pair_by_digest(&mut self) -> Result<()> {
         self.read_digests()?;
         let objects = &self.objects;
@@ -239,6 +255,7 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
+    /// Reads the digests of all code objects that may have an equal one, and notes the results.
     fn read_digests(&mut self) -> Result<()> {
         let wanted = self.objects_to_read();
         let (old, new) = self.unpaired.split(&wanted);
@@ -258,6 +275,7 @@ impl<'c> FileComparison<'c> {
                 },
             )?;
         }
+        // The code objects are borrowed while they are read.
         for (index, read) in contents {
             self.note_read(index, read);
         }
@@ -289,7 +307,7 @@ impl<'c> FileComparison<'c> {
         wanted
     }
 
-    /// Takes in the result of reading a code object.
+    /// Notes the result of reading a code object: its digest, or a problem of the file.
     fn note_read(&mut self, index: usize, read: Result<ReadCode>) {
         match (read, self.objects.get_mut(index)) {
             (Ok(read), Some(object)) => object.read = ReadState::Done(read),
@@ -310,7 +328,7 @@ impl<'c> FileComparison<'c> {
                 let Some(object) = self.objects.get_mut(*index) else { continue };
                 match (object.take_kernels(), &object.read) {
                     (Some(kernels), _) => listed.add(*index, kernels),
-                    // The reason is a problem already.
+                    // The search could not read it, which is a problem already.
                     (None, ReadState::WithSearch) => {}
                     (None, _) => wanted.push(*index),
                 }
@@ -339,6 +357,7 @@ impl<'c> FileComparison<'c> {
             let gpus = if self.unpaired.is_new(index) { &mut new_gpus } else { &mut old_gpus };
             gpus.insert(&object.key.gpu);
         }
+        // The new file has these code objects too.
         for index in &self.shared {
             if let Some(object) = self.objects.get(*index) {
                 new_gpus.insert(&object.key.gpu);
@@ -355,14 +374,15 @@ impl<'c> FileComparison<'c> {
         differing
     }
 
-    /// Pairs the code objects and kernels that differ, and counts everything.
+    /// Pairs the code objects that differ, and their `kernels`, and returns all lists and counts. Kernels are compared
+    /// last, because those of paired code objects are paired first.
     pub(super) fn finish(mut self, kernels: Kernels) -> FileDiff {
         self.count_by_gpu();
         self.compare_coverage();
         let (changed, unpaired) = self.pair_changed(&kernels);
         self.list_code_objects(&changed, &unpaired);
         self.list_kernels(&changed, kernels);
-        // A part may have been read several times.
+        // A part that was read several times has the same problem each time.
         let mut known = HashSet::new();
         self.diff.problems.retain(|problem| known.insert(problem.to_string()));
         self.diff
@@ -385,10 +405,11 @@ impl<'c> FileComparison<'c> {
     /// Compares which GPUs the libraries of both files serve.
     fn compare_coverage(&mut self) {
         self.merge_coverage();
+        // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
         if self.new.input.is_none() {
             return;
         }
-        let gone = self.gone_gpus();
+        let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
         for (library, (place, old)) in &self.old.libraries {
             if self.is_shared(place) {
@@ -396,7 +417,7 @@ impl<'c> FileComparison<'c> {
             }
             let lost = match self.new.libraries.get(library) {
                 Some((_, new)) => find_lost_gpus(old, new),
-                None => self.lost_with_library(place, old, gone.as_ref()),
+                None => self.lost_with_library(place, old, gone_from_file.as_ref()),
             };
             let Some(lost) = lost else {
                 problems.push(too_many_bundles(place));
@@ -404,6 +425,7 @@ impl<'c> FileComparison<'c> {
             };
             for LostGpu { device, old, new } in lost {
                 let gpu: Arc<str> = device.name().into();
+                // GPUs whose code is not selected are not reported.
                 if self.diff.gpus.contains_key(&gpu) {
                     losses.push(LostCoverage { gpu, member: place.member(), old, new });
                 }
@@ -414,7 +436,8 @@ impl<'c> FileComparison<'c> {
         self.diff.problems.append(&mut problems);
     }
 
-    /// Merges the coverage of all libraries of each file.
+    /// Merges the coverage of all libraries of each file into one. Libraries that were searched in the old file only
+    /// count in both files.
     fn merge_coverage(&mut self) {
         for (place, coverage) in self.old.libraries.values() {
             self.diff.old_coverage.merge(coverage);
@@ -440,26 +463,32 @@ impl<'c> FileComparison<'c> {
         Some(gone)
     }
 
-    /// Returns the GPUs that are lost with a library whose code the new file does not have, or `None` if there are too
-    /// many bundles to compare.
-    fn lost_with_library(&self, place: &Place, old: &Coverage, gone: Option<&HashSet<String>>) -> Option<Vec<LostGpu>> {
-        let nothing = Coverage::default();
+    /// Returns the GPUs that are lost with a library if the new file has no code under its name. If the library is
+    /// still there, these are all its GPUs. If not, these are only the ones in `gone_from_file`. Returns `None` if
+    /// there are too many bundles to compare.
+    fn lost_with_library(
+        &self,
+        place: &Place,
+        old: &Coverage,
+        gone_from_file: Option<&HashSet<String>>,
+    ) -> Option<Vec<LostGpu>> {
+        let no_coverage = Coverage::default();
         if let Some(member) = top_member(place)
             && self.new.members.contains(unversioned(member))
         {
             // The library is still there, without code.
-            return find_lost_gpus(old, &nothing);
+            return find_lost_gpus(old, &no_coverage);
         }
-        // The code may have moved to another place in the file.
-        let gone = gone?;
-        let mut lost = find_lost_gpus(old, &nothing)?;
-        lost.retain(|lost| gone.contains(lost.device.name()));
+        // The library may have another name now, so a GPU is lost only if no library serves it.
+        let gone_from_file = gone_from_file?;
+        let mut lost = find_lost_gpus(old, &no_coverage)?;
+        lost.retain(|lost| gone_from_file.contains(lost.device.name()));
         Some(lost)
     }
 }
 
-/// Compares the stored bytes of two code objects that have the same key. If they have digests, these are part of the
-/// key, and the bytes are equal.
+/// Returns whether two code objects that were paired by [`pair_by_stored_bytes`](FileComparison::pair_by_stored_bytes)
+/// have equal bytes. Bytes that are not in the file are known to be equal: pairs have the same digest.
 fn have_equal_bytes(objects: &[SideObject<'_>], (old, new): IndexPair) -> Result<bool> {
     let (Some(old), Some(new)) = (objects.get(old), objects.get(new)) else { return Ok(true) };
     match (old.stored, new.stored) {
@@ -468,7 +497,8 @@ fn have_equal_bytes(objects: &[SideObject<'_>], (old, new): IndexPair) -> Result
     }
 }
 
-/// Reads the digest of a code object, and its kernels too if reading them later would take another inflation.
+/// Reads the digest of a code object. Reads its kernels too if it is compressed, so that it is not inflated again for
+/// them.
 fn read_code(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<ReadCode> {
     if code_object.packed.is_some() || code_object.bundle.compressed.is_some() {
         ReadCode::with_kernels(digester, code_object, code)
@@ -486,11 +516,13 @@ impl<'a> GpuSizes<'a> {
         self.0.entry(&object.key.gpu).or_default().insert(object.size());
     }
 
-    /// Returns whether one of the code objects may equal a code object of the other file.
+    /// Returns whether one of the code objects may equal `other`, a code object of the other file: for the same GPU,
+    /// and of the same size as far as sizes are known.
     fn may_have_equal(&self, other: &SideObject<'_>) -> bool {
         let Some(sizes) = self.0.get(&*other.key.gpu) else { return false };
         match other.size() {
             Some(size) => sizes.contains(&Some(size)) || sizes.contains(&None),
+            // A size that is not known may be any.
             None => true,
         }
     }
@@ -545,7 +577,7 @@ fn too_many_bundles(place: &Place) -> Error {
     Error::malformed(place.file(), Malformed::other(ErrorKind::Limit, None, text)).at(place)
 }
 
-/// Returns the ranges of code objects that are in the same bundle.
+/// Returns the range of indices of the code objects of each bundle.
 fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0_usize;
@@ -559,7 +591,8 @@ fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
 
 impl FileComparison<'_> {
     /// Pairs code objects of the same place and entry ID that differ. Code objects that share most kernels are paired
-    /// first, then the rest in the order of the files. Returns the new one for each old one, and the code objects that remain unpaired.
+    /// first, then the rest in the order of the files. Returns the new one for each old one by their indices, and the
+    /// code objects that remain unpaired.
     fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Unpaired) {
         let mut unpaired = self.unpaired.clone();
         let mut pairs = unpaired.pair_nearest(|index| (self.group(index), kernel_names(kernels, index)));
@@ -594,7 +627,7 @@ impl FileComparison<'_> {
 
     /// Lists the kernels that differ between code objects that differ, and counts the others.
     fn list_kernels(&mut self, changed: &HashMap<usize, usize>, mut kernels: Kernels) {
-        // If the kernels of one cannot be read, the other is not compared either.
+        // If the kernels of one code object of a pair cannot be read, those of the other would seem added or removed.
         for (old, new) in changed {
             if !kernels.contains_key(old) || !kernels.contains_key(new) {
                 kernels.remove(old);
@@ -623,7 +656,7 @@ impl FileComparison<'_> {
         self.diff.kernels = diffs;
     }
 
-    /// Returns kernels in the order of their code objects.
+    /// Returns all kernels to compare, each with its code object, in the order of the code objects: the old file first.
     fn compared_kernels(&self, changed: &HashMap<usize, usize>, kernels: Kernels) -> Vec<ComparedKernel<'_>> {
         let mut by_object: Vec<(usize, Vec<Kernel>)> = kernels.into_iter().collect();
         by_object.sort_unstable_by_key(|(index, _)| *index);
@@ -657,7 +690,8 @@ struct ComparedKernel<'a> {
     /// The names of the code object.
     key: &'a NameKey,
     is_new: bool,
-    /// The index of its code object in the new file, or of the new code object that its old one is paired with.
+    /// The index of the code object of the new file that the kernel is compared in: its own, or the one that its old
+    /// code object is paired with. `None` if that is not paired.
     new_object: Option<usize>,
     kernel: Kernel,
 }

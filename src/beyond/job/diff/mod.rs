@@ -21,9 +21,9 @@ pub use names::{unversioned, without_hash};
 /// memory of their kernels.
 ///
 /// Code objects are compared in place. Checksums of zip files and hashes of compressed bundles are checked. With
-/// `trust_hashes`, they decide instead, and only code objects that may be equal to another one are inflated. Kernels are
-/// listed of code objects that differ. The kernels of a compressed code object are read when it is inflated, so that it is
-/// inflated once. Bytes are compared, and bundles inflated, on all processors.
+/// `trust_hashes`, they decide instead, and only code objects that may be equal to another one are inflated. Kernels
+/// are listed of code objects that differ. The kernels of a compressed code object are read when it is inflated, so
+/// that it is inflated once. Bytes are compared, and bundles inflated, on all processors.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Diff {
@@ -47,8 +47,8 @@ pub struct FileDiff {
     /// The code objects that differ: changed and removed ones in the order of the old file, then added ones in that of
     /// the new file.
     pub code_objects: Vec<CodeObjectDiff>,
-    /// The kernels of these code objects that differ in a number, or are in one file only. GPUs that only one of the files
-    /// has code for are left out.
+    /// The kernels of these code objects that differ in a number, or are in one file only. GPUs that only one of the
+    /// files has code for are left out.
     pub kernels: Vec<KernelDiff>,
     /// The number of other kernels in code objects that differ.
     pub same_kernels: usize,
@@ -70,8 +70,8 @@ pub struct FileDiff {
 pub struct EqualCounts {
     /// The number of all equal code objects.
     pub all: usize,
-    /// The number in compressed bundles that were not inflated, because they record the same hash and size. Zero without
-    /// [`trust_hashes`](Diff::trust_hashes).
+    /// The number in compressed bundles that were not inflated, because they record the same hash and size. Zero
+    /// without [`trust_hashes`](Diff::trust_hashes).
     pub by_hash: usize,
     /// The number in members of zip files that were read once, because both files record the same checksum and size.
     /// Zero without [`trust_hashes`](Diff::trust_hashes).

@@ -14,18 +14,20 @@ pub fn unversioned(path: &[u8]) -> &[u8] {
     if version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') { start } else { path }
 }
 
-/// The extensions of libraries whose names get hashes.
+/// The extensions of libraries. Tools for wheels add hashes to the names of these only.
 const EXTENSIONS: [&[u8]; 2] = [b".so", b".dll"];
 
 /// The numbers of digits of the hashes of auditwheel and delvewheel.
 const HASH_LENGTHS: [usize; 2] = [8, 32];
 
-/// Returns a path without the version of a library, and without the hash of its content that tools for wheels put before
-/// the extension: `libnvjpeg-36e11081.so.13`, `libnvjpeg.36e11081.so.13` and `libnvjpeg.so.13` are the same library.
+/// Returns a path without the version of a library, and without the hash of its content that tools for wheels put
+/// before the extension: `libnvjpeg-36e11081.so.13`, `libnvjpeg.36e11081.so.13` and `libnvjpeg.so.13` are the same
+/// library.
 pub fn without_hash(path: &[u8]) -> Vec<u8> {
     let path = unversioned(path);
     for extension in EXTENSIONS {
         let Some(stem) = path.strip_suffix(extension) else { continue };
+        // A slash ends the search, because a hash in the name of a directory stays.
         let Some(separator) = stem.iter().rposition(|byte| matches!(byte, b'-' | b'.' | b'/' | b'\\')) else {
             continue;
         };
@@ -37,7 +39,7 @@ pub fn without_hash(path: &[u8]) -> Vec<u8> {
     path.to_vec()
 }
 
-/// Returns whether a text is a dash or a dot, and the digits of a hash.
+/// Returns whether a text is a dash or a dot followed by as many small hexadecimal digits as a hash has.
 fn is_hash(text: &[u8]) -> bool {
     let Some((b'-' | b'.', digits)) = text.split_first() else { return false };
     HASH_LENGTHS.contains(&digits.len()) && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -89,7 +91,8 @@ impl RenamedMembers {
     }
 }
 
-/// Returns the names that only one file has, by the names without hashes: `None` if several differ only by a hash.
+/// Returns those of the `names` that are not among the `others` of the other file, by the names without hashes. A name
+/// without a hash has `None` if several names differ only by their hashes: then it is open which of them is meant.
 fn names_by_stem<'n>(
     names: &'n HashSet<Vec<u8>>,
     others: &'n HashSet<Vec<u8>>,
@@ -101,14 +104,16 @@ fn names_by_stem<'n>(
     by_stem
 }
 
-/// The names of a code object, as numbers.
+/// The names that a code object is compared by. Names other than that of the GPU are given as numbers, which are equal
+/// if the names are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameKey {
     pub(super) gpu: Arc<str>,
     /// The place. Versions of libraries do not count.
     pub(super) place: usize,
-    /// The library: the members of the place.
+    /// The library, named by the members of the place.
     pub(super) library: usize,
+    /// The entry ID.
     pub(super) id: usize,
 }
 
@@ -116,7 +121,7 @@ pub(super) struct NameKey {
 pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
     let mut members = members_of(place);
     if format == Format::Kpack {
-        // In a kpack archive, the innermost name belongs to the bundle.
+        // In a kpack archive, the last member is the bundle itself.
         members.pop();
     }
     members

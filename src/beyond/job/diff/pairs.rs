@@ -55,7 +55,8 @@ impl Unpaired {
         self.mark_paired(new);
     }
 
-    /// Returns pairs of unpaired items with the same key, in the order of the files.
+    /// Returns pairs of unpaired items with the same key, in the order of the files, but leaves them unpaired. Items
+    /// whose `key` is `None` are in no pair.
     pub(super) fn find_alike<K: Hash + Eq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
         let mut by_key: HashMap<K, VecDeque<usize>> = HashMap::new();
         for index in self.new_indices() {
@@ -82,7 +83,8 @@ impl Unpaired {
         pairs
     }
 
-    /// Pairs each old item with the new one in the same group that has most labels in common with it. Labels of many
+    /// Pairs each old item with the unpaired new one in the same group that has most labels in common with it, and
+    /// returns the pairs. An old item without a common label stays unpaired. Labels of more than [`COMPARED_MAX`] new
     /// items are ignored. `labels` returns the group and the labels of an item.
     pub(super) fn pair_nearest<G: Hash + Eq + Copy, L: Hash + Eq, I: IntoIterator<Item = L>>(
         &mut self,
@@ -93,7 +95,8 @@ impl Unpaired {
             let (group, of_item) = labels(index);
             for label in of_item {
                 let known = with_label.entry((group, label)).or_default();
-                if known.len() <= COMMON {
+                // One more item than the maximum shows that the label is to be ignored.
+                if known.len() <= COMPARED_MAX {
                     known.push(index);
                 }
             }
@@ -104,7 +107,7 @@ impl Unpaired {
             let (group, of_item) = labels(old);
             for label in of_item {
                 let Some(known) = with_label.get(&(group, label)) else { continue };
-                if known.len() > COMMON {
+                if known.len() > COMPARED_MAX {
                     continue;
                 }
                 for new in known {
@@ -114,6 +117,7 @@ impl Unpaired {
                     }
                 }
             }
+            // Of several nearest items, the first in the file is taken.
             let nearest = counts.into_iter().max_by_key(|(new, count)| (*count, std::cmp::Reverse(*new)));
             if let Some((new, _)) = nearest {
                 self.mark_pair((old, new));
@@ -124,8 +128,9 @@ impl Unpaired {
     }
 }
 
-/// The maximum number of items that a label is compared for, so that the time stays in proportion.
-const COMMON: usize = 16;
+/// The maximum number of new items that a label is compared for, so that the time stays in proportion to the number of
+/// items.
+const COMPARED_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {

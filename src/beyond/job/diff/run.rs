@@ -29,8 +29,8 @@ fn find_same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     same
 }
 
-/// Returns the contents of the members of a zip file by name: `None` if it cannot be read, or if several members have the
-/// name.
+/// Returns the contents of the members of a zip file by name. A name has `None` if the member cannot be read, or if
+/// several members have the name.
 fn contents_by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], Option<&'m ZipContent<'a>>> {
     let mut contents = HashMap::new();
     for member in members {
@@ -38,6 +38,11 @@ fn contents_by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], O
         contents.entry(&member.name[..]).and_modify(|known| *known = None).or_insert(content);
     }
     contents
+}
+
+/// Accepts each member of the old file, which is searched completely.
+fn accept_all_members(_: &[u8]) -> bool {
+    true
 }
 
 impl Diff {
@@ -50,6 +55,7 @@ impl Diff {
         input::unless_changed(old.into_iter().chain(new), self.compare(old, new))
     }
 
+    /// Compares the files by steps, each of which leaves fewer code objects to the next one, which takes more time.
     fn compare(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         let digester = Digester::default();
         let same = match (old, new) {
@@ -78,7 +84,7 @@ impl Diff {
     ) -> Result<[Side<'i>; 2]> {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, same));
-            let old = Side::search(self, digester, old, &|_| true, same);
+            let old = Side::search(self, digester, old, &accept_all_members, same);
             let new = match thread {
                 Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
                 // The system cannot start a thread.
@@ -88,6 +94,7 @@ impl Diff {
         })
     }
 
+    /// Searches the new file, except members that are the same in both files.
     fn search_new<'i>(&self, digester: &Digester, new: Option<&'i Input>, same: &HashSet<Vec<u8>>) -> Result<Side<'i>> {
         Side::search(self, digester, new, &|member| !same.contains(member), same)
     }

@@ -29,7 +29,7 @@ use crate::llvm::container::sequence::Inflate;
 #[derive(Debug)]
 pub(super) struct SideObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
-    /// Set when both files are searched.
+    /// The key, which is set when both files have been searched. It is empty before.
     pub(super) key: NameKey,
     pub(super) stored: StoredBytes<'i>,
     pub(super) read: ReadState,
@@ -78,6 +78,7 @@ impl ReadCode {
     pub(super) fn weight(&self) -> usize {
         match &self.kernels {
             Some(Ok(kernels)) => kernels.len(),
+            // Without kernels, the digest remains.
             _ => 1,
         }
     }
@@ -88,13 +89,16 @@ impl ReadCode {
 pub(super) enum StoredBytes<'i> {
     /// In the file: the code object, or its compressed form.
     Here(Slice<'i>),
-    /// Not in the file, and cannot be inflated or are compared as they are stored: only their digest is known.
+    /// Not in the file, but only in data that was inflated for the search. The digest was taken then, because the code
+    /// object cannot be inflated, or is compared as it is stored.
     Digest(Digest),
-    /// Not in the file: in inflated data, in a compressed bundle, or to be restored.
+    /// Not in the file as one range: in inflated data, in a compressed bundle, or in parts, as the host code of a fat
+    /// object is. Such a code object is compared by what is read of it.
     Elsewhere,
 }
 
-/// How a code object is compressed on its own: codec, inflated size, and its range in the inflated bytes.
+/// How a code object is compressed on its own: codec, inflated size, and the start and the end of its range in the
+/// inflated bytes. `None` if it is not.
 pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
 impl SideObject<'_> {
@@ -153,6 +157,7 @@ pub(super) struct Side<'i> {
     pub(super) members: HashSet<Vec<u8>>,
     pub(super) matches: SelectionMatches,
     pub(super) problems: Vec<Error>,
+    /// The code objects that have others inside.
     holders: CodeObjectsWithParts,
     /// The room for kernels that are read before it is known whether their code object differs.
     kernels: ListRoom,
@@ -169,7 +174,8 @@ struct SideSearch<'s, 'i> {
 }
 
 impl SideSearch<'_, '_> {
-    /// Returns whether a code object is compared by its recorded hash or its stored bytes first, since hashes are trusted.
+    /// Returns whether a code object is compared by its recorded hash or its stored bytes first, since hashes are
+    /// trusted.
     fn compares_as_recorded(&self, object: &SideObject<'_>) -> bool {
         let recorded = object.code_object.bundle.compressed;
         let has_hash = match recorded {
@@ -179,6 +185,7 @@ impl SideSearch<'_, '_> {
         self.job.trust_hashes && (object.form().is_some() || has_hash)
     }
 
+    /// Returns whether a code object is in a member that is the same in both files.
     fn is_same(&self, object: &SideObject<'_>) -> bool {
         match top_member(&object.code_object.bundle.place) {
             Some(member) => self.same.contains(member),
@@ -188,8 +195,9 @@ impl SideSearch<'_, '_> {
 }
 
 impl<'i> Side<'i> {
-    /// Finds the code objects of a file, in the members that `is_searched` accepts, and reads the ones in inflated data
-    /// that have to be compared. The members `same` have equal code objects in both files.
+    /// Finds the code objects of a file, in the members that `is_searched` accepts. Reads those in inflated data at
+    /// once, because their bytes are gone after the search. Code objects in the members `same` are equal in both files,
+    /// and are not read.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,
@@ -250,11 +258,12 @@ impl<'i> Side<'i> {
             },
         )?;
         side.members = members.into_inner();
+        // Only now it is known which code objects have others inside.
         side.leave_out_holders();
         Ok(side)
     }
 
-    /// Returns the names of all members, without versions.
+    /// Returns the names of all members that lead to code or were searched, without versions.
     pub(super) fn names(&self) -> HashSet<Vec<u8>> {
         let mut names = self.members.clone();
         for object in &self.objects {
@@ -289,7 +298,8 @@ impl<'i> Side<'i> {
         coverage
     }
 
-    /// Adds the code objects of a bundle.
+    /// Adds the selected code objects of a bundle, and decides how each is compared: in the file, by a digest of its
+    /// stored bytes, or by its content, which is read now or later.
     fn add_bundle(
         &mut self,
         search: &SideSearch<'_, 'i>,
@@ -332,7 +342,7 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Takes in the result of reading a code object while the file is searched.
+    /// Notes the result of reading a code object while the file is searched.
     fn note_read(&mut self, index: usize, read: Result<ReadCode>) -> Result<()> {
         let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
@@ -346,8 +356,8 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Reads the code objects with the indices `wanted` among `all` of both files. `weight` is passed to
-    /// [`Scan::read_with`].
+    /// Reads those of the code objects `all` of both files that have the indices `wanted`, which are of this file.
+    /// Passes each index and the result of `read` to `take`. `weight` is passed to [`Scan::read_with`].
     pub(super) fn read<T: Send>(
         &self,
         job: &Diff,
@@ -378,7 +388,8 @@ impl Diff {
     }
 }
 
-/// Returns whether a code object is compared. A bundle in an entry is not: its own entries are.
+/// Returns whether a code object is compared. An empty one is not, and a bundle in an entry is not: its own entries are
+/// compared instead. What is in a compressed bundle is not known yet.
 fn is_compared(code_object: &CodeObjectRef<'_>, found: &FoundBundle<'_>) -> bool {
     if code_object.size() == 0 {
         return false;

@@ -36,9 +36,9 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// Extracts the code objects of some files that match a selection, each into a separate file.
 ///
-/// The name of a file begins with the [input's name](Source::name) and the names of the enclosing members. Then follow the
-/// number of the bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension gives the kind of
-/// content. Names contain only letters, digits and `+-._=`, and do not begin with a dot.
+/// The name of a file begins with the [input's name](Source::name) and the names of the enclosing members. Then follow
+/// the number of the bundle at its place, the name of the source file if it is recorded, and the entry ID. An extension
+/// gives the kind of content. Names contain only letters, digits and `+-._=`, and do not begin with a dot.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Extract {
@@ -89,8 +89,8 @@ impl Source {
         Self { path, name, if_broken: IfBroken::Fail }
     }
 
-    /// Creates a source for a file found in a directory. It is skipped if it is broken. Its name is its path relative to
-    /// the directory.
+    /// Creates a source for a file found in a directory. It is skipped if it is broken. Its name is its path relative
+    /// to the directory.
     pub fn found(path: PathBuf, directory: &Path) -> Self {
         let name = path.strip_prefix(directory).unwrap_or(&path).to_owned();
         Self { path, name, if_broken: IfBroken::LeaveOut }
@@ -102,7 +102,8 @@ impl Source {
 pub enum IfBroken {
     /// The job fails and writes nothing.
     Fail,
-    /// The job reports [`Event::LeftOut`] and writes nothing from this file. This is for files that the user did not name.
+    /// The job reports [`Event::LeftOut`] and writes nothing from this file. This is for files that the user did not
+    /// name.
     LeaveOut,
 }
 
@@ -167,6 +168,7 @@ impl Extract {
         let mut work = Extraction::new(self, &selector);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
+            // A pipe would block, so a file that the user did not name must be regular.
             let is_optional = source.if_broken == IfBroken::LeaveOut;
             let (accept, max) =
                 if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
@@ -189,7 +191,8 @@ impl Extract {
         work.finish()
     }
 
-    /// Returns the error for inputs without a readable code object, or `None` if there is another reason.
+    /// Returns the error for inputs of which no code object can be read, or `None` if that is not why nothing was
+    /// extracted.
     fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
         if !all.done.is_empty() || all.unread.is_empty() || self.kernels.is_some() {
             return None;
@@ -210,9 +213,9 @@ impl Extract {
         self.takes_all() && code_object.unread().is_some()
     }
 
-    /// Searches for the code objects that match the selection and define kernels that are asked for. Returns `None` if no
-    /// names of kernels are given. This search comes first, because the number of code objects must be known before one
-    /// is written.
+    /// Searches for the code objects that match the selection and define kernels that are asked for, or returns `None`
+    /// if no kernels are. This search comes before the extraction, because a name may mean a kernel in different ways,
+    /// and only the strongest way in the whole file counts.
     fn find_defining(
         &self,
         selector: &PreparedSelection<'_>,
@@ -220,6 +223,7 @@ impl Extract {
         input: &Input,
     ) -> Result<Option<DefiningCodeObjects>> {
         let Some(names) = &self.kernels else { return Ok(None) };
+        // `first` is the position of the first code object of a bundle among all code objects of the file.
         let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
         let mut in_file = MeantNames::default();
         let read = &|together: CodeObjectsOfBundle<'_, usize, CodeObject>| {
@@ -326,14 +330,14 @@ struct Extraction<'j> {
     /// The canonical paths of the inputs.
     inputs: Arc<HashSet<PathBuf>>,
     names: FileNames,
-    /// The first split library without kpack archives, as an error.
-    apart: Option<Error>,
+    /// The error for the first split library whose kpack archives have no code for it or were not found.
+    missing_archives: Option<Error>,
     all: ExtractedPart<'j>,
     /// The matches in skipped files, or `None` if no file was skipped.
     left_out: Option<ExtractedPart<'j>>,
 }
 
-/// The code objects extracted from one file or several.
+/// The code objects extracted from one file or several, and the facts that an error message needs.
 #[derive(Default)]
 struct ExtractedPart<'j> {
     matches: SelectionMatches,
@@ -341,14 +345,15 @@ struct ExtractedPart<'j> {
     used: HashSet<usize>,
     /// The names of kernels that are similar to the names that are asked for.
     similar: SimilarNames,
-    /// The number of code objects that match the selection.
+    /// The number of code objects that match the whole request.
     taken: usize,
-    /// The IDs of the matches, if only one may match.
-    rivals: Vec<ParsedId>,
+    /// The IDs of all matches, if only one may match: for standard output.
+    competing_ids: Vec<ParsedId>,
     /// The file with the second match, if only one may match.
     second: Option<PathBuf>,
     /// The numbers of code objects that were passed over, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
+    /// The files that are written, but not yet in place.
     done: Vec<Pending<'j>>,
 }
 
@@ -359,7 +364,7 @@ impl<'j> ExtractedPart<'j> {
         self.used.extend(part.used);
         self.similar.add(&part.similar);
         self.taken += part.taken;
-        self.rivals.extend(part.rivals);
+        self.competing_ids.extend(part.competing_ids);
         self.second = self.second.take().or(part.second);
         for (what, more) in part.unread {
             *self.unread.entry(what).or_default() += more;
@@ -375,7 +380,7 @@ impl<'j> Extraction<'j> {
             selector,
             inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
-            apart: None,
+            missing_archives: None,
             all: ExtractedPart::default(),
             left_out: None,
         }
@@ -385,8 +390,9 @@ impl<'j> Extraction<'j> {
         WantedCode { selector: self.selector, devices: &self.job.devices }
     }
 
-    /// Extracts from a file. Adds all matches to `part`.
+    /// Extracts from a file. Returns the new files, which are not in place yet, and adds the matches to `part`.
     fn extract_file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
+        // If this file is left out, only its own names are undone.
         self.names.keep();
         let Extract { scan, devices, .. } = self.job;
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
@@ -407,6 +413,7 @@ impl<'j> Extraction<'j> {
                     self.add_bundle(&found, &mut file, reads).map_err(|error| add_place(error, found.place))
                 }
                 ReadEvent::End(place, reads) => {
+                    // Offload binaries at one place are one choice, so a runtime chooses among them at its end.
                     if let Some(loader) = &mut file.loader {
                         for chosen in loader.finish(|unit| unit.data() == *place) {
                             self.add_code_object(&mut file, None, chosen, reads);
@@ -426,7 +433,8 @@ impl<'j> Extraction<'j> {
                     return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
                 }
             };
-            // Code objects before the error are extracted too: one of them may fail earlier.
+            // Code objects that were found before the error are still extracted, because one of them may have an error
+            // that comes first in the file.
             failed = failed.take().or(step.err());
             Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
@@ -436,9 +444,11 @@ impl<'j> Extraction<'j> {
             }
         }
         if let Some(error) = failed {
-            done.push((usize::MAX, Err(error)));
+            // It comes after the errors of code objects that were found before it.
+            const LAST: usize = usize::MAX;
+            done.push((LAST, Err(error)));
         }
-        // The first error counts.
+        // The results come in the order of the file, so the first error counts.
         input.unless_changed(scanned.and_then(|()| in_order(done).into_iter().collect()))
     }
 
@@ -449,14 +459,16 @@ impl<'j> Extraction<'j> {
             Some([]) => "none of which was found".to_owned(),
             Some(_) if split.code_objects() == 0 => format!("which hold no code for '{name}'"),
             None => "which are not searched".to_owned(),
+            // The archives have code, which is found in them.
             Some(_) => return,
         };
         let paths: Vec<String> = split.reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect();
         let reason = format!("its device code is in the kpack archives {}, {why}", paths.join(", "));
-        self.apart.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
+        self.missing_archives.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Adds the code objects of a bundle that match. If GPUs are asked for, their runtimes choose among them.
+    /// Adds the code objects of a bundle that match. If GPUs are asked for, adds those that their runtimes choose,
+    /// perhaps from earlier bundles at the same place.
     fn add_bundle(
         &mut self,
         found: &FoundBundle<'_>,
@@ -476,6 +488,7 @@ impl<'j> Extraction<'j> {
             }
         }
         file.holders.note(found.place);
+        // Code objects are numbered in the order of the file, as `Loader` numbers them.
         let first = file.code_objects;
         file.code_objects += found.bundle.entries.len();
         if !selected.is_empty() {
@@ -508,8 +521,8 @@ impl<'j> Extraction<'j> {
         Ok(())
     }
 
-    /// Adds a code object to those to extract, with a new name, unless standard output has another one. It is from the
-    /// bundle that was `found`, or from one before.
+    /// Adds a code object to the list of those to extract, with a new name, if it matches. For standard output, only
+    /// the first one is extracted. The code object is from the bundle that was `found`, or from an earlier one.
     fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
@@ -530,7 +543,7 @@ impl<'j> Extraction<'j> {
         let earlier = self.all.taken + part.taken;
         part.taken += 1;
         if self.job.destination.is_standard_output() {
-            part.rivals.push(id);
+            part.competing_ids.push(id);
             if earlier > 0 {
                 part.second.get_or_insert_with(|| file.input.path().to_owned());
                 return;
@@ -546,14 +559,15 @@ impl<'j> Extraction<'j> {
         self.left_out.get_or_insert_default().add(part, Vec::new());
     }
 
-    /// Returns an entry ID that selects one of the matches alone, and that can be typed.
+    /// Returns an entry ID that selects exactly one of the matches and can be typed, or `None` if there is none among
+    /// the first ones.
     fn sole_id(&self) -> Option<String> {
         const TRIED_MAX: usize = 20;
         // Runtimes choose code objects by other rules than exact IDs.
         if !self.job.devices.is_empty() {
             return None;
         }
-        let mut candidates = self.all.rivals.iter().take(TRIED_MAX);
+        let mut candidates = self.all.competing_ids.iter().take(TRIED_MAX);
         let sole = candidates.find(|id| !id.shown.contains([',', '\'', '\\']) && self.matches_one(&id.shown))?;
         Some(sole.shown.clone())
     }
@@ -562,14 +576,17 @@ impl<'j> Extraction<'j> {
     fn matches_one(&self, id: &str) -> bool {
         let Ok(pattern) = Pattern::parse(id) else { return false };
         let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
-        self.all.rivals.iter().filter(|rival| exact.target_takes(&pattern, rival)).count() == 1
+        self.all.competing_ids.iter().filter(|id| exact.target_takes(&pattern, id)).count() == 1
     }
 
+    /// Puts all files in place and returns them, or returns the error for a request that was not met. The most specific
+    /// error comes first.
     fn finish(self) -> Result<Vec<Extracted>> {
         if let Some(path) = &self.all.second {
-            let ids: Vec<String> = self.all.rivals.iter().map(|id| id.shown.clone()).collect();
+            let ids: Vec<String> = self.all.competing_ids.iter().map(|id| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
+        // The message tells parts that match only in files that were left out from parts that match nowhere.
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
         if let Some(names) = &self.job.kernels
@@ -579,7 +596,7 @@ impl<'j> Extraction<'j> {
             names.ensure_used(&self.all.used, &self.all.similar, &files)?;
         }
         if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            if let Some(error) = self.apart
+            if let Some(error) = self.missing_archives
                 && self.all.done.is_empty()
             {
                 return Err(error);
@@ -614,7 +631,8 @@ impl<'j> Extraction<'j> {
     }
 }
 
-/// Returns whether an error is about an input. Other errors are about an output or the request.
+/// Returns whether an error is about the input, so that the input may be left out. Other errors are about an output or
+/// the request, and stop the job.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error.kind() {
         ErrorKind::Io => error.path() == input,
@@ -632,7 +650,7 @@ struct FileSearch<'f, 'j> {
     loader: Option<Loader>,
     /// The indices of the names of kernels that code objects define, by position, if kernels are asked for.
     defining: Option<HashMap<usize, BTreeSet<usize>>>,
-    /// The number of code objects so far.
+    /// The number of code objects in the bundles so far, matching or not.
     code_objects: usize,
     /// The code objects that have others inside.
     holders: CodeObjectsWithParts,
@@ -649,7 +667,8 @@ struct ReadTarget {
     earlier: usize,
 }
 
-/// Extracts code objects of a bundle.
+/// Extracts code objects of a bundle. Returns each written file, or the error, after the position of the code object.
+/// If the bundle fails as a whole, its error is at the first code object, and the others are left out.
 fn extract<'j>(
     job: &'j Extract,
     inputs: &HashSet<PathBuf>,
@@ -667,7 +686,6 @@ fn extract<'j>(
         match &mut extracted {
             Ok(()) => finished.push((position, pending.finish(inputs))),
             Err(error) => {
-                // The error of the bundle is reported once, at its first code object.
                 let Some(error) = error.take() else { break };
                 finished.push((position, Err(add_place(error, &pending.extracted.code_object.bundle.place))));
             }

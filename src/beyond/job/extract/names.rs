@@ -9,10 +9,10 @@ use crate::beyond::scan::CodeObject;
 /// The maximum length of a generated file name without extension and number, in bytes: below the limit of file systems.
 const NAME_MAX: usize = 240;
 
-/// The maximum length of an entry ID in such a name, in bytes. The IDs that compilers write are shorter.
+/// The maximum length of the entry ID in a generated file name, in bytes. The IDs that compilers write are shorter.
 const ID_MAX: usize = 96;
 
-/// The maximum length of the name of a source file in such a name, in bytes.
+/// The maximum length of the name of a source file in a generated file name, in bytes.
 const SOURCE_MAX: usize = 64;
 
 /// The names of new files without their extensions, unique even on case-insensitive file systems.
@@ -25,7 +25,8 @@ pub(super) struct FileNames {
 }
 
 impl FileNames {
-    /// Assigns a new name.
+    /// Assigns the name of a new file, and returns it without the extension. Adds a number from 2 on if the name is
+    /// taken.
     pub(super) fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
         let name = file_name(input, code_object);
         let key = name.to_ascii_lowercase();
@@ -38,6 +39,7 @@ impl FileNames {
             let stem = format!("{name}-{number}");
             let small = stem.to_ascii_lowercase();
             if !self.numbers.contains_key(&small) {
+                // The next file of the same name goes on from this number.
                 self.set(key, number);
                 self.set(small, 1);
                 return stem;
@@ -45,6 +47,7 @@ impl FileNames {
         }
     }
 
+    /// Sets the number of a name, and remembers the previous one for [`undo`](Self::undo).
     fn set(&mut self, name: String, number: u64) {
         let before = self.numbers.insert(name.clone(), number);
         self.changes.push((name, before));
@@ -66,9 +69,9 @@ impl FileNames {
     }
 }
 
-/// Returns the file name for a code object, which several code objects may share. Parts that are too long are shortened:
-/// to the beginning of the entry ID, and to the ends of the names of the input and the member. Each of these two names
-/// gets at least half of the space for both.
+/// Returns the file name for a code object, which several code objects may share. Parts that are too long are
+/// shortened: to the beginning of the entry ID, and to the ends of the names of the input and the member. Each of these
+/// two names gets at least half of the space for both.
 fn file_name(input: &Path, code_object: &CodeObject) -> String {
     let id = plain(&code_object.id);
     let id = id.get(..ID_MAX.min(id.len())).unwrap_or_default();
@@ -79,6 +82,7 @@ fn file_name(input: &Path, code_object: &CodeObject) -> String {
         }
         None => format!("{}-{id}", code_object.bundle.index),
     };
+    // Two dashes separate the names of the input and the member from each other and from the rest.
     let room = NAME_MAX.saturating_sub(rest.len()).saturating_sub(2);
     let input = plain(input.as_os_str().as_encoded_bytes());
     let name = match code_object.bundle.place.member() {

@@ -42,7 +42,7 @@ impl<'j> Pending<'j> {
         {
             own_directory = Some(&*own.path);
         }
-        // The size is counted as bytes are written.
+        // From here on, the code object has the size that is written so far.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
         let hash = if job.sha256 { Some(Sha256::new()) } else { None };
@@ -50,8 +50,9 @@ impl<'j> Pending<'j> {
         Self { destination, own_directory, stem, head: Some(Vec::new()), expected, extracted, hash, output: None }
     }
 
-    /// Ends the file, which must not be one of the `inputs`.
+    /// Ends the file, and fails if it would overwrite one of the `inputs`, which are canonical paths.
     pub(super) fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
+        // A short code object may still be kept in `head`.
         self.start(&[])?;
         if let Some(hash) = self.hash.take() {
             self.extracted.sha256 = Some(hash.finalize().into());
@@ -88,7 +89,8 @@ impl<'j> Pending<'j> {
         }
     }
 
-    /// Opens the file, whose name the first bytes determine: those kept so far, and `next`.
+    /// Opens the file unless it is open, and writes the bytes that were kept. The kept bytes and `next` decide the
+    /// extension of its name. The caller writes `next`.
     fn start(&mut self, next: &[u8]) -> Result<()> {
         let Some(kept) = self.head.take() else { return Ok(()) };
         let known = [&kept, next].concat();
@@ -119,7 +121,8 @@ impl<'j> Pending<'j> {
         Ok(())
     }
 
-    /// Releases the buffer once everything is written: thousands of outputs may wait for the last one.
+    /// Releases the buffer of the output once everything is written. Thousands of outputs may wait until the last one
+    /// is complete.
     fn complete(&mut self) -> Result<()> {
         if self.extracted.code_object.size >= self.expected
             && let Some(output) = &mut self.output

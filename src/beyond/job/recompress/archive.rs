@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::Recompressed;
-use super::run::{Recompression, RewrittenSince, may_hold_bundles};
+use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -31,17 +31,18 @@ pub(super) fn rewrite(
     place: &Place,
     output: Output,
     observer: &mut Observer<'_>,
-) -> Result<RewrittenSince> {
-    let (archive, all, mut result) = (Archive::read(data)?, run.progress, Recompressed::default());
+) -> Result<RewrittenFile> {
+    let (archive, progress_of_archive, mut result) = (Archive::read(data)?, run.progress, Recompressed::default());
     let (mut to, mut is_changed) = (Rewriter::new(data, output), false);
     for member in archive.members_before_padding() {
         let member = member?;
         let content = archive.content_of(&member)?;
         let range = archive.range_of(&member, content);
-        run.progress = all.subrange(&range, data.len());
+        run.progress = progress_of_archive.subrange(&range, data.len());
         if !may_hold_bundles(Magic::identify(content.bytes())) {
             continue;
         }
+        // None of the member is done yet.
         run.progress.report(0, 1, observer);
         let place = place.join(Step::Member(member.name.to_vec()));
         let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
@@ -50,6 +51,7 @@ pub(super) fn rewrite(
             result.add(&of_member);
             continue;
         };
+        // The member is copied with the data around it, unless `copy_until` is called below.
         if new.len() >= old.len() && !run.must_change(of_member.dropped) {
             result.add(&of_member.unchanged());
             continue;
@@ -59,15 +61,17 @@ pub(super) fn rewrite(
         to.copy_until(range.start)?;
         let header = archive.header_for(&member, content, new.len())?;
         let len = len_u64(&header) + new.len();
+        // Members start at even offsets.
         let padding = if len.is_multiple_of(2) { "" } else { "\n" };
         to.write(&[Piece::Bytes(header), Piece::Input(new.as_slice()), Piece::Bytes(padding.into())])?;
         to.skip_until(range.end);
     }
-    run.progress = all;
+    run.progress = progress_of_archive;
     result.note_len(data.len(), to.moved(data.len()));
     if result.bundles == 0 {
         return Ok((to.output, result));
     }
+    // The index of symbols has the offsets of members. It comes first, so it is filled in when all members are written.
     let index = if is_changed { archive.index_with(|old| to.moved(old))? } else { Vec::new() };
     let (mut output, _) = to.finish()?;
     for (start, offsets) in index {

@@ -10,7 +10,7 @@ use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first
 use super::keep_filter::KeptCodeObjects;
 use super::linked;
 use super::progress::scaled;
-use super::run::{Recompression, RewrittenSince};
+use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -34,7 +34,7 @@ pub(super) struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
-    /// The numbers for this file.
+    /// The numbers of bundles and bytes for this file.
     result: Recompressed,
     /// The number of code objects for devices that are kept.
     kept_devices: usize,
@@ -64,7 +64,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
     }
 
-    /// Rewrites bundles in a row, which move together.
+    /// Rewrites bundles in a row, which move together. Returns the ranges of each bundle before and after.
     pub(super) fn rewrite_row(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(row, Inflate::Whole);
@@ -74,19 +74,21 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             }
             let (old, position) = (bundle.range()?, self.to.written() - start);
             let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
+            // Readers look for the next offload binary directly after the one before, without padding.
             let new =
                 if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
             self.to.write(&[Piece::Zeros(new - position)])?;
             self.to.skip_until(bundle.offset);
-            self.rewrite_or_keep_bundle(&bundle, None, observer)?;
+            const MAY_MOVE: Option<u64> = None;
+            self.rewrite_or_keep_bundle(&bundle, MAY_MOVE, observer)?;
             moved.push((old, new..self.to.written() - start));
         }
         Ok(moved)
     }
 
-    /// Ends a row of bundles that moved in a section of an object, which was at `old`. If zeros follow the row, they count as
-    /// the hole of an earlier job, and the section keeps its length: a shorter row leaves a larger hole, and a
-    /// longer one uses the hole up.
+    /// Ends a row of bundles that moved in the section of an object that was at `old`. Zeros after the row count as the
+    /// hole that an earlier job left. The section then keeps its length if the zeros permit it: a shorter row leaves a
+    /// larger hole, and a longer row takes a part of the hole.
     pub(super) fn end_row(&mut self, moved: &MovedRanges, old: &Range<u64>) -> Result<()> {
         let (was, now) = match moved.last() {
             Some((was, now)) => (was.end, now.end),
@@ -97,6 +99,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             Some(bytes) if is_zero(bytes) => len_of(&rest),
             _ => 0,
         };
+        // At most one of the two is not zero.
         let (more, less) = (now.saturating_sub(was), was.saturating_sub(now));
         if (1..=zeros).contains(&more) {
             self.to.skip_until(rest.start.saturating_add(more));
@@ -116,20 +119,21 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Err(self.signed_error(&signature));
         }
         for section in sections {
-            let end = section.end();
+            let section_end = section.end();
             let mut bundles = self.run.bundles_in(section, Inflate::Whole);
+            // The room of a bundle ends where the next one starts, so the next one is read first.
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
                 if is_fat_object(self.data, &bundle)? {
                     break;
                 }
                 next = bundles.next().transpose()?;
-                let end = match &next {
+                let room_end = match &next {
                     Some(next) => next.offset,
-                    None => bundles.stopped_at().unwrap_or(end),
+                    None => bundles.stopped_at().unwrap_or(section_end),
                 };
                 self.to.copy_until(bundle.offset)?;
-                self.rewrite_or_keep_bundle(&bundle, Some(end.saturating_sub(bundle.offset)), observer)?;
+                self.rewrite_or_keep_bundle(&bundle, Some(room_end.saturating_sub(bundle.offset)), observer)?;
             }
         }
         Ok(())
@@ -147,7 +151,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Error::refused(ErrorKind::Unsupported, self.data.path(), signature.start, reason).with_hint(hint)
     }
 
-    /// Rewrites a bundle, or keeps it and notes why it cannot be written without compression.
+    /// Rewrites a bundle. If the job writes bundles without compression, keeps a bundle that cannot be so written, and
+    /// notes the reason: one error at the end reports all of them. `room` is the number of bytes that the bundle may
+    /// take, or `None` if it may move.
     fn rewrite_or_keep_bundle(
         &mut self,
         bundle: &Bundle<'_>,
@@ -159,6 +165,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         match self.rewrite_bundle(bundle, room, observer) {
             Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
+                // A part of the bundle may be written and counted already.
                 self.to.take_back()?;
                 self.result.bundles += 1;
                 self.result.dropped = dropped;
@@ -168,18 +175,21 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Rewrites a bundle, into `room` bytes if it must stay at its offset.
+    /// Rewrites a bundle, into `room` bytes if it must stay at its offset. Fatbins, offload binaries and other bundles
+    /// have different forms.
     fn rewrite_bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.run.progress.report(bundle.offset, self.data.len(), observer);
         self.run.take_bundle(self.data, bundle)?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
+        // Only the bundle of the code object to replace changes.
         if let Some(replacing) = &self.run.replacing
             && replacing.bundle != bundle.offset
         {
             return self.write_bundle(bundle, BundleForm::AsItWas, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
+            // A fatbin keeps its form as a whole: its code objects are compressed one by one.
             self.note_replaced(false);
             return self.rewrite_fatbin(bundle, new, room);
         }
@@ -208,15 +218,16 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         self.write_bundle(bundle, form, room)
     }
 
-    /// Notes that the code object to replace was found, and whether its bundle is compressed because of that.
+    /// Notes that the bundle of the code object to replace is written, and whether it was plain and is compressed now.
+    /// Does nothing in a recompression.
     fn note_replaced(&mut self, is_now_compressed: bool) {
         if let Some(replacing) = &mut self.run.replacing {
             replacing.done = Some(is_now_compressed);
         }
     }
 
-    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. `new` is the index and the content of a replaced
-    /// code object.
+    /// Rewrites a fatbin, into `room` bytes if it must stay at its offset. `new` is the index and the content of a
+    /// replaced code object.
     fn rewrite_fatbin(
         &mut self,
         bundle: &Bundle<'_>,
@@ -226,6 +237,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
+        // A replacement removes nothing.
         let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => CodePacking::Replacing { index, content: content.bytes() },
@@ -244,10 +256,11 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 
     /// Rewrites an offload binary, without the images that are removed. Without any images, nothing is written.
     fn rewrite_offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
-        // The images of a SYCLBIN file need one another.
+        // The images of a SYCLBIN file need one another, so none of them is removed.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
         let is_sycl_bin = infos.any(|info| info.image_kind == ImageKind::SyclBin);
         let kept = if is_sycl_bin { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
+        // This job does not compress offload binaries. The number is for the advice to pack them again.
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.write_bundle(bundle, BundleForm::AsItWas, room) };
         check_size(self.data.path(), bundle, kept.iter().copied())?;
@@ -257,13 +270,15 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             let info = bundle.entries.get(index).and_then(|entry| entry.entry.image.as_deref());
             images.push(NewImage { info: info.cloned().unwrap_or_default(), content: content.as_slice() });
         }
+        // Readers of a compressed offload binary know version 3. More readers know version 2.
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
         let pieces = offload_binary::plan(version, &images)?;
         self.write_bundle(bundle, BundleForm::New(&pieces), room)
     }
 
-    /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`](super::Recompress) if several
-    /// have the same size.
+    /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`](super::Recompress) if
+    /// several have the same size. The compressed form is written to the output to learn its length, and taken back if
+    /// another form is chosen.
     fn choose_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
@@ -277,6 +292,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
+        // A form that may not be chosen counts as longer than any other.
         let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
         let old_len = if plain.is_changed { u64::MAX } else { bundle.stored_len()? };
         let least = old_len.min(deflated_len).min(plain_len);
@@ -291,7 +307,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::AsItWas)
     }
 
-    /// Keeps the form of a bundle, plain or compressed, or chooses the other one if it does not fit.
+    /// Chooses the form of a bundle in which a code object is replaced: the old one, plain or compressed, or the other
+    /// one if the old one does not fit into `room`.
     fn keep_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
@@ -299,6 +316,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
+        // A bundle that may move has any room.
         let room = room.unwrap_or(u64::MAX);
         let is_plain_fit = total_len(&plain.pieces)? <= room;
         if bundle.compressed.is_none() && is_plain_fit {
@@ -312,8 +330,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::Written(len))
     }
 
-    /// Compresses a bundle directly into the output, and returns its length in bytes. It can be taken back if another form
-    /// is smaller.
+    /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
+    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or takes the bytes back.
     fn deflate(
         &mut self,
         bundle: &Bundle<'_>,
@@ -332,7 +350,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }
 
-    /// Writes a bundle in a form, and leaves the rest of its room as a hole.
+    /// Writes a bundle in a form, counts it, and leaves the rest of its room as a hole. Fails if the form needs more
+    /// than `room` bytes.
     fn write_bundle(&mut self, bundle: &Bundle<'_>, form: BundleForm<'_>, room: Option<u64>) -> Result<()> {
         let (old, before) = (bundle.range()?, bundle.stored_len()?);
         let after = match form {
@@ -357,6 +376,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             None => old.end,
             Some(room) => {
                 let hole = room - after;
+                // Zeros that followed the old bundle are no new hole.
                 self.result.holes += hole.min(before.saturating_sub(after));
                 self.to.leave_room(hole)?;
                 old.start.saturating_add(room)
@@ -381,6 +401,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Returns the indices of the code objects to keep, or `None` if all are kept.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
+        // The filter does not use the end of the space.
         let found = FoundBundle { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
         let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
         self.kept_devices += devices;
@@ -395,8 +416,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         (self.to, Recompressed { emptied, ..self.result })
     }
 
-    /// Ends the file. Returns the holes too.
-    pub(super) fn finish(self) -> Result<(RewrittenSince, Vec<Range<u64>>)> {
+    /// Copies the rest of the file, unless no bundle was rewritten: then the output is not used. Returns also the
+    /// ranges of the holes in the output.
+    pub(super) fn finish(self) -> Result<(RewrittenFile, Vec<Range<u64>>)> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
         Ok(((output, result), holes))

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::Rewriter;
 use super::bundles::FileRewrite;
-use super::run::{Recompression, RewrittenSince, is_program};
+use super::run::{Recompression, RewrittenFile, is_program};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -18,6 +18,7 @@ use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
 impl Recompression<'_> {
+    /// Rewrites the file of the job to `output`, and adds its numbers to the result.
     pub(super) fn rewrite_file(
         &mut self,
         data: Slice<'_>,
@@ -26,7 +27,7 @@ impl Recompression<'_> {
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
-            // The sections of a program stay where they are, and so does a zip file after it.
+            // In a program everything stays at its offset, so a zip file after it stays valid. Other data would move.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
                 let (output, result) = self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
@@ -36,13 +37,15 @@ impl Recompression<'_> {
         }
     }
 
-    /// Rewrites a member of an archive or a zip file, at a place. Returns its new contents, unless it is unchanged.
+    /// Rewrites a member of an archive or a zip file, at a place. Returns the new contents and the numbers. The new
+    /// contents are `None` if the member has no bundles, or if they equal the old ones.
     pub(super) fn rewrite_member(
         &mut self,
         old: &Input,
         place: &Place,
         observer: &mut Observer<'_>,
     ) -> Result<(Option<Input>, Recompressed)> {
+        // Refusals from this index on are about this member, and get its place.
         let refused = self.refusals.listed.len();
         let rewritten = self.rewrite(old.as_slice(), place, Output::temporary()?, observer);
         self.refusals.add_place(refused, place);
@@ -56,15 +59,18 @@ impl Recompression<'_> {
         Ok((new, result))
     }
 
-    /// Rewrites a file at a place, from its first byte on, to `output`.
+    /// Rewrites a file at a place, from its first byte on, to `output`. Returns the output and the numbers for the
+    /// file.
     fn rewrite(
         &mut self,
         data: Slice<'_>,
         place: &Place,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<RewrittenSince> {
+    ) -> Result<RewrittenFile> {
         self.place = place.clone();
+        // A code object to replace has an offset in the whole file, but members of archives are rewritten as files of
+        // their own. A Debian package is not rewritten at all: it records checksums of its files.
         if Magic::identify(data.bytes()) == Magic::Archive
             && self.replacing.is_none()
             && !is_debian_package(data.bytes())
@@ -74,8 +80,10 @@ impl Recompression<'_> {
         if let Some(bundle) = object::fat_object(self, data)? {
             return object::rewrite_fat(self, data, &bundle, output);
         }
-        if let Some((object, sections)) = self.movable(data)? {
+        if let Some((object, sections)) = self.resizable_sections(data)? {
             let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
+            // `end_row` leaves a hole only in a section that ended in zeros before. If the hole were taken out, nothing
+            // would tell how many zeros to put back.
             if result.holes > 0 {
                 let place = place.to_string();
                 result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
@@ -88,13 +96,15 @@ impl Recompression<'_> {
         Ok(self.rewrite_at_offsets(data, output, observer)?.0)
     }
 
-    /// Returns an ELF object whose sections with bundles and offload binaries can move, and these sections, or `None` for
-    /// all other files. Fails if images are to be removed from offload binaries that cannot move.
-    fn movable<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
+    /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can get
+    /// another length. Returns `None` for all other files. Fails if images are to be removed from offload binaries, and
+    /// the sections cannot.
+    fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
         let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
         if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
         }
+        // With `keep_offsets` nothing moves. Such a job only goes on to refuse the removal of images.
         let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
         let removes = self.job.removes();
         if object.is_none() && !removes {
@@ -118,17 +128,19 @@ impl Recompression<'_> {
         Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 
-    /// Rewrites a file. In a program, the data after a bundle stays at its offset, after a hole. Returns the holes too.
+    /// Rewrites the bundles of a file. In a program, the data after a bundle stays at its offset, and the room that the
+    /// bundle no longer needs becomes a hole. Returns also the ranges of the holes in the output.
     pub(super) fn rewrite_at_offsets(
         &mut self,
         data: Slice<'_>,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<(RewrittenSince, Vec<Range<u64>>)> {
+    ) -> Result<(RewrittenFile, Vec<Range<u64>>)> {
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
             magic if is_program(magic) => work.rewrite_program(observer)?,
-            // `package --compress` writes these again.
+            // Offload binaries are not compressed here: `package --compress` writes them again. Without bundles in the
+            // result, the job refuses the file.
             Magic::OffloadBinary => {}
             _ => drop(work.rewrite_row(data, observer)?),
         }

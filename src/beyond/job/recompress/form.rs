@@ -20,7 +20,7 @@ const ALIGNMENT_MAX: u64 = 4096;
 /// A bundle in its plain form, without the removed code objects.
 pub(super) struct PlainBundle<'p> {
     pub(super) pieces: Vec<Piece<'p>>,
-    /// Whether code objects are removed.
+    /// Whether the code objects are not those of the old bundle: some are removed, or one is replaced.
     pub(super) is_changed: bool,
     /// Whether it is a text bundle, which ends only at the end of the file.
     pub(super) is_text: bool,
@@ -29,7 +29,8 @@ pub(super) struct PlainBundle<'p> {
 }
 
 impl<'p> PlainBundle<'p> {
-    /// Makes the plain form with the given members, or with all members if `members` is `None`.
+    /// Makes the plain form with the given members. If `members` is `None`, the bundle keeps all members and its old
+    /// bytes.
     pub(super) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
@@ -39,7 +40,7 @@ impl<'p> PlainBundle<'p> {
         {
             return Err(cannot_drop(path, bundle, "text bundle", "it has text between its entries"));
         }
-        // A text bundle without entries would not be a bundle.
+        // A text bundle without entries would be an empty file, so an empty binary bundle is written instead.
         let text = if matches!(members, Some([])) { None } else { text };
         let mut pieces = match (members, text) {
             (None, _) => vec![Piece::Input(whole)],
@@ -48,6 +49,7 @@ impl<'p> PlainBundle<'p> {
         };
         let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
         let mut has_tail = false;
+        // The old bytes have the tail already. A planned bundle ends before it.
         if let Some(tail) = tail
             && !is_zero(tail.bytes())
         {
@@ -70,8 +72,8 @@ pub(super) enum BundleForm<'p> {
     Written(u64),
 }
 
-/// Fails if a plain bundle would run into the data after it. A text bundle ends only at the end of the file, or of the
-/// section where it has some `room`.
+/// Fails if readers of the new bundle would take data after it for a part of it. This can happen only if a compressed
+/// bundle becomes plain. A text bundle ends only at the end of the file, or of the section where it has some `room`.
 pub(super) fn ensure_end_is_known(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
@@ -79,7 +81,7 @@ pub(super) fn ensure_end_is_known(
     form: &BundleForm<'_>,
     room: Option<u64>,
 ) -> Result<()> {
-    // In a section, the result is searched for the same bundles.
+    // In a section, the caller searches the result for the same bundles, and so finds out whether the end is lost.
     let is_last = bundle.range()?.end >= data.len() || room.is_some();
     let next = match form {
         BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
@@ -120,8 +122,8 @@ fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Er
     Error::refused(ErrorKind::Unsupported, path, offset, reason)
 }
 
-/// Returns the first offset from `position` on that has exactly the alignment of `offset`, not a larger one. A later job
-/// takes the alignment from the offset, and so finds the old offset again.
+/// Returns the first offset from `position` on that has exactly the alignment of `offset`, not a larger one. A later
+/// job takes the alignment from the offset, and so finds the old offset again.
 pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);

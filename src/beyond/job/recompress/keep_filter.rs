@@ -37,19 +37,19 @@ pub(super) struct KeepFilter<'j> {
     keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
     matches: SelectionMatches,
-    /// The GPUs of `keep_for`.
+    /// The GPUs that each name in `keep_for` means, at the index of the name.
     kept_for: Vec<Device>,
     /// The indices of the GPUs of `keep_for` that could take a code object.
     served: BTreeSet<usize>,
-    /// Whether `drop` matched anything.
-    drops: bool,
+    /// Whether `drop` has matched anything.
+    has_dropped: bool,
     /// The number of code objects for devices that are kept.
     kept_devices: usize,
     /// The GPUs that `keep` names.
     named: Vec<Device>,
     /// The code that GPUs would have used, by the index in `named`.
     missed: BTreeMap<usize, MissedCode>,
-    /// The names of kernels that kept code objects define, by their indices.
+    /// The indices of the names in `keep_kernels` that a code object defines.
     launched: HashSet<usize>,
     /// The removed code objects, by the target ID or another name.
     removed: BTreeMap<String, RemovedCode>,
@@ -57,13 +57,13 @@ pub(super) struct KeepFilter<'j> {
     unlaunched: usize,
 }
 
-/// A code object that is kept or removed.
+/// A code object that may be kept or removed, with everything that the decision needs.
 struct Candidate {
     id: ParsedId,
     content: Option<ContentKind>,
     /// The code with its target, or `None` if the target is not known.
     code: Option<Code>,
-    /// The reason why HIP's runtime does not find it, if the runtime does not look for its ID.
+    /// The reason why HIP's runtime would not find the code object in the new bundle, or `None` if it would.
     unfound: Option<UnfoundReason>,
 }
 
@@ -78,7 +78,7 @@ impl<'j> KeepFilter<'j> {
             matches: SelectionMatches::default(),
             kept_for: job.keep_for.iter().map(Device::gpus).collect(),
             served: BTreeSet::new(),
-            drops: false,
+            has_dropped: false,
             kept_devices: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
@@ -112,8 +112,10 @@ impl<'j> KeepFilter<'j> {
         let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
             let (index, candidate) = (code_object.index(), Candidate::new(&code_object, &unfound));
+            // Both are called for every code object, because they note the parts of the job that match.
             let is_dropped = self.is_dropped(&candidate.id);
             let is_wanted = self.keeps(&candidate) && !is_dropped;
+            // Only code for devices has kernels.
             let is_kept = is_wanted
                 && (candidate.id.is_host() || self.defines_kept_name(|| bundle.content_after(index, &mut last)));
             if is_wanted && candidate.id.is_of_hip() {
@@ -127,6 +129,7 @@ impl<'j> KeepFilter<'j> {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
                 removed.add(code_object.size());
             }
+            // Runtimes choose among the code that they load: LTO-IR is for linkers.
             let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
             if let Some(code) = candidate.code
                 && !is_dropped
@@ -137,20 +140,22 @@ impl<'j> KeepFilter<'j> {
             }
         }
         self.kept_devices += kept.devices;
+        // A target that keeps other code in the bundle has not lost all of it.
         self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
         self.note_missed(&codes, &kept.indices);
         Ok(kept)
     }
 
+    /// Returns whether `drop` selects a code object, and notes whether it has selected any.
     fn is_dropped(&mut self, id: &ParsedId) -> bool {
         let Some(drop) = &self.drop else { return false };
         let is_dropped = drop.takes(id);
-        self.drops |= is_dropped;
+        self.has_dropped |= is_dropped;
         is_dropped
     }
 
-    /// Returns whether a code object is kept unless it is dropped. PTX is kept, unless none of the GPUs takes it. Notes the
-    /// parts of the job that match the code object.
+    /// Returns whether `keep` and `keep_for` keep a code object, whatever `drop` selects. Host code is always kept. PTX
+    /// is kept unless `keep_for` names only GPUs that cannot take it. Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         let names_entries = self.keep.iter().chain(&self.drop).any(PreparedSelection::names_entries);
@@ -163,8 +168,8 @@ impl<'j> KeepFilter<'j> {
         id.is_host() || is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU could take some code, and notes the GPUs. Code without a known target may be
-    /// for all of them.
+    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns
+    /// true if there is no such GPU, and for code without a known target, which may be for all of them.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -175,6 +180,7 @@ impl<'j> KeepFilter<'j> {
             if !device.takes(code) {
                 continue;
             }
+            // Code that the runtime does not find serves no GPU. The error for a GPU without code mentions it.
             if let Some(reason) = candidate.unfound {
                 let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
                 self.matches.note_unfound(named, unfound);
@@ -186,8 +192,8 @@ impl<'j> KeepFilter<'j> {
         is_taken
     }
 
-    /// Returns whether a code object defines a kernel or a variable that is kept. A code object without kernels, or that
-    /// cannot be read, counts as one, because others may need it.
+    /// Returns whether a code object defines a kernel or a variable of `keep_kernels`. Also returns true without
+    /// `keep_kernels`, for a code object without kernels, and if the content cannot be read: other code may need it.
     fn defines_kept_name<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
@@ -199,14 +205,16 @@ impl<'j> KeepFilter<'j> {
         meant.len() > 0
     }
 
-    /// Returns whether code outside of the rewritten bundles would have been removed from one.
+    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one.
     fn removes(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
         let candidate = Candidate::new(code_object, unfound);
+        // Both are called, because they note the parts of the job that match.
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
 
-    /// Notes the removed code of a bundle that GPUs would have used.
+    /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `codes` are the code of all
+    /// entries by their indices, and `kept` the sorted indices of the kept ones.
     fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
         for (number, device) in self.named.iter().enumerate() {
             let chosen = device.choose(codes);
@@ -229,8 +237,8 @@ impl<'j> KeepFilter<'j> {
         }
     }
 
-    /// Adds the removed code, and the part of it that GPUs would have used, to the result. Fails if a part of the job has
-    /// matched nothing, or if nothing is left.
+    /// Adds the removed code, and the part of it that GPUs would have used, to the result. Fails if a part of the job
+    /// has matched nothing, or if nothing is left.
     pub(super) fn finish(self, input: &Input, result: &mut Recompressed) -> Result<()> {
         let path = input.path();
         let unmatched = self.unmatched();
@@ -251,7 +259,7 @@ impl<'j> KeepFilter<'j> {
 
     /// Returns the number of parts of the job that have matched. All patterns of `drop` are one part.
     fn matched(&self) -> usize {
-        self.matches.matched() + self.served.len() + usize::from(self.drops)
+        self.matches.matched() + self.served.len() + usize::from(self.has_dropped)
     }
 
     /// Returns the parts of the job that have matched nothing.
@@ -267,15 +275,15 @@ impl<'j> KeepFilter<'j> {
             }
         }
         if let Some(drop) = drop
-            && !self.drops
+            && !self.has_dropped
         {
             unmatched.extend(drop.targets.iter().map(|pattern| format!("'{}'", pattern.as_str())));
         }
         unmatched
     }
 
-    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. If they match code that
-    /// recompress does not change, the error lists its places.
+    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles. If they match code
+    /// that recompress does not change, the error lists its places.
     fn into_mismatch_error(mut self, unmatched: &[String], input: &Input) -> Error {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
@@ -287,6 +295,7 @@ impl<'j> KeepFilter<'j> {
                 places.insert(code_object.found.place.to_string());
             }
         });
+        // The search has noted the parts that match elsewhere in the file.
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {
             let nowhere = if searched.is_err() { unmatched } else { &nowhere };
@@ -314,7 +323,7 @@ impl<'j> RemainingCode<'j> {
         Self { filter: KeepFilter::new(job), by_holder: BTreeMap::new() }
     }
 
-    /// Adds the code in a written file, or in a member of one at `place`.
+    /// Adds the code that stays in a written file, or in a written member, at `place`.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
         let Self { filter, by_holder } = self;
         visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
@@ -379,7 +388,8 @@ fn vendor_name(id: &EntryId) -> Option<&'static str> {
     }
 }
 
-/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not find.
+/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not
+/// find.
 fn visit_code_objects(
     limits: Limits,
     place: &Place,
@@ -402,7 +412,7 @@ impl Candidate {
         let (id, content) = (code_object.parsed_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         let unfound = match unfound.get(&code_object.index()) {
-            // A new bundle has room for all kept code objects where the runtime looks for them.
+            // A position does not matter: in the new bundle, kept code objects are where the runtime looks for them.
             None | Some(UnfoundReason::Position) => None,
             Some(reason) => Some(*reason),
         };

@@ -1,5 +1,5 @@
-//! Recompresses a linked file, ELF or PE: each bundle stays at its address, and holes after bundles are taken out of the
-//! file.
+//! Recompresses a linked file, ELF or PE: each bundle stays at its address, and holes after bundles are taken out of
+//! the file.
 //!
 //! The output is checked before it is put in place: it has the same bundles, no wrapper has lost its bundle, and taking
 //! out the holes can be undone. If not, the holes stay.
@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::super::digest::are_equal;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::bundles::is_fat_object;
-use super::run::{Recompression, RewrittenSince};
+use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -36,6 +36,7 @@ impl LinkedFormat {
         if Magic::identify(data.bytes()) == Magic::Pe { Self::Pe } else { Self::Elf }
     }
 
+    /// Returns the reason why holes cannot be taken out of a file of this format, as an error.
     fn ensure_can_close(self, data: Slice<'_>) -> Result<(), HoleReason> {
         match self {
             Self::Elf => elf::ensure_can_close(data.bytes()),
@@ -43,6 +44,7 @@ impl LinkedFormat {
         }
     }
 
+    /// Takes the holes out of a file, or returns the reason why they stay, as an error.
     fn close(self, made: Slice<'_>, holes: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
         match self {
             Self::Elf => elf::close(made.bytes(), holes),
@@ -67,7 +69,7 @@ struct FoundBundles {
 }
 
 impl FoundBundles {
-    /// Returns whether these are the `old` bundles without the number of dropped code objects, and without new faults.
+    /// Returns whether these are the bundles of `old` without `dropped` code objects, and whether no faults were added.
     fn equal_without_dropped(&self, old: &Self, dropped: usize) -> bool {
         let mut pairs = self.bundles.iter().zip(&old.bundles);
         self.bundles.len() == old.bundles.len()
@@ -82,14 +84,16 @@ impl FoundBundles {
     }
 }
 
+/// Returns whether `ids` are some of `all` in the same order. Removing code objects gives such a list.
 fn is_subsequence(ids: &[Vec<u8>], all: &[Vec<u8>]) -> bool {
     let mut rest = all.iter();
     ids.iter().all(|id| rest.any(|other| other == id))
 }
 
-/// A rewritten file, whose holes may be taken out.
+/// A file whose bundles are rewritten at their old addresses. The holes after them may be taken out.
 struct NewFile<'d> {
     format: LinkedFormat,
+    /// The bytes of the file, with holes.
     made: Slice<'d>,
     holes: &'d [Range<u64>],
     found: FoundBundles,
@@ -113,14 +117,15 @@ fn taken_out(changes: &[ChangedRange<'_>]) -> u64 {
 }
 
 impl Recompression<'_> {
-    /// Rewrites a linked file at a place.
+    /// Rewrites a linked file at a place, in three steps: without its signature if that is asked for, then with the
+    /// holes of an earlier job put back, and then with new bundles.
     pub(super) fn rewrite_linked(
         &mut self,
         data: Slice<'_>,
         place: &Place,
         output: Output,
         observer: &mut Observer<'_>,
-    ) -> Result<RewrittenSince> {
+    ) -> Result<RewrittenFile> {
         let format = LinkedFormat::identify(data);
         let unsigned =
             if format == LinkedFormat::Pe && self.job.drop_signature { pe::unsigned(data.bytes()) } else { None };
@@ -131,6 +136,7 @@ impl Recompression<'_> {
         };
         let can_close = if self.job.keep_offsets { Err(HoleReason::Asked) } else { format.ensure_can_close(old) };
         let opening = if can_close.is_ok() { self.changes_to_open(old)? } else { Ok(None) };
+        // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = opening.is_ok();
         let opened = write_aside(old, opening.unwrap_or_default())?;
         let (output, mut result, reason) =
@@ -140,14 +146,15 @@ impl Recompression<'_> {
         {
             result.holes_left.push(HoleLeft { place: place.to_string(), size: result.holes, reason });
         }
+        // Only a job without compression promises to restore the file.
         if !is_restored && self.job.compression.is_none() {
             result.not_restored.push(place.to_string());
         }
         Ok((output, result))
     }
 
-    /// Returns the changes that put the holes back that an earlier job took out of a file, or `None` if there are none: its
-    /// bundles may need the room again. The inner error says that another tool has rewritten the file since.
+    /// Returns the changes that put the holes back that an earlier job took out of a file, or `None` if it took none.
+    /// Bundles may need the room again. The inner error means that another tool has rewritten the file since.
     fn changes_to_open(
         &self,
         data: Slice<'_>,
@@ -158,10 +165,11 @@ impl Recompression<'_> {
         })
     }
 
-    /// Rewrites a linked file, and takes its holes out. Returns also the reason why holes stay.
+    /// Rewrites a linked file, and takes its holes out. Returns also the reason why holes stay, or `None` if none stays
+    /// but those of less than a page.
     ///
-    /// `signed` is the file as it is, `data` the file without its signature. `opened` has the holes that an earlier job
-    /// took out, and is `None` if there are none. If no bundle changes, the file as it is is written.
+    /// `signed` is the file as the job found it, and `data` the file without its signature. `opened` is `data` with the
+    /// holes that an earlier job took out, or `None` if it took none. If no bundle changes, `signed` is written.
     fn rewrite_opened(
         &mut self,
         (format, can_close): (LinkedFormat, Result<(), HoleReason>),
@@ -180,6 +188,7 @@ impl Recompression<'_> {
         let made = made.into_input(data.path())?;
         let made = made.as_slice();
         let found = self.find_bundles(made)?;
+        // A replacement is checked by its caller, which compares all code objects.
         if self.replacing.is_none() && !found.equal_without_dropped(&self.find_bundles(old)?, result.dropped) {
             let reason = "cannot rewrite the bundles: other bundles would be found in the result";
             let hint = "verify reports what is wrong with the file";
@@ -189,6 +198,7 @@ impl Recompression<'_> {
             Ok(()) => format.close(made, &holes),
             Err(reason) => Err(reason),
         };
+        // Lengths are compared first, because comparing the bytes reads both files.
         let may_be_same = opened.is_none() && closing.is_err() && result.before == result.after;
         if may_be_same && are_equal(made, data).with_path(data.path())? {
             return Ok((changed(signed, &[], output)?, result, closing.err()));
@@ -198,13 +208,14 @@ impl Recompression<'_> {
             Ok(closing) => self.write_closed(&new, closing, output)?,
             Err(reason) => new.write_with_holes(output, reason)?,
         };
-        // Without a reason, only holes of less than a page stay, which are not reported.
+        // Holes of less than a page are not reported.
         result.holes = if reason.is_some() { result.holes.saturating_sub(taken_out(&changes)) } else { 0 };
         result.note_len(signed.len(), changed_len(made, &changes));
         Ok((output, result, reason))
     }
 
-    /// Writes a new file without the holes that can be taken out and put back, or with all holes.
+    /// Writes a new file without the holes that can be taken out. If that could not be undone, writes the file with all
+    /// holes.
     fn write_closed(
         &self,
         new: &NewFile<'_>,
@@ -216,16 +227,17 @@ impl Recompression<'_> {
         if self.can_undo(new, &changes, &mut output)? {
             return Ok((output, changes, left));
         }
+        // The file is written again from its start.
         output.end_at(0)?;
         new.write_with_holes(output, HoleReason::NotUndone)
     }
 
-    /// Returns whether `output`, which has no holes, has the same bundles as the file with holes, and can be changed back
-    /// into it.
+    /// Returns whether `output`, which has no holes, has the same bundles as the file with holes, and can be changed
+    /// back into it.
     fn can_undo(&self, with_holes: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
         let without_holes = output.read_again(with_holes.made.path())?;
         let Ok(Some(changes_back)) = self.changes_to_open(without_holes.as_slice())? else { return Ok(false) };
-        // The checksum of a PE file is computed again.
+        // The checksum of a PE file is computed anew, so it may differ.
         let ignored = pe::checksum(with_holes.made.bytes());
         if !undoes((with_holes.made, with_holes.holes), changes, &changes_back, &ignored) {
             return Ok(false);
@@ -234,6 +246,7 @@ impl Recompression<'_> {
         Ok(self.find_bundles(without_holes.as_slice())?.equal_without_dropped(&with_holes.found, NONE_DROPPED))
     }
 
+    /// Finds the bundles in the sections of a linked file, as a later job would.
     fn find_bundles(&self, data: Slice<'_>) -> Result<FoundBundles> {
         let mut found = FoundBundles { bundles: Vec::new(), trailing: 0, lost_wrappers: lost_wrappers(data)? };
         for section in bundle_sections(data)? {
@@ -249,7 +262,7 @@ impl Recompression<'_> {
         Ok(found)
     }
 
-    /// Returns the ends of sections that hold only bundles, and zeros after them.
+    /// Returns the ends of sections that hold only bundles, and zeros after them. Holes were taken out only there.
     fn ends_of_rows(&self, data: Slice<'_>) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
@@ -260,7 +273,7 @@ impl Recompression<'_> {
         Ok(ends)
     }
 
-    /// Returns whether a section holds bundles that are rewritten, and nothing else.
+    /// Returns whether a section holds bundles that are rewritten, and nothing else. Fat objects are not rewritten.
     fn is_row(&self, data: Slice<'_>, section: Slice<'_>) -> bool {
         let mut bundles = self.bundles_in(section, Inflate::Headers);
         let mut is_empty = true;
@@ -275,7 +288,7 @@ impl Recompression<'_> {
     }
 }
 
-/// Writes a temporary file with some changes, or returns `None` if there are none.
+/// Writes a temporary file with some changes, and returns it, or returns `None` if `changes` is `None`.
 pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<ChangedRange<'_>>>) -> Result<Option<Input>> {
     match changes {
         Some(changes) => Ok(Some(changed(data, &changes, Output::temporary()?)?.into_input(data.path())?)),

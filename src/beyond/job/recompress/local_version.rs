@@ -1,8 +1,8 @@
 //! Gives a wheel a local version, such as `1.0+gfx942`, because package indexes never take two files of one name.
 //!
-//! A wheel has its version in its file name, in `METADATA`, and in the names of its directories `NAME-VERSION.dist-info`
-//! and `NAME-VERSION.data`, and so in `RECORD`. All of them change, or installers refuse the wheel. The sources are PyPA's
-//! "Version specifiers" (PEP 440) and "Binary distribution format".
+//! A wheel has its version in its file name, in `METADATA`, and in the names of its directories
+//! `NAME-VERSION.dist-info` and `NAME-VERSION.data`, and so in `RECORD`. All of them change, or installers refuse the
+//! wheel. The sources are PyPA's "Version specifiers" (PEP 440) and "Binary distribution format".
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 pub struct LocalVersion(String);
 
 impl LocalVersion {
-    /// Returns the label in its normal form: lower-case letters, parts separated by dots, numbers without leading zeros.
-    /// Returns `None` if a part between separators (`.`, `-` or `_`) is empty or has other characters than ASCII letters
-    /// and digits.
+    /// Returns the label in its normal form: lower-case letters, parts separated by dots, numbers without leading
+    /// zeros. Returns `None` if a part between separators (`.`, `-` or `_`) is empty or has other characters than ASCII
+    /// letters and digits.
     pub fn new(label: &str) -> Option<Self> {
         let mut parts = Vec::new();
         for part in label.split(['.', '-', '_']) {
@@ -32,6 +32,7 @@ impl LocalVersion {
 
     /// Adds the label to a version. A version has only one label, so it becomes the end of one that is already there.
     fn add_to(&self, version: &str) -> String {
+        // A plus sign begins the label of a version.
         let separator = if version.contains('+') { '.' } else { '+' };
         format!("{version}{separator}{}", self.0)
     }
@@ -44,7 +45,7 @@ impl LocalVersion {
     }
 }
 
-/// Returns a part of a label without the leading zeros of a number.
+/// Returns a part of a label, without leading zeros if it is a number.
 fn normal_part(part: &str) -> String {
     if !part.bytes().all(|byte| byte.is_ascii_digit()) {
         return part.to_owned();
@@ -89,10 +90,11 @@ impl<'j> WheelVersion<'j> {
         Ok(Self { path, label, name, version, tags })
     }
 
-    /// Returns the path of the new wheel. `output` is a directory, or the path itself.
+    /// Returns the path of the new wheel: in the directory `output`, or `output` itself if it has the name of the new
+    /// wheel.
     ///
-    /// # Errors
-    /// [`ErrorKind::Conflict`] if `output` is neither: installers refuse a wheel with another file name.
+    /// # Errors [`ErrorKind::Conflict`] if `output` is no directory and has another name: installers refuse a wheel
+    /// with another file name.
     pub(super) fn output_path(&self, output: &Path) -> Result<PathBuf> {
         let file_name = format!("{}-{}-{}", self.name, self.label.add_to(&self.version), self.tags);
         if output.is_dir() {
@@ -109,8 +111,8 @@ impl<'j> WheelVersion<'j> {
     /// Checks that a zip file with members of these names is a wheel of this name and version. Returns the path of its
     /// `.dist-info` directory, with a slash at its end.
     ///
-    /// # Errors
-    /// [`ErrorKind::Unsupported`] if there is not one such directory with the files of a wheel, and if its name is another.
+    /// # Errors [`ErrorKind::Unsupported`] if there is not exactly one `.dist-info` directory, if it lacks a file that
+    /// wheels have, or if its name has another project or version.
     pub(super) fn find_info(&self, names: &[&[u8]]) -> Result<String> {
         let mut found: Option<&[u8]> = None;
         for name in names {
@@ -180,7 +182,8 @@ impl<'j> WheelVersion<'j> {
         }
     }
 
-    /// Splits the name of a directory of this wheel before [`INFO`] or [`DATA`]. Returns `None` for other directories.
+    /// Splits the name of a directory into name with version, and [`INFO`] or [`DATA`]. Returns `None` for directories
+    /// that are not of this wheel.
     fn split_directory<'d>(&self, directory: &'d str) -> Option<(&'d str, &'d str)> {
         for kind in [INFO, DATA] {
             if let Some(stem) = directory.strip_suffix(kind) {
@@ -223,8 +226,8 @@ fn comparable_name(name: &str) -> String {
     parts.join("-").to_ascii_lowercase()
 }
 
-/// Returns a version without the differences between `METADATA` and names of files: a dash is an underscore there, and a
-/// local version has dots.
+/// Returns a version without the differences between `METADATA` and names of files: a dash is an underscore there, and
+/// a local version has dots.
 fn comparable_version(version: &str) -> String {
     let version = version.to_ascii_lowercase();
     match version.split_once('+') {
@@ -240,7 +243,8 @@ struct Field {
     range: Range<usize>,
 }
 
-/// Returns a field of `METADATA`, or `None` unless exactly one line before the first empty one has it.
+/// Returns a field of `METADATA`, or `None` if it is missing or there several times. The fields end at the first empty
+/// line, after which a description may follow.
 fn find_field(metadata: &[u8], name: &str) -> Option<Field> {
     let (mut found, mut start) = (None, 0_usize);
     for line in metadata.split_inclusive(|&byte| byte == b'\n') {
@@ -254,6 +258,7 @@ fn find_field(metadata: &[u8], name: &str) -> Option<Field> {
             if found.is_some() {
                 return None;
             }
+            // The range is that of the value without white space around it.
             let blanks = value.len().saturating_sub(value.trim_ascii_start().len());
             let from = start.saturating_add(key.len()).saturating_add(blanks);
             let value = text(value.trim_ascii())?;

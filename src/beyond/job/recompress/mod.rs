@@ -5,12 +5,12 @@
 //! 1. an arm in `Recompression::rewrite`. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
 //!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
 //!    then write the tables, with `moved` for each old offset;
-//! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that it
-//!    cannot write;
+//! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that
+//!    it cannot write;
 //! 3. if addresses stay, as in ELF and PE, the tables of the format in `scan/overlap.rs`, and a file in
 //!    `container/host/gaps/` with `close`, which takes gaps out, and `open`, which puts them back;
-//! 4. for `replace`, the members that lead to a bundle (`Replacing::members`). The check afterwards (`job/replace/unchanged.rs`)
-//!    searches any container;
+//! 4. for `replace`, the members that lead to a bundle (`Replacing::members`). The check afterwards
+//!    (`job/replace/unchanged.rs`) searches any container;
 //! 5. rows in `tests/properties/` (code objects that are not removed are found again with the same bytes),
 //!    `tests/outputs.rs` and `tests/faults.rs`.
 
@@ -61,9 +61,9 @@ pub(super) use run::rewrite_with;
 /// would be lost and data follows.
 ///
 /// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
-/// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the driver can
-/// compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are plain, and PTX
-/// stays as it was.
+/// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the
+/// driver can compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are
+/// plain, and PTX stays as it was.
 ///
 /// # Location
 ///
@@ -72,8 +72,8 @@ pub(super) use run::rewrite_with;
 /// [`keep_offsets`](Self::keep_offsets), in an ELF program, or if other data follows the file, everything stays at its
 /// offset, and the space becomes a hole in the file. [`Recompressed::holes_left`] has the reason.
 ///
-/// In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data than
-/// sections has to move. A symbol or relocation that leads into the middle of a bundle is an error.
+/// In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data
+/// than sections has to move. A symbol or relocation that leads into the middle of a bundle is an error.
 ///
 /// A bundle that does not fit before the data after it is an error. So is a section that shares bytes with bundles,
 /// because neither can be rewritten without the other.
@@ -102,13 +102,13 @@ pub(super) use run::rewrite_with;
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write, which may be the input. With [`local_version`](Self::local_version), a directory or a file with
-    /// the name of the new wheel.
+    /// The file to write, which may be the input. With [`local_version`](Self::local_version), a directory or a file
+    /// with the name of the new wheel.
     pub output: PathBuf,
     /// The compression of the bundles, or `None` to write them plain.
     pub compression: Option<Compression>,
-    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression). With `None`, the
-    /// method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
+    /// The compression of code objects in fatbins, with the level of [`compression`](Self::compression). With `None`,
+    /// the method that the fatbin uses already, or LZ4. Drivers before that of CUDA 12.4 read LZ4, but not zstd.
     pub fatbin_codec: Option<Codec>,
     /// The code objects to keep, besides host code and PTX, or `None` to keep all.
     pub keep: Option<Selection>,
@@ -145,13 +145,15 @@ pub struct Recompressed {
     pub before: u64,
     /// The size of the bundles after, in bytes.
     pub after: u64,
-    /// The number of bytes of the file that became holes. In an archive or a zip file, the holes of its new members count.
+    /// The number of bytes of the file that became holes. In an archive or a zip file, the holes of its new members
+    /// count.
     pub holes: u64,
     /// The files and members that have holes left, with the reasons.
     pub holes_left: Vec<HoleLeft>,
     /// The members of archives and zip files that stay as they were, because they would save nothing but a hole.
     pub stayed: Vec<HoleLeft>,
-    /// The files that are not restored: an earlier job took holes out of them, and another tool has rewritten them since.
+    /// The files that are not restored: an earlier job took holes out of them, and another tool has rewritten them
+    /// since.
     pub not_restored: Vec<String>,
     /// The number of bytes that ELF and PE files and archives became shorter.
     pub shortened: u64,
@@ -206,7 +208,7 @@ impl RemovedCode {
     }
 }
 
-/// A hole that stays in a file, or would.
+/// A hole that stays in a file, or would stay in a new file that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HoleLeft {
@@ -265,7 +267,8 @@ impl Recompress {
 
 /// A code object that gets another content. The rest of the file stays as it is.
 pub(super) struct Replacing<'n> {
-    /// The members of zip files that lead to it, each with its number among the members of its name.
+    /// The compressed members of zip files that lead to the code object, each with its number among the members of its
+    /// name. Empty if the bundle is in no compressed member.
     pub(super) members: Vec<(Vec<u8>, u64)>,
     /// The offset of its bundle in the file or, if the member is compressed, in the inflated member.
     pub(super) bundle: u64,
@@ -278,7 +281,8 @@ pub(super) struct Replacing<'n> {
 }
 
 impl Recompressed {
-    /// Returns the numbers for a file that stays as it was.
+    /// Returns the numbers for a file that is kept as it was, although a new one was made. Holes of the new file are
+    /// not left, but are the reason why the file stays.
     fn unchanged(mut self) -> Self {
         self.stayed.append(&mut self.holes_left);
         Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }

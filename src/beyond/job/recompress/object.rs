@@ -5,7 +5,7 @@ use super::Recompressed;
 use super::bundles::FileRewrite;
 use super::form::{as_member, read_contents};
 use super::keep_filter::{KeptCodeObjects, NOTHING_LEFT};
-use super::run::{Recompression, RewrittenSince};
+use super::run::{Recompression, RewrittenFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
@@ -20,14 +20,16 @@ use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
 
-/// Recompresses the `sections` of an object.
+/// Recompresses the `sections` of an object. Returns the new object, and the numbers for it.
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
     (object, sections): (&Relocatable<'_>, Vec<Slice<'_>>),
     output: Output,
     observer: &mut Observer<'_>,
-) -> Result<RewrittenSince> {
+) -> Result<RewrittenFile> {
+    // Only the new sections are written here, one after another. Then the object is written around them, because
+    // offsets in its headers and tables depend on all lengths.
     let to = Rewriter::new(data, Output::temporary()?);
     let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
@@ -65,7 +67,7 @@ pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Re
         return Ok(None);
     }
     match device_contents(data.bytes()) {
-        Ok(held) if held.contains(&SectionContent::FatObject) => {}
+        Ok(contents) if contents.contains(&SectionContent::FatObject) => {}
         _ => return Ok(None),
     }
     let mut bundles = Bundles::new(data, &SearchFormat(FatObject), Inflate::Whole).with_limits(run.job.limits);
@@ -82,13 +84,14 @@ pub(super) fn rewrite_fat(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
     output: Output,
-) -> Result<RewrittenSince> {
+) -> Result<RewrittenFile> {
     let facts = EntryFacts::default();
     let found =
         FoundBundle { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
     let KeptCodeObjects { indices: kept, devices } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
+    // The old file is copied: it keeps everything.
     if dropped == 0 {
         return Ok((changed(data, &[], output)?, result));
     }
@@ -96,7 +99,8 @@ pub(super) fn rewrite_fat(
     let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();
     ensure_fat(data, &members)?;
     let mut pieces = FatObject.plan(&members)?;
-    // The bundler adds tables after the tables of the host. Another tool's fat object does not have them.
+    // The bundler writes some tables of the host twice, which another tool's fat object does not have. If the new
+    // object is therefore larger than the old one, the sections are only taken out of the old one.
     if total_len(&pieces)? > data.len() {
         let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
         pieces = FatObject.without(data, &dropped).unwrap_or(pieces);

@@ -28,7 +28,7 @@ impl ProgressRange {
     }
 }
 
-/// Returns the part of `total` in proportion to `done` of `len`.
+/// Returns the part of `total` in proportion to `done` of `len`, at most `total`. Of nothing, everything is done.
 pub(super) fn scaled(done: u64, len: u64, total: u64) -> u64 {
     let Some(part) = u128::from(done).saturating_mul(total.into()).checked_div(len.into()) else { return total };
     u64::try_from(part).unwrap_or(total).min(total)

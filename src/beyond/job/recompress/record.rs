@@ -20,6 +20,7 @@ const FIELDS: usize = 3;
 
 /// Returns whether a member is the `RECORD` of the wheel, rather than of a package in it.
 pub(super) fn is_record(name: &[u8]) -> bool {
+    // A package that is contained in the wheel has its own such directory, but not at the top.
     let Some(directory) = name.strip_suffix(b".dist-info/RECORD") else { return false };
     !directory.is_empty() && !directory.contains(&b'/')
 }
@@ -30,8 +31,8 @@ pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
     SIGNATURES.iter().any(|end| end.as_bytes() == rest)
 }
 
-/// Returns whether a member signs the others of a JAR file. Signatures are a list of hashes and the
-/// signature of that list. Their names may have small letters.
+/// Returns whether a member belongs to the signature of a JAR file: a list of hashes of the other members, or the
+/// signature of that list. The names may have small letters.
 pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
     let name = name.to_ascii_uppercase();
     let Some(name) = name.strip_prefix(b"META-INF/") else { return false };
@@ -41,13 +42,15 @@ pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
     name.starts_with(b"SIG-") || SIGNATURES_OF_JAR.iter().any(|end| name.ends_with(end.as_bytes()))
 }
 
-/// Returns the text of a hash, as in a `RECORD`.
+/// Returns the text of a hash, as in a `RECORD`: its name, and base64 that encodes three bytes by four digits of 6
+/// bits.
 pub(super) fn hash_text(sha256: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = "sha256=".to_owned();
     for chunk in sha256.chunks(3) {
         let bits = (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
         let digits = [18, 12, 6, 0].map(|shift| usize::try_from(bits >> shift & 63).unwrap_or_default());
+        // One byte needs two digits, and two bytes need three.
         let digits = digits.into_iter().take(chunk.len().saturating_add(1));
         text.extend(digits.filter_map(|digit| DIGITS.get(digit)).map(|&digit| char::from(digit)));
     }
@@ -80,6 +83,7 @@ pub(super) fn rewrite(
         let new_path = renamed.get(&old_path);
         let path = new_path.unwrap_or(&old_path).clone();
         let expected = match sums.get(path.as_str()) {
+            // These have no hash and no size.
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
             Some(sum) => [sum.hash.clone(), sum.size.to_string()],
             // Readers skip empty lines.
@@ -87,8 +91,10 @@ pub(super) fn rewrite(
                 new.extend(line);
                 continue;
             }
+            // The wheel has no such member.
             None => continue,
         };
+        // The first field is the path. A last line without an end is written again, as other lines follow it.
         let is_right = fields.iter().skip(1).map(Vec::as_slice).eq(expected.iter().map(String::as_bytes));
         if is_right && new_path.is_none() && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
             new.extend(line);
@@ -97,6 +103,7 @@ pub(super) fn rewrite(
         }
         seen.insert(path);
     }
+    // Members without a line get one. `insert` returns false for a name that has a line already.
     let nothing = [String::new(), String::new()];
     for (name, _) in members {
         if is_signature(name.as_bytes(), record) || !seen.insert(name.clone()) {

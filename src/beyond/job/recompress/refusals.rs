@@ -8,8 +8,9 @@ use crate::beyond::scan::Place;
 /// The errors of bundles that cannot be written without compression. One error reports all of them.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// The first errors.
+    /// The first errors, at most [`LISTED_MAX`](Self::LISTED_MAX).
     pub(super) listed: Vec<Error>,
+    /// The number of further errors.
     more: usize,
 }
 
@@ -23,12 +24,13 @@ impl Refusals {
         }
     }
 
-    /// Adds a place to the errors from this index on.
+    /// Adds a place to the errors from the index `first` on.
     pub(super) fn add_place(&mut self, first: usize, place: &Place) {
         let inside = self.listed.split_off(first.min(self.listed.len()));
         self.listed.extend(inside.into_iter().map(|error| error.at(place)));
     }
 
+    /// Returns one error about all bundles, with the kind and the offset of the first, or `None` if there are none.
     pub(super) fn into_error(self, path: &Path) -> Option<Error> {
         let Self { mut listed, more } = self;
         if listed.len() < 2 {

@@ -26,7 +26,8 @@ pub(super) struct Recompression<'j> {
     pub(super) filter: KeepFilter<'j>,
     /// The place of the file that is being rewritten: the input, or a member of it.
     pub(super) place: Place,
-    /// The code that stays, if the job removes code by its target.
+    /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
+    /// target.
     pub(super) remaining: Option<RemainingCode<'j>>,
     /// The code object that is replaced, which is then the only change, or `None` for a recompression.
     pub(super) replacing: Option<Replacing<'j>>,
@@ -34,8 +35,9 @@ pub(super) struct Recompression<'j> {
     pub(super) progress: ProgressRange,
 }
 
-/// A rewritten file, which is incomplete if it holds no bundles, and the numbers for it.
-pub(super) type RewrittenSince = (Output, Recompressed);
+/// A rewritten file and the numbers for it. If the number of bundles is zero, the output is incomplete, and is not
+/// used.
+pub(super) type RewrittenFile = (Output, Recompressed);
 
 impl<'j> Recompression<'j> {
     /// Starts a recompression of a file of `len` bytes.
@@ -53,8 +55,9 @@ impl<'j> Recompression<'j> {
         }
     }
 
-    /// Returns whether a file that lost this number of code objects must be written even if it is not smaller.
+    /// Returns whether a file from which `dropped` code objects were removed must be written even if it is not smaller.
     pub(super) fn must_change(&self, dropped: usize) -> bool {
+        // The caller asked for another form. LZ4 is chosen for drivers that do not read zstd.
         let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
         dropped > 0 || is_converted || self.replacing.is_some()
     }
@@ -76,13 +79,13 @@ impl Recompress {
     /// - [`NotFound`](crate::ErrorKind::NotFound) if a pattern of `keep` or all of `drop` match nothing, or if no code
     ///   object for a device is left.
     /// - [`Limit`](crate::ErrorKind::Limit) if a bundle does not fit at its offset.
-    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if the
-    ///   file is signed, or if the end of a bundle would be lost.
-    /// - `Unsupported` if code objects are removed from a bundle whose IDs cannot be written again, or from a text bundle
-    ///   with other data in it.
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) if the file holds nothing to compress, if sections overlap, if
+    ///   the file is signed, or if the end of a bundle would be lost.
+    /// - `Unsupported` if code objects are removed from a bundle whose IDs cannot be written again, or from a text
+    ///   bundle with other data in it.
     /// - `Unsupported` if a file that gets a local version is not a wheel, or if the names in it do not agree.
-    /// - [`Conflict`](crate::ErrorKind::Conflict) if the output has another name than the new wheel, or if the wheel has
-    ///   the local version already.
+    /// - [`Conflict`](crate::ErrorKind::Conflict) if the output has another name than the new wheel, or if the wheel
+    ///   has the local version already.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let wheel = self.new_wheel(&input)?;
@@ -91,7 +94,7 @@ impl Recompress {
         input.unless_changed(run.filter.settle_names(&input))?;
         let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;
-        // Linkers make programs and libraries executable.
+        // Linkers make programs and libraries executable, so the new file is executable if the old one is.
         if is_program(Magic::identify(input.bytes()))
             && let Some(mode) = input.mode()
             && mode & 0o111 != 0
@@ -134,8 +137,8 @@ impl Recompress {
     }
 }
 
-/// Writes a file with another content of one code object. Returns the file, and whether a plain bundle is compressed now,
-/// or `None` if [`Recompress`] does not rewrite the bundle.
+/// Writes a file with another content of one code object. Returns the file, and whether a plain bundle is compressed
+/// now, or `None` if [`Recompress`] does not rewrite the bundle.
 pub(crate) fn rewrite_with<'j>(
     job: &'j Recompress,
     replacing: Replacing<'j>,

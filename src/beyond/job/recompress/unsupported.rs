@@ -38,7 +38,7 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
     let magic = Magic::identify(data);
     let (name, hint) = match magic {
         _ if data.is_empty() => ("empty file", SUPPORTED),
-        // A compressed fat object: the other forms are bundles.
+        // All other bundles can be recompressed, so only a compressed fat object gets here.
         Magic::Bundle | Magic::CompressedBundle => ("compressed fat object", LINK),
         Magic::OffloadBinary => ("offload binary", PACK),
         Magic::SpirV if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
@@ -56,8 +56,8 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
 
 /// Returns the name of a program, library or object file, and advice. Both depend on its sections.
 fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'static str) {
-    let held = device_contents(data);
-    let contents = match &held {
+    let read_contents = device_contents(data);
+    let contents = match &read_contents {
         Ok(contents) => contents.as_slice(),
         Err(_) => &[],
     };
@@ -66,8 +66,8 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
         _ if contents.contains(&SectionContent::DeviceImages) => {
             (Some("program with device images of DPC++"), COMPRESS_IMAGES)
         }
-        // Any data may begin like a COFF object.
-        Magic::Coff if held.is_err() => (None, SUPPORTED),
+        // Any data may begin like a COFF object. Without readable sections, it is not called one.
+        Magic::Coff if read_contents.is_err() => (None, SUPPORTED),
         Magic::Coff
             if contents.contains(&SectionContent::Containers)
                 || contents.contains(&SectionContent::OffloadBinaries) =>

@@ -1,9 +1,9 @@
 //! Recompresses the members of a zip file, such as a Python wheel.
 //!
-//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with its old method.
-//! All other members are copied as they are, and so are members that would not become smaller, unless code was removed.
-//! In a wheel, the hashes and sizes in `RECORD` are updated, and `RECORD` moves to the end, as PyPA recommends. A wheel
-//! that gets a local version has other names of members too. A signed JAR file stays as it is.
+//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with its old
+//! method. All other members are copied as they are, and so are members that would not become smaller, unless code was
+//! removed. In a wheel, the hashes and sizes in `RECORD` are updated, and `RECORD` moves to the end, as PyPA
+//! recommends. A wheel that gets a local version has other names of members too. A signed JAR file stays as it is.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::{HashMap, HashSet};
@@ -36,6 +36,10 @@ use crate::llvm::event::Observer;
 /// The maximum size of a `RECORD` and of `METADATA` in bytes. A wheel with 15,000 files has a `RECORD` of 1.5 MB.
 const TEXT_MAX: u64 = 16 << 20;
 
+/// The level for deflated members. Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs
+/// that makes libraries as small.
+const DEFLATE_LEVEL: i32 = 9;
+
 /// Recompresses the members of a zip file.
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
@@ -51,6 +55,7 @@ pub(super) fn rewrite(
         Some(label) => Some(VersionChange::new(WheelVersion::of_file(&job.input, label)?, &members)?),
         None => None,
     };
+    // `RECORD` is written last, when the hashes of all other members are known.
     let record = take_record(&mut members)?;
     if let Some(record) = &record
         && version.is_some()
@@ -62,6 +67,7 @@ pub(super) fn rewrite(
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let to = Rewriter::new(data, output);
     let mut work = ZipRewrite { run, data, layout, signature, version, to, changes: HashMap::new(), result };
+    // A member may be copied with the data around it, so `RECORD` is skipped where it is in the file.
     let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
     for member in members {
         if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
@@ -69,6 +75,7 @@ pub(super) fn rewrite(
         }
         let stored = member.content.stored;
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
+        // None of the member is done yet.
         work.run.progress.report(0, 1, observer);
         let sum = if member.is_directory {
             None
@@ -88,7 +95,8 @@ pub(super) fn rewrite(
     work.finish(record, sums)
 }
 
-/// Reads the directory of a zip file. Returns also its members, in the order of the directory.
+/// Reads the directory of a zip file. Returns what is needed to write the directory again, and the members in the order
+/// of the directory.
 fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMember<'_>>)> {
     let mut directory = ZipDirectory::read(data);
     if let Some(error) = directory.error.take() {
@@ -137,7 +145,7 @@ struct WheelRecord<'d> {
 
 /// Takes the `RECORD` out of the members and returns it, or `None` if they are not a wheel.
 fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
-    // Readers take the last of several members with one name.
+    // Readers take the last of several members with one name, so this is the `RECORD` that counts.
     let Some(at) = members.iter().rposition(|member| record::is_record(&member.name)) else { return Ok(None) };
     let member = members.remove(at);
     if members.iter().any(|other| record::is_record(&other.name) && other.name != member.name) {
@@ -154,7 +162,8 @@ struct VersionChange<'j> {
     version: WheelVersion<'j>,
     /// The name of `METADATA`.
     metadata: Vec<u8>,
-    /// The new names of members whose names have the version, by their starts.
+    /// The new names of members whose names have the version, by the offset of the member. Several members may have one
+    /// name.
     names: HashMap<u64, Vec<u8>>,
 }
 
@@ -185,8 +194,8 @@ struct ZipRewrite<'r, 'j, 'd> {
     signature: Option<Vec<u8>>,
     version: Option<VersionChange<'j>>,
     to: Rewriter<'d>,
-    /// The offset in the output of each member that is renamed or changes, and its new contents if it changes, by its
-    /// start.
+    /// The members that are renamed or have new contents, by their offset in the old file: the offset in the output,
+    /// and the values for the headers, or `None` if the contents are the old ones.
     changes: HashMap<u64, (u64, Option<NewContents>)>,
     result: RecompressedZip,
 }
@@ -198,15 +207,15 @@ impl ZipRewrite<'_, '_, '_> {
         version.names.get(&member.start).map(Vec::as_slice)
     }
 
-    /// Writes a member whose contents are kept with its new name, if it has one. A member with new contents was written with
-    /// its new name.
+    /// Writes a member with its new name and its old contents, if it has a new name. Does nothing for a member that has
+    /// new contents: it was written with its new name.
     fn rename_kept_member(&mut self, member: &WheelMember<'_>) -> Result<()> {
         let content = &member.content;
         if self.changes.contains_key(&content.start) {
             return Ok(());
         }
         let Some(name) = self.new_name(content) else { return Ok(()) };
-        // Fails if the header contradicts the directory.
+        // This fails if the header contradicts the directory.
         let range = self.layout.range_of(content)?;
         let header = self.layout.rename_local(content, &self.layout.old_local_header(content)?, name)?;
         self.to.copy_until(range.start)?;
@@ -232,7 +241,7 @@ impl ZipRewrite<'_, '_, '_> {
             None => old.bytes().to_vec(),
         };
         let new = Input::from_bytes("", new);
-        let packed = PackedChange::new(member.content.form, new.as_slice())?;
+        let packed = PackedMember::new(member.content.form, new.as_slice())?;
         self.replace_member(member, new.as_slice(), packed)
     }
 
@@ -249,17 +258,19 @@ impl ZipRewrite<'_, '_, '_> {
         let magic = Magic::identify(&head);
         let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.is_beside_replaced(member);
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
+        // A member that is only searched for remaining code is left out if it exceeds a limit. A member that is
+        // rewritten must not exceed it.
         let is_inflated = if is_rewritten {
             self.charge(content).map_err(|error| error.at(&member.place))?;
             true
         } else {
-            // A member beyond the limit is not searched.
             is_searched && self.charge(content).is_ok()
         };
         if !is_inflated {
             return if are_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
-        // The errors of rewriting get their place here. Members of thin archives are beside the zip file.
+        // The errors of rewriting get their place here, and so have no path. A search needs the path of the zip file:
+        // members of a thin archive are files beside it.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
         let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
             // A broken member is copied as it is, unless its hash is needed.
@@ -275,11 +286,12 @@ impl ZipRewrite<'_, '_, '_> {
             self.run.result.add(&result);
             return self.keep_member(member, &old, are_needed);
         };
-        let packed = PackedChange::new(member.content.form, new.as_slice())?;
-        // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless, because
-        // the hole compresses well if the wheel is compressed as a whole.
+        let packed = PackedMember::new(member.content.form, new.as_slice())?;
+        // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless,
+        // because the hole compresses well if the wheel is compressed as a whole. A compressed member has to become at
+        // least one byte shorter.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
-        if packed.contents.stored > len_max && !self.run.must_change(result.dropped) {
+        if packed.header_values.stored > len_max && !self.run.must_change(result.dropped) {
             self.result.kept += 1;
             self.run.result.add(&result.unchanged());
             return self.keep_member(member, &old, are_needed);
@@ -299,7 +311,7 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?))
     }
 
-    /// Notes the code in a written member that the job would have removed from bundles.
+    /// Notes the code in a written member that stays although its target is to be removed.
     fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
         match &mut self.run.remaining {
             Some(remaining) => remaining.add(&member.place, written),
@@ -307,23 +319,27 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Returns whether a member stays as it is because the code object to replace is elsewhere. If it is in this member, and
-    /// the member is stored, the offset of its bundle is made to count from the start of the member.
+    /// Returns whether a member stays as it is because the code object to replace is elsewhere. Without a replacement,
+    /// none does. If the code object is in this member, and the member is stored, makes the offset of its bundle count
+    /// from the start of the member.
     fn is_beside_replaced(&mut self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &mut self.run.replacing else { return false };
         let stored = member.content.stored;
         match replacing.members.as_slice() {
+            // The code object is in a stored member, at an offset in the file.
             [] if replacing.done.is_some() || member.content.form.is_some() => true,
             [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
                 replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
                 false
             }
+            // The code object is in this compressed member, at an offset in its inflated contents.
             [(name, number)] => *name != member.name || *number != member.number || member.content.form.is_none(),
+            // The code object is in a member of a member, which is not written again.
             _ => true,
         }
     }
 
-    /// Charges the inflating of a member.
+    /// Charges the inflated size of a member to the limits.
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
         if content.size > limits.inflated {
@@ -340,7 +356,7 @@ impl ZipRewrite<'_, '_, '_> {
         &mut self,
         member: &WheelMember<'_>,
         new: Slice<'_>,
-        packed: PackedChange,
+        packed: PackedMember,
     ) -> Result<HashAndSize> {
         let range = self.layout.range_of(&member.content)?;
         self.to.copy_until(range.start)?;
@@ -349,7 +365,7 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(sum)
     }
 
-    /// Leaves out the `RECORD`, which is written later.
+    /// Skips the old `RECORD`. The new one is written after all other members.
     fn leave_out(&mut self, record: &WheelRecord<'_>) -> Result<()> {
         let range = self.layout.range_of(&record.member.content)?;
         self.to.copy_until(range.start)?;
@@ -357,13 +373,16 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(())
     }
 
-    fn write_member(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedChange) -> Result<HashAndSize> {
-        let mut header = self.layout.local_header(&member.content, &packed.contents)?;
+    /// Writes a member with the contents `new`, which `packed` has in the form of the member. Notes its offset and
+    /// contents for the directory. Returns its hash and size for `RECORD`.
+    fn write_member(&mut self, member: &WheelMember<'_>, new: Slice<'_>, packed: PackedMember) -> Result<HashAndSize> {
+        let mut header = self.layout.local_header(&member.content, &packed.header_values)?;
         if let Some(name) = self.new_name(&member.content) {
             header = self.layout.rename_local(&member.content, &header, name)?;
         }
-        self.changes.insert(member.content.start, (self.to.written(), Some(packed.contents)));
-        let stored = match &packed.bytes {
+        self.changes.insert(member.content.start, (self.to.written(), Some(packed.header_values)));
+        // `new` has the contents, and they are stored as they are in a member that is not compressed.
+        let stored = match &packed.compressed {
             Some(bytes) => bytes.as_slice(),
             None => new,
         };
@@ -371,28 +390,31 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(packed.sum)
     }
 
-    /// Writes the `RECORD` and the directory.
+    /// Writes the `RECORD` and the directory, and returns the output. If nothing has changed, or if the new file would
+    /// be larger although nothing has to change, the output is a copy of the old file.
     fn finish(
         mut self,
         record: Option<WheelRecord<'_>>,
         mut sums: Vec<(WheelMember<'_>, HashAndSize)>,
     ) -> Result<Output> {
+        // Without changed members, the file may still change: a wrong `RECORD` is corrected.
         let mut is_same = self.changes.is_empty();
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
+            // `RECORD` lists new members in the order of the directory.
             sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
             let (old, new) = self.rewrite_record(&record, &sums)?;
             is_same &= old.bytes() == new;
             if !is_same {
                 let new = Input::from_bytes("", new);
-                let packed = PackedChange::new(record.member.content.form, new.as_slice())?;
+                let packed = PackedMember::new(record.member.content.form, new.as_slice())?;
                 self.write_member(&record.member, new.as_slice(), packed)?;
             }
         }
         if !is_same {
             self.write_directory()?;
         }
-        // The new RECORD may need more than the members have saved.
+        // The new RECORD may need more bytes than the members have saved.
         let is_larger = self.to.written() > self.data.len();
         let may_stay = self.version.is_none() && !self.run.must_change(self.run.result.dropped);
         if is_same || is_larger && may_stay {
@@ -412,6 +434,7 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(self.to.output)
     }
 
+    /// Writes the directory of the new file, and the record at its end.
     fn write_directory(&mut self) -> Result<()> {
         let start = self.to.written();
         for member in &self.layout.members {
@@ -494,7 +517,8 @@ impl WheelMember<'_> {
     }
 }
 
-/// Reads the first bytes of a member, which identify it.
+/// Reads the first bytes of a member, which identify it. The last byte is not read: with it, the reader would check the
+/// size and the checksum, and a broken member may have to be copied as it is.
 fn read_head(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
 }
@@ -506,14 +530,16 @@ fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
 }
 
 /// New contents, compressed as a member.
-struct PackedChange {
-    contents: NewContents,
-    /// The compressed bytes, or `None` if the contents are stored.
-    bytes: Option<Input>,
+struct PackedMember {
+    /// The checksum and the sizes for the headers of the member.
+    header_values: NewContents,
+    /// The compressed bytes, or `None` if the member is stored, so that the contents themselves are written.
+    compressed: Option<Input>,
+    /// The hash and the size for `RECORD`.
     sum: HashAndSize,
 }
 
-impl PackedChange {
+impl PackedMember {
     fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
         let mut read = |to: &mut dyn Write| {
@@ -523,24 +549,23 @@ impl PackedChange {
                 to.write_all(block).with_path(path)
             })
         };
-        let bytes = match form {
+        let compressed = match form {
             Some(form) => {
-                // Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs that makes libraries
-                // as small.
-                let level = if form == StreamForm::Deflate { 9 } else { Method::Zstd.default_level() };
+                let level = if form == StreamForm::Deflate { DEFLATE_LEVEL } else { Method::Zstd.default_level() };
                 Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
             }
+            // Stored contents are read only for the hash and the checksum.
             None => {
                 read(&mut io::sink())?;
                 None
             }
         };
         let size = new.len();
-        let stored = match &bytes {
-            Some(bytes) => bytes.len(),
+        let stored = match &compressed {
+            Some(compressed) => compressed.len(),
             None => size,
         };
         let sum = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { contents: NewContents { crc: crc.checksum(), size, stored }, bytes, sum })
+        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, sum })
     }
 }

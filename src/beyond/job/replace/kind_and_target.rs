@@ -33,6 +33,7 @@ impl KindAndTarget {
             ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::triple_and_target_id(data))),
             _ => None,
         };
+        // These kinds have several formats, which are told apart.
         let kind = match kind {
             ContentKind::Bundle | ContentKind::Coff | ContentKind::Text | ContentKind::Unknown => {
                 magic.name().unwrap_or(kind.name())
@@ -42,7 +43,8 @@ impl KindAndTarget {
         Self { kind, target, made_for }
     }
 
-    /// Identifies an old code object, by the record in a fatbin or by content. Returns `None` if it cannot be read.
+    /// Identifies an old code object: as its fatbin records it, or by its content. Returns `None` if there is no such
+    /// record and the content cannot be read.
     pub(super) fn identify_old(code_object: &CodeObjectRef<'_>) -> Option<Self> {
         let found = match code_object.bytes() {
             Ok(bytes) => Some(Self::identify(&bytes)),
@@ -56,7 +58,8 @@ impl KindAndTarget {
         found
     }
 
-    /// Returns the kind and the target that a fatbin records, whatever the content is.
+    /// Returns the kind and the target that a fatbin records, or `None` if it records a kind whose content decides.
+    /// `found` is identified by the content, which alone has the suffix of the architecture.
     fn recorded(image: &Image, found: Option<&Self>) -> Option<Self> {
         let (kind, target) = match image.kind {
             CudaKind::Cubin => (ContentKind::Cubin, Some(format!("nvptx64-nvidia-cuda--sm_{}", image.sm))),
@@ -74,6 +77,7 @@ impl KindAndTarget {
             return Some(format!("the new code object is of the kind '{}', the old one '{}'", new.kind, self.kind));
         }
         const UNKNOWN: &str = "nothing that is known";
+        // With suffixes on both sides, these are compared, because they are more specific.
         let (new, old) = match (&new.made_for, &self.made_for) {
             (Some(new), Some(old)) => (&**new, &**old),
             _ => (new.target.as_deref().unwrap_or(UNKNOWN), self.target.as_deref().unwrap_or(UNKNOWN)),

@@ -31,8 +31,8 @@ use unchanged::Survey;
 
 /// Replaces the code object that a URI names.
 ///
-/// - In a plain bundle, the code object is overwritten in place if the new one has room: before the next code object, or
-///   before the data after the bundle. Only its size in the header changes, and nothing else.
+/// - In a plain bundle, the code object is overwritten in place if the new one has room: before the next code object,
+///   or before the data after the bundle. Only its size in the header changes, and nothing else.
 /// - Otherwise its bundle is written again, as [`Recompress`] does. It keeps its form, plain or compressed, if that has
 ///   room in its section, and gets the other form if not. Bundles in a row move together. Bundles in an ELF file stay
 ///   at their offsets. In a wheel, `RECORD` is updated.
@@ -41,8 +41,8 @@ use unchanged::Survey;
 ///   Elsewhere, a fatbin has room up to the next data in its section or member. An offload binary keeps its size,
 ///   because readers look for the next one directly after it.
 /// - A file that is a code object without a bundle becomes the new one.
-/// - An ELF file without a bundle, in a section or an archive, is overwritten by a code object that is not larger. Zeros
-///   fill the rest.
+/// - An ELF file without a bundle, in a section or an archive, is overwritten by a code object that is not larger.
+///   Zeros fill the rest.
 /// - A code object in any other container is overwritten by one of the same size.
 ///
 /// The new file is temporary at first, and is put in place only if nothing but this code object changed. Both files are
@@ -79,12 +79,16 @@ pub struct Replaced {
     pub after: u64,
 }
 
-/// Returns the end of the zeros at the start of a range of a file.
+/// Returns the end of the zeros at the start of a range of a file. Returns the start of the range if it is empty or not
+/// in the file.
 fn zeros_end(file: Slice<'_>, range: Range<u64>) -> u64 {
     let Some(after) = file.range(&range) else { return range.start };
     let zeros = after.bytes().iter().take_while(|&&byte| byte == 0).count();
     range.start.saturating_add(to_u64(zeros))
 }
+
+/// The length of the offset in an entry of a plain bundle, in bytes. The size follows it.
+const OFFSET_FIELD: u64 = 8;
 
 /// Returns whether a path is a regular file, or does not exist yet.
 fn is_regular_or_missing(path: &Path) -> bool {
@@ -106,16 +110,17 @@ struct ReplaceTarget {
     is_file: bool,
     /// Whether its container is in a file of such containers, so that all of them may move.
     may_move: bool,
-    /// The members that lead to its bundle, each with its number among the members of its name.
+    /// The compressed members that lead to its bundle, each with its number among the members of its name.
     members: Vec<(Vec<u8>, u64)>,
     /// Whether its bytes, perhaps compressed, are a range of the file, and no checksum of a zip file covers them.
     is_reachable: bool,
     is_elf: bool,
-    /// The kind and the target, or `None` if it cannot be read.
+    /// The kind and the target, or `None` if they cannot be read.
     kind_and_target: Option<KindAndTarget>,
-    /// The end of the bundle and of the zeros after it that belong to nothing else.
+    /// The end of the bundle, or of zeros after it that belong to nothing else.
     space_end: u64,
-    /// The offset of its size in a plain bundle, or `None` if the header of the bundle does not end before it.
+    /// The offset of the size field of its entry in a plain bundle, or `None` if the code object starts before the end
+    /// of the header.
     size_at: Option<u64>,
     /// The end of the bytes and zeros that belong to no other code object: the start of the next one, or the end of the
     /// space.
@@ -133,10 +138,9 @@ impl Replace {
 
     /// Writes the file.
     ///
-    /// # Errors
-    /// Any [`Error`]; the output is then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no code object has the
-    /// URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and [`Unsupported`](ErrorKind::Unsupported) if its
-    /// container cannot be written.
+    /// # Errors Any [`Error`]; the output is then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no code
+    /// object has the URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and
+    /// [`Unsupported`](ErrorKind::Unsupported) if its container cannot be written.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
@@ -151,6 +155,7 @@ impl Replace {
         Ok(replaced)
     }
 
+    /// Writes the checked new file to the output, which is not in place yet.
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
         let (made, replaced) = self.write_aside(file, new, observer)?;
         Ok((Output::with_content(&self.output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
@@ -168,7 +173,8 @@ impl Replace {
             None => self.write_bundle_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        // Zeros after an ELF file without a bundle count as its own, unless it was found by content.
+        // A smaller ELF file without a bundle is followed by zeros. The check accepts it with or without them: a search
+        // counts them as its own, unless it finds the ELF file by its content.
         let mut padded = Vec::new();
         let mut contents = vec![new.as_slice()];
         if target.format() == Format::CodeObject && !target.is_file && after < before {
@@ -220,6 +226,7 @@ impl Replace {
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
         let container = target.write_container(file.as_slice(), new.as_slice(), self.limits)?;
+        // Zero means that the needed size is not known.
         let mut needed = 0;
         if let Some(container) = &container {
             needed = container.len();
@@ -253,9 +260,10 @@ impl Replace {
         Error::new(ErrorKind::Unsupported, text).with_file(self.uri.path()).at_offset(target.range.start)
     }
 
-    /// Finds the code object, and surveys the file.
+    /// Finds the code object, and surveys the file for the comparison afterwards.
     fn find_target(&self, file: &Input) -> Result<(ReplaceTarget, Survey)> {
         let is_zip = is_zip(file.as_slice());
+        // A deep search is slow, and is needed only for code in data that begins with no known format.
         for deep in [false, true] {
             let scan = Scan { deep, limits: self.limits, ..Scan::default() };
             let mut target = None;
@@ -280,6 +288,7 @@ impl Replace {
 }
 
 impl ReplaceTarget {
+    /// Returns the properties of a code object that decide how it is replaced, or `None` if its bytes are no range.
     fn new(code_object: &CodeObjectRef<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
         let found = code_object.found;
         let (place, info, entries) = (found.place, found.info()?, &found.bundle.entries);
@@ -288,6 +297,7 @@ impl ReplaceTarget {
         let packed = code_object.packed().map(|packed| packed.range.clone());
         let is_packed = packed.is_some();
         let Some(range) = code_object.range().or(packed) else { return Ok(None) };
+        // In a compressed bundle, ranges count from the start of the inflated bytes.
         let base = if found.bundle.compressed.is_some() { 0 } else { bundle.start };
         let (mut sharing, mut next) = (0, None);
         for part in entries.iter().flat_map(|entry| &entry.entry.parts) {
@@ -303,19 +313,21 @@ impl ReplaceTarget {
                 next = Some(next.unwrap_or(u64::MAX).min(other.start));
             }
         }
+        // The fields of an entry, offset, size and length of the ID, come before the ID.
         let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id())).collect();
         let id_len = entries.get(index).map(|entry| len_u64(entry.id())).unwrap_or_default();
         let fields = ends.get(index).copied().unwrap_or_default().saturating_sub(id_len).saturating_sub(ENTRY_FIELDS);
-        // The size follows the offset.
-        let size_at = bundle.start.saturating_add(fields).saturating_add(8);
+        let size_at = bundle.start.saturating_add(fields).saturating_add(OFFSET_FIELD);
         let header_end = bundle.start.saturating_add(ends.last().copied().unwrap_or_default());
         let is_code_object = found.format == Format::CodeObject;
         let is_alone = place.steps().is_empty();
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
         let container = Magic::identify(file.bytes());
-        // The zeros after it may belong to another section.
+        // If sections overlap, the zeros after the bundle may belong to another section. Without a known end of the
+        // space, the range is empty too, and the space ends with the bundle.
         let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
-        let space_end = zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { 0 });
+        let space_end =
+            zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { bundle.end });
         let mut members = Vec::new();
         if let Some(uri) = place.uri(0..0, None)? {
             members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
@@ -333,6 +345,7 @@ impl ReplaceTarget {
             kind_and_target: KindAndTarget::identify_old(code_object),
             size_at: if header_end <= range.start { Some(size_at) } else { None },
             limit: next.unwrap_or(space_end),
+            // A code object that is not empty shares bytes with itself.
             is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
             code_object: code_object.keep(&info),
             range,
@@ -356,7 +369,8 @@ impl ReplaceTarget {
         self.code_object.packed.is_some()
     }
 
-    /// Returns whether it is inside of another code object. In kpack archives, the last step is the bundle itself.
+    /// Returns whether the code object is inside of another one. In a kpack archive, the last step to a bundle has its
+    /// name and means no other code object.
     fn is_nested(&self) -> bool {
         self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
@@ -373,22 +387,23 @@ impl ReplaceTarget {
         let mut changes = Vec::new();
         let fits = match self.format() {
             Format::Bundle => {
-                // Any offset may be recorded for an empty code object, even one in the header.
+                // Any offset may be recorded for an empty code object, even one in the header. Nothing fits there.
                 let size_at = self.size_at?;
                 changes.push((span(size_at, 8), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
                 new.len() <= zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start)
             }
             Format::CodeObject if self.is_elf => new.len() <= size,
-            // The header of the code object may change too.
+            // The header of each code object in a fatbin has its size, so the fatbin is written again.
             Format::Fatbin => false,
             _ => new.len() == size && !self.is_packed(),
         };
         if !fits {
             return None;
         }
-        let start = span(self.range.start, new.len()).end;
-        let end = start.max(self.range.end);
-        let zeros = len_of(&(start..end));
+        // Zeros overwrite the rest of a larger old code object.
+        let new_end = span(self.range.start, new.len()).end;
+        let end = new_end.max(self.range.end);
+        let zeros = len_of(&(new_end..end));
         changes.push((self.range.start..end, vec![Piece::Input(new), Piece::Zeros(zeros)]));
         Some(changes)
     }
@@ -418,6 +433,7 @@ impl ReplaceTarget {
                 fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
             }
             Format::OffloadBinary => {
+                // Where it may not move, it keeps its size, because readers look for the next one directly after it.
                 let least = if self.may_move { 0 } else { data.len() };
                 emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output)?;
             }
@@ -441,8 +457,8 @@ impl ReplaceTarget {
         Some((start..rest, vec![Piece::Input(container.as_slice()), Piece::Zeros(zeros)]))
     }
 
-    /// Returns the reason why there is no room for a code object of `len` bytes. Its container `needs` some bytes, if
-    /// that is known.
+    /// Returns the reason why there is no room for a code object of `len` bytes. Its container needs `needs` bytes, or
+    /// an unknown number if that is zero.
     fn no_room_reason(&self, len: u64, needs: u64) -> String {
         let (what, before) = (self.format().name(), len_of(&self.range));
         let room = self.space_end.saturating_sub(self.bundle().range.start);

@@ -10,7 +10,8 @@ use crate::beyond::job::digest::{Digest, Digester};
 use crate::beyond::scan::{Checksums, CodeObjectRef, Finding, Scan};
 use crate::llvm::container::sequence::Inflate;
 
-/// The code objects of a file, in the order of a search of everything, and the number of its faults.
+/// A complete search of a file: digests of all its code objects, in their order, and the number of its faults. Two
+/// surveys show whether anything but one code object differs.
 pub(super) struct Survey {
     scan: Scan,
     digester: Rc<Digester>,
@@ -25,6 +26,7 @@ pub(super) struct Survey {
 type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>) -> Result<bool> + 'w;
 
 impl Survey {
+    /// Surveys a file. All bundles are inflated and all checksums compared, so that nothing is missed.
     pub(super) fn run(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan };
         Self::run_with(Rc::default(), input, scan, is_wanted)
@@ -36,7 +38,7 @@ impl Survey {
             match finding {
                 Finding::Bundle(found) => {
                     let mut last = LastInflated::default();
-                    // Many entries may share the same bytes.
+                    // Many entries may share the same bytes, which are read once if the entries follow each other.
                     let mut before: Option<(Range<u64>, Digest)> = None;
                     for code_object in found.code_objects() {
                         if is_wanted(&code_object)? {
@@ -48,6 +50,7 @@ impl Survey {
                             _ => match found.bundle.content_after(code_object.index(), &mut last) {
                                 Ok(content) => digester.digest(content.as_slice()).with_path(input.path())?,
                                 Err(error) if error.io_error().is_some() => return Err(error),
+                                // A broken code object has to stay broken, whatever its bytes are.
                                 Err(_) => Digest::default(),
                             },
                         };
@@ -67,10 +70,12 @@ impl Survey {
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 
-    /// Compares a new file with this one. Returns the reason if it is not this file with one of the `contents` in place of
-    /// the code object that was looked for, or `None` if it is.
+    /// Returns the reason why a new file is not the surveyed one with one of the `contents` in place of the code object
+    /// that was looked for, or `None` if it is.
     pub(super) fn find_difference(&self, new: &Input, contents: &[Slice<'_>]) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
+        // Nothing is looked for in the new file. Digests of both files have the same keys, or they could not be
+        // compared.
         let after = Self::run_with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
         let mut digests = Vec::new();
         for content in contents {

@@ -29,8 +29,8 @@ pub enum ExpectExtent {
     Bundles,
     /// Every bundle. Code that no runtime loads for any of these GPUs is a fault.
     Exactly,
-    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file or a
-    /// member. Members of static libraries (`.a`, `.lib`) count together.
+    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file or
+    /// a member. Members of static libraries (`.a`, `.lib`) count together.
     Libraries,
 }
 
@@ -58,14 +58,17 @@ impl Expect {
     }
 }
 
-/// Compares the code of a file with the expected GPUs.
+/// Compares the code of a file with the expected GPUs, unit by unit: a [`LoadUnit`] has the code objects of which a
+/// program loads one.
 pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
     input: &'e Input,
-    /// The source files of the bundles in the file, by the offsets of the bundles, once they are needed.
+    /// The source files of the bundles in the file, by the offsets of the bundles. They are read when a fault needs
+    /// them.
     sources: OnceCell<HashMap<u64, String>>,
+    /// The units that are not complete yet.
     units: LoadUnits,
-    /// The code of the last unit, and its mismatches.
+    /// The code of the last unit, and its mismatches, which are reused for equal code.
     last: Option<(CodeSet, Vec<Mismatch>)>,
     /// The place of the last unit.
     place: Option<Place>,
@@ -86,7 +89,8 @@ impl<'e> ExpectComparison<'e> {
         Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served, directories }
     }
 
-    /// Compares a bundle, and units that it completes.
+    /// Compares a bundle, and units that it completes. A bundle that need not serve every GPU is compared only here,
+    /// and not as a unit.
     pub(super) fn compare_bundle(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         self.finish_before(found.place, verified);
         if found.is_for_some_gpus() {
@@ -119,19 +123,22 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares the units that nothing at a place can complete: units of a library come before units of the next.
+    /// Compares the units that end before `place`, because nothing there belongs to them. So all units of a library are
+    /// compared before those of the next library.
     fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
-        for unit in self.units.finish(|open| !place.steps().starts_with(open.steps())) {
+        for unit in self.units.finish(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
         }
     }
 
-    /// Compares the units that are still open, and adds the results that are known only at the end.
+    /// Compares the units that end with the file, and adds the results that are known only at the end.
     pub(super) fn finish(mut self, verified: &mut Verified) {
+        // Nothing follows, so the units at all places end.
         for unit in self.units.finish(|_| true) {
             self.compare_unit(unit, verified);
         }
         self.finish_library(verified);
+        // The directories of the file, such as those of a wheel, are complete now.
         for fault in std::mem::take(&mut self.directories).faults(self.expect) {
             self.has_unserved_library = true;
             verified.list(fault);
@@ -153,12 +160,13 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
+    /// Returns whether any expected GPU could take some code.
     fn is_taken(&self, code: &Code) -> bool {
         self.expect.devices.iter().any(|device| device.takes(code))
     }
 
-    /// Compares a file that serves GPUs together with the others in its directory. The files of a directory on disk are
-    /// known only to the command, which merges the results.
+    /// Compares a file that serves GPUs together with the others in its directory. If this is the input itself, the
+    /// others are other inputs: the faults are those of the file alone, until an [`ExpectTree`] merges the results.
     fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
         self.note_served(&set.codes);
@@ -171,6 +179,7 @@ impl<'e> ExpectComparison<'e> {
             }
         }
         if unit.place.steps().is_empty() {
+            // The file is the input itself.
             let mut alone = ServingDirectories::default();
             alone.add(directory, unit);
             for fault in alone.clone().faults(self.expect) {
@@ -183,12 +192,13 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
+    /// Compares a unit, and lists its faults.
     fn compare_unit(&mut self, unit: LoadUnit, verified: &mut Verified) {
         if let Some(directory) = &unit.directory {
             return self.compare_file(&unit, directory, verified);
         }
         let set = unit.set();
-        // Bundles of a library mostly have code for the same GPUs.
+        // Bundles of a library mostly have code for the same GPUs, so the work for equal code is done once.
         let is_new = match &self.last {
             Some((last, _)) => *last != set,
             None => true,
@@ -202,8 +212,9 @@ impl<'e> ExpectComparison<'e> {
         }
         if is_new {
             self.note_served(&set.codes);
-            let is_whole = self.expect.extent == ExpectExtent::Libraries;
-            let mismatches = if is_whole { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
+            // Only whole libraries have mismatches then.
+            let is_by_library = self.expect.extent == ExpectExtent::Libraries;
+            let mismatches = if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
             self.last = Some((set, mismatches));
         }
         let Some((set, mismatches)) = &self.last else { return };
@@ -215,6 +226,7 @@ impl<'e> ExpectComparison<'e> {
         for mismatch in mismatches {
             let position = verified.faults.len();
             verified.list(bundle.fault(mismatch));
+            // The fault of a bundle without code may get a remark when the whole library is known.
             if set.codes.is_empty()
                 && verified.faults.len() > position
                 && let Some((_, library)) = &mut self.library
@@ -226,24 +238,25 @@ impl<'e> ExpectComparison<'e> {
 
     /// Adds the code of a unit to its library.
     fn add_to_library(&mut self, library: Place, set: &CodeSet, verified: &mut Verified) {
-        let code = self.open_library(library, verified);
+        let code = self.code_of_library(library, verified);
         code.has_bundles = true;
         code.bundles.merge(set);
     }
 
     /// Adds the relocatable code of an object to the library that it was linked into.
     fn add_relinked(&mut self, place: &Place, set: CodeSet, verified: &mut Verified) {
-        let code = self.open_library(place.library(), verified);
+        let code = self.code_of_library(place.library(), verified);
         code.bundles.vendors.extend(set.vendors);
         let mut codes = set.codes;
+        // The driver does not link LTO-IR.
         codes.retain(|code| !matches!(code, Code::LtoIr(_)));
         code.relinked.insert(codes);
     }
 
-    /// Returns the code of a library so far. Lists the faults of the library before it.
-    fn open_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
-        if let Some((open, _)) = &self.library
-            && *open != library
+    /// Returns the code so far of the library at `library`. If another library came before, lists its faults first.
+    fn code_of_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
+        if let Some((last, _)) = &self.library
+            && *last != library
         {
             self.finish_library(verified);
         }
@@ -251,13 +264,14 @@ impl<'e> ExpectComparison<'e> {
         code
     }
 
-    /// Lists the faults of the last library, if it counts as a whole.
+    /// Ends the last library. Lists its faults if libraries count as a whole, or if it has only relocatable code.
     fn finish_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
         let mut mismatches = self.find_mismatches(&code.bundles, &[]);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
                 self.served.insert(index);
+                // The driver links the code, so it is not missing.
                 mismatches.retain(|mismatch| mismatch.gpu != device.name());
             }
         }
@@ -267,7 +281,7 @@ impl<'e> ExpectComparison<'e> {
                 mismatch.text += only_ptx;
             }
         }
-        code.reassure(&mismatches, verified);
+        code.note_served_elsewhere(&mismatches, verified);
         self.has_unserved_library |= !mismatches.is_empty();
         if self.expect.extent == ExpectExtent::Libraries || !code.has_bundles {
             for mismatch in &mismatches {
@@ -276,20 +290,21 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares the code of one bundle or several with the expected GPUs.
+    /// Returns the mismatches between the code of one bundle or several and the expected GPUs. `codes` has the code of
+    /// a bundle with positions, for what is unexpected in it, and is empty for a library.
     fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Mismatch> {
         let devices = &self.expect.devices;
         let mut mismatches = find_unserved(set, "", devices);
         if self.expect.is_exact() {
-            // The choice of a runtime depends on the other code of the bundle.
+            // A runtime chooses among all code of the bundle, so code that it could take may be unexpected too.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.choose(codes)).collect();
-            let mut others = BTreeSet::new();
+            let mut unexpected = BTreeSet::new();
             for (position, code) in codes {
                 if !chosen.contains(position) && !devices.iter().any(|device| device.name() == code.name()) {
-                    others.insert(code);
+                    unexpected.insert(code);
                 }
             }
-            mismatches.extend(others.into_iter().map(Mismatch::unexpected));
+            mismatches.extend(unexpected.into_iter().map(Mismatch::unexpected));
         }
         mismatches
     }
@@ -302,15 +317,17 @@ impl<'e> ExpectComparison<'e> {
     }
 }
 
-/// Finds the GPUs that some code does not serve. `place` is added to the list of GPUs that the code is for.
+/// Returns a mismatch for each expected GPU that some code does not serve. `place` is added in the text to the list of
+/// GPUs that the code is for.
 fn find_unserved(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Mismatch> {
-    let held = LazyCell::new(|| describe_code(&set.codes));
+    // The list is made only for the first mismatch.
+    let code_text = LazyCell::new(|| describe_code(&set.codes));
     let mut mismatches = Vec::new();
     for device in devices {
         if set.is_for(device)
             && let Some(unserved) = describe_unserved(device, &set.codes)
         {
-            let text = format!("{unserved}; {}{place}{}", *held, describe_unfound(device, set));
+            let text = format!("{unserved}; {}{place}{}", *code_text, describe_unfound(device, set));
             mismatches.push(Mismatch { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text });
         }
     }
@@ -328,6 +345,7 @@ pub(super) struct ServingDirectories {
 #[derive(Clone, Debug)]
 struct ServingDirectory {
     place: Place,
+    /// The first file, which has the faults if it is the only one.
     first: MismatchedBundle,
     files: FileSet,
 }
@@ -358,6 +376,7 @@ impl MismatchedBundle {
 }
 
 impl ServingDirectories {
+    /// Returns the directory at a place. If it is new, `first` is its first file.
     fn entry(&mut self, place: &Place, first: &MismatchedBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
         let position = *self.known.entry(place.clone()).or_insert(next);
@@ -398,7 +417,7 @@ impl ServingDirectories {
 }
 
 /// The files of a tree that serve GPUs together: the code objects, bundles and fatbins in the same directory. Each
-/// [`Verified`] reports a file as if it were alone. Added here, it is compared with the others.
+/// [`Verified`] has the result for a file as if it were alone. A tree compares the files of each directory together.
 #[derive(Clone, Debug)]
 pub struct ExpectTree {
     expect: Expect,
@@ -418,8 +437,8 @@ impl ExpectTree {
         Self { expect, files, directories: ServingDirectories::default() }
     }
 
-    /// Adds the result for a file. Faults that other files of its directory may correct are removed, and found again when
-    /// all files are added.
+    /// Adds the result for a file. Faults that other files of its directory may correct are removed, and found again
+    /// when all files are added.
     pub fn add(&mut self, verified: &mut Verified) {
         let directory = directory_of(&Place::of_file(&verified.path));
         if let Some(files) = self.files.get(&directory)
@@ -442,7 +461,7 @@ struct LibraryCode {
     /// The code of all of its bundles.
     bundles: CodeSet,
     has_bundles: bool,
-    /// The relocatable code of each of its objects. Bundles were linked from it.
+    /// The relocatable code of each of its objects, before it was linked. Equal code of several objects is kept once.
     relinked: BTreeSet<BTreeSet<Code>>,
     /// The positions of the listed faults of bundles without any code, such as fatbins that `recompress --keep-for` has
     /// emptied because none of their code was for the GPUs.
@@ -450,9 +469,9 @@ struct LibraryCode {
 }
 
 impl LibraryCode {
-    /// Adds to the faults of bundles without code that the library as a whole serves the GPU, unless a mismatch of the
-    /// library names it.
-    fn reassure(&self, of_library: &[Mismatch], verified: &mut Verified) {
+    /// Adds a remark to the faults of bundles without code: other code of the library serves the GPU of the fault.
+    /// Leaves out GPUs that the library as a whole lacks code for.
+    fn note_served_elsewhere(&self, of_library: &[Mismatch], verified: &mut Verified) {
         for &position in &self.faults_of_empty {
             let Some(fault) = verified.faults.get_mut(position) else { continue };
             let is_lacking = of_library.iter().any(|mismatch| Some(&mismatch.gpu) == fault.gpu.as_ref());
@@ -463,8 +482,9 @@ impl LibraryCode {
         }
     }
 
-    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. It compiles PTX, and
-    /// needs code of every object. Machine code alone was linked before, or not at all.
+    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. For this, at least
+    /// one object needs PTX, which the driver compiles, and every object needs code for the GPU. Machine code alone is
+    /// not linked then.
     fn is_relinked_for(&self, device: &Device) -> bool {
         self.relinked.iter().any(|codes| has_ptx_for(device, codes))
             && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
@@ -494,14 +514,14 @@ impl Mismatch {
     }
 }
 
-/// Describes the settings of a GPU that a bundle does not serve, or returns `None` if it serves all.
+/// Describes which settings of a GPU some code does not serve, or returns `None` if the code serves all.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.variant_count() {
         return Some(device.lack());
     }
-    // The features that all settings without code share.
+    // Without code for some settings only, the text names the features that all these settings have.
     let mut shared = Vec::new();
     for feature in first {
         if unserved.iter().all(|other| other.contains(feature)) {

@@ -1,4 +1,6 @@
-//! Checks kpack archives, and compares split libraries with the archives that hold their device code.
+//! Checks kpack archives, and compares split libraries with the archives that hold their device code. A split library
+//! has wrappers instead of device code. Each wrapper has an index, and an archive has the code object for it under a
+//! binary key that ends with the index.
 //!
 //! The rules follow ROCm's loader. It takes the archives whose names fit, and that claim the target ID of the device,
 //! with all or some of its features. Then it asks each for the binary key with the index of the wrapper. Before August
@@ -25,6 +27,7 @@ const LISTED_MAX: usize = 3;
 /// The split libraries and kpack archives of a file, of a tree, or of several wheels that are installed together.
 #[derive(Clone, Debug, Default)]
 pub struct KpackTree {
+    /// Whether there is any split library. Only then is an archive without a library a fault.
     has_library: bool,
     /// The canonical paths of the archives that libraries on disk refer to.
     referred: HashSet<PathBuf>,
@@ -37,8 +40,10 @@ pub struct KpackTree {
 #[derive(Clone, Debug)]
 struct SplitLibrary {
     place: Place,
+    /// The name of the member.
     name: Vec<u8>,
     reference: Reference,
+    /// The indices of its wrappers.
     indices: BTreeSet<u32>,
 }
 
@@ -48,20 +53,23 @@ struct FoundArchive {
     place: Place,
     /// Its canonical path, or its name in a zip file.
     path: PathBuf,
-    /// The table of a member of a zip file, or `None` for a file.
+    /// The table of contents of a member of a zip file, or `None` for a file, which is compared when its library is
+    /// found.
     table: Option<ArchiveIndex>,
 }
 
 /// The table of contents of an archive, without the code objects.
 #[derive(Clone, Debug)]
 struct ArchiveIndex {
+    /// The target IDs that the archive claims to have code for.
     claims: Vec<Vec<u8>>,
+    /// The binary keys.
     keys: Vec<Vec<u8>>,
-    /// The indices of the keys with code, for each target ID.
+    /// For each target ID that has code, the positions in `keys` of the keys with the code.
     held: BTreeMap<Vec<u8>, Vec<usize>>,
 }
 
-/// The indices of the wrappers that archives have code for, by the target ID that they claim.
+/// The indices of the wrappers that archives have code for, by the target ID that the archives claim.
 type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
 impl ArchiveIndex {
@@ -76,8 +84,10 @@ impl ArchiveIndex {
         Self { claims: archive.targets.clone(), keys, held }
     }
 
-    /// Adds the wrappers of a library that the archive has code for.
+    /// Adds the wrappers of a library that the archive has code for. A claimed target ID is added even if it has no
+    /// code.
     fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
+        // Keys of other libraries have no index here.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
             let served = served.entry(target.clone()).or_default();
@@ -96,12 +106,14 @@ impl KpackTree {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
             [Step::Member(name)] if is_zip => (normalized(&path_of(name)), Some(ArchiveIndex::new(archive))),
+            // An archive in anything else is not installed with libraries.
             _ => return,
         };
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a library that is a file, or a member of a zip file. A file is compared with its archives. Returns the faults.
+    /// Adds a split library that is a file, or a member of a zip file. Returns the faults of a file, whose archives
+    /// were found on disk. A member is compared later with the members of all zip files, and has no faults yet.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
@@ -124,8 +136,8 @@ impl KpackTree {
         }
     }
 
-    /// Adds the libraries and archives of a file. If the file was found in a directory, not named, an archive must belong to
-    /// a library that is added too.
+    /// Adds the libraries and archives of a file. An archive that the user named itself needs no library. An archive
+    /// that was found in a directory, or is in a zip file, must belong to a library that is added too.
     pub fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
         let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
@@ -134,7 +146,7 @@ impl KpackTree {
         self.archives.extend(archives.into_iter().filter(|archive| is_from_directory || archive.table.is_some()));
     }
 
-    /// Returns the faults that no file shows alone. The faults of libraries come first.
+    /// Returns the faults that are known only when all files are added. The faults of libraries come first.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut referred = HashSet::new();
@@ -184,7 +196,8 @@ fn fault(place: &Place, text: String) -> Fault {
     Fault::new(place, VerifyRule::Kpack, text)
 }
 
-/// Compares the wrappers of a library with the code objects in its archives.
+/// Returns the faults of a library with the given indices of wrappers, and a number of `archives` that have code for
+/// the wrappers in `served`.
 fn check_library(
     reference: &Reference,
     wrappers: &BTreeSet<u32>,
@@ -204,6 +217,7 @@ fn check_library(
     {
         faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
     }
+    // Each target ID is compared with each other.
     if served.len() > COMPARED_MAX {
         let text = format!("its kpack archives claim more than {COMPARED_MAX} target IDs, which are not compared");
         faults.push(text);
@@ -216,6 +230,7 @@ fn check_library(
         {
             faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
         }
+        // Current loaders fall back to more general code.
         let mut reachable = indices.clone();
         for (general, others) in served {
             if !is_more_general(general, target) {
@@ -230,7 +245,7 @@ fn check_library(
             }
             reachable.extend(others);
         }
-        // Not every library of an archive is built for every GPU.
+        // An archive may claim a target ID for other libraries only, so a library without any code for it has no fault.
         if let Some(missing) = list_indices(wrappers.difference(&reachable))
             && !reachable.is_empty()
         {
@@ -268,8 +283,8 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     faults
 }
 
-/// Returns whether a text is a target ID of a known processor. Names of archives may also end in a family of GPUs, such as
-/// `gfx94X-dcgpu`.
+/// Returns whether a text is a target ID of a known processor. Names of archives may also end in a family of GPUs, such
+/// as `gfx94X-dcgpu`.
 fn is_target_id(text: &[u8]) -> bool {
     let processor = text.split(|&byte| byte == b':').next().unwrap_or_default();
     match bytes::text(processor) {
@@ -278,7 +293,8 @@ fn is_target_id(text: &[u8]) -> bool {
     }
 }
 
-/// Returns whether code for the target ID `general` also runs on the more specific `target`: it sets some of its features.
+/// Returns whether code for the target ID `general` also runs on the more specific `target`: it sets some of its
+/// features.
 fn is_more_general(general: &[u8], target: &[u8]) -> bool {
     let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
     general.first() == target.first()
@@ -311,7 +327,7 @@ fn normalized(path: &Path) -> PathBuf {
             component => normal.push(component),
         }
     }
-    // A directory `<wheel>.data/platlib` is installed where the wheel is.
+    // The contents of `<wheel>.data/platlib` are installed next to those of the wheel.
     let mut parts = normal.iter();
     if let (Some(data), Some(scheme)) = (parts.next(), parts.next())
         && data.as_encoded_bytes().ends_with(b".data")
@@ -326,7 +342,8 @@ fn normalized(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Makes an archive at `path` in a zip file, with its claimed target IDs and the indices of its code objects for each.
+    /// Makes an archive at `path` in a zip file, with its claimed target IDs and the indices of its code objects for
+    /// each.
     fn archive(path: &str, claims: &[&str], held: &[(&str, &[usize])]) -> FoundArchive {
         let place = Place::of_file(Path::new("w.whl"));
         let keys = (0..10).map(|index| format!("lib/x#{index}").into_bytes()).collect();

@@ -25,8 +25,8 @@ use expect::{ExpectComparison, ServingDirectories};
 ///
 /// Reads every header and range, inflates every compressed bundle, and compares it with its recorded sizes and hash.
 /// Then checks the entries of each bundle against the rules of the Clang Offload Bundler documentation, and the content
-/// of code objects: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be within
-/// its limits. Formats that are recognised but not read are reported.
+/// of code objects: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
+/// within its limits. Formats that are recognised but not read are reported.
 ///
 /// A split library is compared with its kpack archives. Archives and libraries in zip files are compared by a
 /// [`KpackTree`], and so are archives without libraries: add every result to it. Files that serve the expected GPUs
@@ -38,9 +38,9 @@ pub struct Verify {
     pub scan: Scan,
     /// The GPUs that the file must serve.
     pub expect: Option<Expect>,
-    /// The maximum number of bytes of plain code in a bundle, a CUDA fatbin or an offload binary, or `None` for any number.
-    /// There is no limit in text bundles and fat objects, which have no compressed form in place, and inside of a
-    /// compressed entry. Nested containers count separately.
+    /// The maximum number of bytes of plain code in a bundle, a CUDA fatbin or an offload binary, or `None` for any
+    /// number. There is no limit in text bundles and fat objects, which have no compressed form in place, and inside of
+    /// a compressed entry. Nested containers count separately.
     pub plain_max: Option<u64>,
 }
 
@@ -71,7 +71,8 @@ pub struct Verified {
     pub faults: Vec<Fault>,
     /// The number of faults that are not listed.
     pub more_faults: usize,
-    /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file.
+    /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a
+    /// file.
     pub unread: Vec<UnreadPart>,
     /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
     /// format.
@@ -86,7 +87,8 @@ pub struct Verified {
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub served: Vec<String>,
-    /// Whether every library has code for each expected GPU in some of its bundles, as [`ExpectExtent::Libraries`] requires.
+    /// Whether every library has code for each expected GPU in some of its bundles, as [`ExpectExtent::Libraries`]
+    /// requires.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_served_by_libraries: bool,
     /// The libraries and archives that can only be checked together with other files.
@@ -154,8 +156,8 @@ pub struct Fault {
     pub offset: Option<u64>,
     /// The fault, as a sentence for people.
     pub text: String,
-    /// For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU for which it
-    /// has code. Null for other rules.
+    /// For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
+    /// for which it has code. Null for other rules.
     pub gpu: Option<String>,
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
@@ -267,6 +269,8 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
         let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
+        // A split library is compared with the tables of its kpack archives. Their code is verified where they are
+        // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
         let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
         let is_zip = is_zip(input.as_slice());
@@ -318,6 +322,7 @@ impl Verified {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
 
+    /// Lists a fault, or counts it if there is no more room.
     pub(super) fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
         let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
@@ -334,6 +339,7 @@ impl Verified {
         }
     }
 
+    /// Lists a part that is recognised but not read, or counts it if there is no more room.
     fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
         if self.has_room_for(self.unread.len(), place, 0) {
             self.unread.push(UnreadPart { place: place.clone(), offset, what });
@@ -356,13 +362,14 @@ impl Verified {
         }
     }
 
-    /// Returns whether another fault of `len` bytes can be listed, in addition to `listed` faults. The first one always
-    /// can, even if the names of its place are long.
+    /// Takes room for another item at a place, with a text of `len` bytes, in a list of `listed` items. Returns whether
+    /// there was room. The first item always has room, even if the names of its place are long.
     fn has_room_for(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
+    /// Checks a bundle, and counts it and its code objects.
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;

@@ -23,13 +23,14 @@ use crate::llvm::container::offload_binary::ImageKind;
 /// A broken rule, and a description of the fault.
 pub(super) type BrokenRule = (VerifyRule, String);
 
-/// Checks a bundle. Returns the number of its entries for devices that are text or empty, or zero if it has code for
-/// devices too.
+/// Checks a bundle, and passes each broken rule to `fault`. Returns the number of entries for devices that are text or
+/// empty. Returns zero if the bundle has code for devices too, because each such entry is a fault then.
 pub(super) fn check(
     found: &FoundBundle<'_>,
     plain_max: Option<u64>,
     fault: &mut impl FnMut(BrokenRule),
 ) -> Result<usize> {
+    // A code object without a bundle has no recorded ID.
     if found.format != Format::CodeObject {
         let mut ids = EntryIds::default();
         // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
@@ -57,6 +58,7 @@ pub(super) fn check(
     }
     check_contents(found, fault)?;
     let without_code = entries_without_code(found);
+    // No compiler adds text or an empty entry to a bundle of code.
     if holds_code(found) {
         for entry in &without_code {
             fault(no_code_fault(entry));
@@ -83,7 +85,7 @@ fn entries_without_code<'f>(found: &FoundBundle<'f>) -> Vec<CodeObjectRef<'f>> {
     entries
 }
 
-/// Returns whether a code object is for a device. One without a valid ID counts as not.
+/// Returns whether a code object is for a device, or false if its ID is not valid.
 fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
     match code_object.entry_id() {
         Some(id) => id.kind() != OffloadKind::Host,
@@ -91,7 +93,7 @@ fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
     }
 }
 
-/// Returns whether a bundle holds code objects for devices. No compiler adds text or an empty entry to such a bundle.
+/// Returns whether a bundle holds code objects for devices. A text bundle may hold text, so it counts as one without.
 fn holds_code(found: &FoundBundle<'_>) -> bool {
     if found.format == Format::TextBundle {
         return false;
@@ -118,6 +120,7 @@ fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
 fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
     let (mut shared, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
     for code_object in found.code_objects() {
+        // The content of an empty code object is empty, whatever kind is recorded.
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let checked = match recorded.or_else(|| code_object.kind()) {
             kind if is_checked(kind, &code_object) => {
@@ -138,6 +141,7 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
                 };
                 let bytes = content.as_slice().bytes();
                 note_read(len_u64(bytes));
+                // The target of other code objects was checked with their IDs. This one had to be inflated.
                 if code_object.packed().is_some()
                     && let Some(id) = code_object.entry_id()
                     && let Some(broken) = check_target(&code_object, &id, target::target_id(bytes))
@@ -184,8 +188,9 @@ fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     (VerifyRule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Returns whether a code object of a kind is checked. A code object that is compressed on its own must inflate, if this
-/// build supports its method.
+/// Returns whether the content of a code object of a kind is read and checked. This is so for kinds that have rules,
+/// and for all code objects that are compressed on their own, to see whether they inflate. Methods that this build does
+/// not support are left out.
 fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     match kind {
         _ if code_object.unread().is_some() => false,
@@ -209,7 +214,7 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
     let is_comparable = matches!(kind, ContentKind::Elf | ContentKind::SpirV | ContentKind::Cubin | ContentKind::Ptx);
     match ContentKind::identify(content) {
         found if found == kind || !is_comparable => Ok(()),
-        // Its first directives may follow long comments.
+        // The first directives of PTX may follow long comments.
         _ if kind == ContentKind::Ptx && ptx::Header::of(content).is_some() => Ok(()),
         found => Err(Malformed::at(format!("{} instead of {}", found.name(), kind.name()), 0)),
     }
@@ -225,7 +230,8 @@ struct EntryIds<'f> {
 }
 
 impl<'f> EntryIds<'f> {
-    /// Checks the ID of a code object. Other entries may have the same ID if it `repeats`.
+    /// Checks the ID of a code object. If IDs may repeat in the bundle, as `repeats` says, a second entry with the ID
+    /// is no fault.
     fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(BrokenRule)) {
         if let Some(broken) = self.check_duplicate(&code_object)
             && !repeats
@@ -259,6 +265,7 @@ impl<'f> EntryIds<'f> {
     fn check_duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<BrokenRule> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count += 1;
+        // A third entry is not a fault of its own.
         if *count != 2 {
             return None;
         }
@@ -268,6 +275,7 @@ impl<'f> EntryIds<'f> {
 
     /// Returns the fault if a feature is set in only one of two entries for the same processor.
     fn check_conflict(&mut self, code_object: CodeObjectRef<'f>, id: &EntryId) -> Option<BrokenRule> {
+        // Features follow the first colon.
         let mut without_features = id.to_string();
         without_features.truncate(without_features.find(':').unwrap_or(without_features.len()));
         let first = match self.firsts.entry(without_features) {
@@ -283,11 +291,14 @@ impl<'f> EntryIds<'f> {
     }
 }
 
-/// Parses the ID of a code object. LLVM's packager also writes images of the kind `none`. Their triples and architectures
-/// are checked too.
+/// The number of the offload kind `none` in an image of an offload binary.
+const NO_KIND: u16 = 0;
+
+/// Parses the ID of a code object. An image of an offload binary may have the kind `none`, which LLVM's packager writes
+/// too. An entry ID has no such kind, so the ID is made of the triple and architecture alone.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
-        Some(image) if image.kind_number == 0 => {
+        Some(image) if image.kind_number == NO_KIND => {
             let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
             EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
         }
@@ -295,12 +306,14 @@ fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     }
 }
 
-/// Returns whether an image of an offload binary is a SYCLBIN file that is not read. Its IDs are in the file itself.
+/// Returns whether an image of an offload binary is a SYCLBIN file that is not read. The IDs of its code are in the
+/// SYCLBIN file itself, so the image needs none.
 fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
     let is_syclbin = code_object.image().is_some_and(|image| image.image_kind == ImageKind::SyclBin);
     is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
+/// Checks that code objects which must not share bytes do not overlap.
 fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = Vec::new();
     for code_object in found.code_objects() {
@@ -327,7 +340,7 @@ fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     }
 }
 
-/// Checks that HIP's runtime can read a bundle for it.
+/// Returns the fault of a bundle for HIP's runtime that the runtime cannot read, or `None` if it can.
 fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
     let first = loadable::first_lost_in(found)?;
     let reason = match found.bundle.compressed {
@@ -346,8 +359,8 @@ fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
     Some((VerifyRule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
 }
 
-/// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects are
-/// compressed one by one.
+/// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects
+/// are compressed one by one.
 fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRule>> {
     let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
     if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {
@@ -359,12 +372,13 @@ fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRu
             continue;
         }
         all += 1;
+        // The code objects in a nested container count there.
         if entry.packed().is_none() && !matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary)) {
             plain += 1;
             add(&mut size, entry.size());
         }
     }
-    // Entries may share bytes.
+    // Entries may share bytes, but are not stored in more bytes than the bundle has.
     let size = size.min(found.bundle.stored_len()?);
     if size <= max {
         return Ok(None);
@@ -379,7 +393,8 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
     format!("the triple of '{id}' is for {named}, its target ID for {processor}")
 }
 
-/// Checks that the target recorded in a code object can serve requests for its entry ID.
+/// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if there is
+/// nothing to compare.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
     let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
@@ -390,7 +405,7 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
     let (one, other) = (parsed.processor(), target.processor());
-    // The target of code of an unknown kind in a fatbin begins so. Such code may be an ELF file.
+    // Code of an unknown kind in a fatbin has a target ID that begins like this. Its content may be an ELF file.
     if other.starts_with("kind") {
         return None;
     }
@@ -400,7 +415,7 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     Some((VerifyRule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))
 }
 
-/// Returns whether the processor recorded in an ELF file is that of an entry ID.
+/// Returns whether the processor recorded in an ELF file is that of an entry ID, in any of the ways to write it.
 fn is_same_processor(recorded: &str, of_entry: &str) -> bool {
     if recorded == of_entry {
         return true;
