@@ -112,14 +112,14 @@ impl Output {
     }
 
     /// Stages an output for `path`; `-` is standard output.
-    pub(crate) fn stage_as(path: &Path, manner: OverwriteMode) -> Result<Self> {
-        let place = stage(path, manner).with_path(path)?;
+    pub(crate) fn stage_as(path: &Path, overwrite: OverwriteMode) -> Result<Self> {
+        let place = stage(path, overwrite).with_path(path)?;
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
     /// An output for `path` with this content.
-    pub(crate) fn with_content(path: &Path, manner: OverwriteMode, content: Slice<'_>) -> Result<Self> {
-        let mut output = Self::stage_as(path, manner)?;
+    pub(crate) fn with_content(path: &Path, overwrite: OverwriteMode, content: Slice<'_>) -> Result<Self> {
+        let mut output = Self::stage_as(path, overwrite)?;
         output.copy(content)?;
         output.complete()?;
         Ok(output)
@@ -414,9 +414,9 @@ fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.set_len(len)
 }
 
-fn stage(path: &Path, manner: OverwriteMode) -> io::Result<OutputPlace> {
+fn stage(path: &Path, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
     for _ in 0..STAGE_ATTEMPTS {
-        if let Some(place) = stage_once(path, manner)? {
+        if let Some(place) = stage_once(path, overwrite)? {
             return Ok(place);
         }
     }
@@ -425,7 +425,7 @@ fn stage(path: &Path, manner: OverwriteMode) -> io::Result<OutputPlace> {
 
 /// Stages an output once. Returns where its bytes are and how they will reach the destination, or `None` if another
 /// program replaced or removed the destination between the look at it and its opening: staging is then retried.
-fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPlace>> {
+fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;
         let staged = process::open(tempfile::tempfile)?;
@@ -434,10 +434,10 @@ fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPla
     if sys::is_null(path) {
         return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
-    let replaces_links = matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated);
+    let replaces_links = matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated);
     let target = match resolve(path) {
         // A link at a generated name is replaced, never followed.
-        _ if manner == OverwriteMode::Generated => path.to_owned(),
+        _ if overwrite == OverwriteMode::Generated => path.to_owned(),
         Ok(None) => return stage_into(path),
         Ok(Some(target)) => target,
         // A link that cannot be followed can still be replaced.
@@ -446,12 +446,14 @@ fn stage_once(path: &Path, manner: OverwriteMode) -> io::Result<Option<OutputPla
     };
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
-        Some(old) if !old.is_file() && !old.is_symlink() && manner != OverwriteMode::Generated => stage_into(&target),
+        Some(old) if !old.is_file() && !old.is_symlink() && overwrite != OverwriteMode::Generated => {
+            stage_into(&target)
+        }
         // The path itself, so that a link is replaced and not its target.
         _ if replaces_links => stage_replacing(path.to_owned()).map(Some),
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
-        None => stage_new(target, manner).map(Some),
-        Some(old) => stage_rewriting(target, &old, manner),
+        None => stage_new(target, overwrite).map(Some),
+        Some(old) => stage_rewriting(target, &old, overwrite),
     }
 }
 
@@ -500,16 +502,16 @@ fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
 }
 
 /// Stages a file for a free name.
-fn stage_new(target: PathBuf, manner: OverwriteMode) -> io::Result<OutputPlace> {
-    let staged = Staged::create(&target, manner.mode())?;
+fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
+    let staged = Staged::create(&target, overwrite.mode())?;
     Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Absent })
 }
 
 /// Stages a file that replaces a writable one.
-fn stage_rewriting(target: PathBuf, seen: &Stat, manner: OverwriteMode) -> io::Result<Option<OutputPlace>> {
+fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
-    if let OverwriteMode::WithMode(_) = manner {
-        let staged = Staged::create(&target, manner.mode())?;
+    if let OverwriteMode::WithMode(_) = overwrite {
+        let staged = Staged::create(&target, overwrite.mode())?;
         take_over(&staged.file, &old, Inherited::Access)?;
         return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced }));
     }
@@ -594,7 +596,7 @@ pub(super) mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
-    pub(in crate::base::io) const MANNERS: [OverwriteMode; 4] =
+    pub(in crate::base::io) const OVERWRITE_MODES: [OverwriteMode; 4] =
         [OverwriteMode::Rewrite, OverwriteMode::WithMode(0o640), OverwriteMode::Replace, OverwriteMode::Generated];
 
     #[test]
@@ -615,12 +617,12 @@ pub(super) mod tests {
 
     #[test]
     fn a_directory_that_took_the_name_of_an_output_stays_where_it_is() {
-        for manner in MANNERS {
+        for overwrite in OVERWRITE_MODES {
             let dir = tempfile::tempdir().unwrap();
             let path = |name: &str| dir.path().join(name);
             let stage = |name: &str| {
                 fs::write(path(name), b"old").unwrap();
-                let mut output = Output::stage_as(&path(name), manner).unwrap();
+                let mut output = Output::stage_as(&path(name), overwrite).unwrap();
                 output.write(b"new").unwrap();
                 output
             };
@@ -628,10 +630,10 @@ pub(super) mod tests {
             fs::remove_file(path("a")).unwrap();
             fs::create_dir_all(path("a").join("inside")).unwrap();
             let error = commit(outputs).unwrap_err().to_string();
-            assert_eq!(error, format!("'{}': Is a directory", path("a").display()), "{manner:?}");
-            assert!(path("a").join("inside").is_dir(), "{manner:?}");
+            assert_eq!(error, format!("'{}': Is a directory", path("a").display()), "{overwrite:?}");
+            assert!(path("a").join("inside").is_dir(), "{overwrite:?}");
             assert_eq!(fs::read(path("b")).unwrap(), b"old");
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{manner:?}");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{overwrite:?}");
         }
     }
 

@@ -77,7 +77,7 @@ impl Uri {
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
-                part = Some(Input::spool_small(&self.path, self.part_of(data)?.bytes()).with_path(&self.path)?);
+                part = Some(Input::spool_copy(&self.path, self.part_of(data)?.bytes()).with_path(&self.path)?);
                 Ok(ControlFlow::Break(()))
             };
             self.walk_to_data(file, Scan { deep, limits, ..Scan::default() }, &mut fault, &mut take, &mut |_| Ok(()))?;
@@ -199,7 +199,7 @@ impl UriToOpen<'_> {
     /// Copies the part of the data that the URI names.
     fn copy_part(&self, data: Slice<'_>) -> Result<Input> {
         let part = self.uri.inflated_part(Content::InPlace(self.uri.part_of(data)?), self.limits)?;
-        Input::spool_small(self.name, part.as_slice().bytes()).with_path(self.name)
+        Input::spool_copy(self.name, part.as_slice().bytes()).with_path(self.name)
     }
 
     /// Returns whether a part begins with a known format, or holds something that a deep search finds. Returns true for

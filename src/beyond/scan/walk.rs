@@ -646,7 +646,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Content::Inflated(input, _) => return self.search_part(at.to(&inside, input.as_slice())),
             // A copy has offsets from its own start, as the place says, and not from that of the inflated data around
             // it.
-            Content::InPlace(slice) => Input::spool_small(slice.path(), slice.bytes()).with_path(slice.path())?,
+            Content::InPlace(slice) => Input::spool_copy(slice.path(), slice.bytes()).with_path(slice.path())?,
         };
         self.search_part(at.to(&inside, content.as_slice()))
     }

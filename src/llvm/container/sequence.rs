@@ -346,7 +346,7 @@ fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> 
     if entry.size() <= WHOLE_MAX {
         let mut bytes = Vec::new();
         entry.copy(data, kept, &mut bytes)?;
-        return Input::spool_small(data.path(), &bytes).with_path(data.path());
+        return Input::spool_copy(data.path(), &bytes).with_path(data.path());
     }
     let mut output = Output::temporary()?;
     entry.copy(data, kept, &mut output)?;

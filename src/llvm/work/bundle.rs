@@ -77,8 +77,8 @@ impl BundleFiles {
         let has_host = self.members.iter().any(|(id, _)| id.kind() == OffloadKind::Host);
         let is_fat = self.file_type == FileType::Object && has_host && Objects::is_fat(&members);
         let plan = self.plan(&members, is_fat, observer)?;
-        let manner = if is_fat { self.manner_of_fat_object(inputs) } else { OverwriteMode::Rewrite };
-        let mut output = Output::stage_as(&self.output, manner)?;
+        let overwrite = if is_fat { self.overwrite_mode_of_fat_object(inputs) } else { OverwriteMode::Rewrite };
+        let mut output = Output::stage_as(&self.output, overwrite)?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
@@ -110,7 +110,7 @@ impl BundleFiles {
 
     /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that must
     /// not be able to read the fat object.
-    fn manner_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
+    fn overwrite_mode_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
         for ((id, _), input) in self.members.iter().zip(inputs) {
             if id.kind() == OffloadKind::Host {
                 return match input.mode() {

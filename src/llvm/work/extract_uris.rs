@@ -81,7 +81,7 @@ impl ExtractUris {
         let mut written: HashMap<PathBuf, &Uri> = HashMap::new();
         let mut outputs = Vec::new();
         for uri in &self.uris {
-            let (path, manner) = match &self.output {
+            let (path, overwrite) = match &self.output {
                 Some(path) => (path.clone(), OverwriteMode::Rewrite),
                 None => (file_name_of(uri), OverwriteMode::Generated),
             };
@@ -93,11 +93,12 @@ impl ExtractUris {
                 }
                 None => {}
             }
-            if manner == OverwriteMode::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
+            if overwrite == OverwriteMode::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
                 return Err(Error::overwrites_input(&path));
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
-            let copied = (self.read)(uri, &input, self.limits, &mut |bytes| Output::with_content(&path, manner, bytes));
+            let copied =
+                (self.read)(uri, &input, self.limits, &mut |bytes| Output::with_content(&path, overwrite, bytes));
             outputs.push(input.unless_changed(copied)?);
         }
         output::commit(outputs)

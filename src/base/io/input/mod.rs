@@ -157,7 +157,7 @@ impl Input {
     }
 
     /// An input over bytes that a job keeps, maybe many of them: not in memory unless they are small.
-    pub(crate) fn spool_small(name: &Path, data: &[u8]) -> io::Result<Self> {
+    pub(crate) fn spool_copy(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
         Ok(input)

@@ -6,14 +6,14 @@ use std::path::Path;
 
 use super::{Stat, is_trap, open_existing};
 use crate::base::error::{ErrorKind, Result};
-use crate::base::io::output::tests::{MANNERS, write};
+use crate::base::io::output::tests::{OVERWRITE_MODES, write};
 use crate::base::io::output::{Output, OverwriteMode, commit};
 use crate::base::io::piece::Sink as _;
 use crate::base::io::staging::Staged;
 use crate::base::testing::say;
 
-fn write_as(path: &Path, manner: OverwriteMode, data: &[u8]) -> Result<()> {
-    let mut output = Output::stage_as(path, manner)?;
+fn write_as(path: &Path, overwrite: OverwriteMode, data: &[u8]) -> Result<()> {
+    let mut output = Output::stage_as(path, overwrite)?;
     output.write(data)?;
     commit(vec![output])
 }
@@ -56,8 +56,8 @@ fn umask() -> u32 {
 
 #[test]
 fn links_are_followed_or_replaced_and_what_they_lead_to_is_new_or_untouched() {
-    for manner in MANNERS {
-        let is_followed = matches!(manner, OverwriteMode::Rewrite | OverwriteMode::WithMode(_));
+    for overwrite in OVERWRITE_MODES {
+        let is_followed = matches!(overwrite, OverwriteMode::Rewrite | OverwriteMode::WithMode(_));
         for old in [Some(b"old"), None] {
             for name in ["link", "link-to-link"] {
                 let dir = tempfile::tempdir().unwrap();
@@ -67,17 +67,17 @@ fn links_are_followed_or_replaced_and_what_they_lead_to_is_new_or_untouched() {
                 if let Some(old) = old {
                     fs::write(path("target"), old).unwrap();
                 }
-                write_as(&path(name), manner, b"new").unwrap();
-                assert_eq!(path(name).is_symlink(), is_followed, "{manner:?} {name}");
+                write_as(&path(name), overwrite, b"new").unwrap();
+                assert_eq!(path(name).is_symlink(), is_followed, "{overwrite:?} {name}");
                 assert_eq!(fs::read(path(name)).unwrap(), b"new");
                 let target = if is_followed { Some(&b"new"[..]) } else { old.map(|old| &old[..]) };
-                assert_eq!(fs::read(path("target")).ok().as_deref(), target, "{manner:?} {name}");
+                assert_eq!(fs::read(path("target")).ok().as_deref(), target, "{overwrite:?} {name}");
             }
         }
         let dir = tempfile::tempdir().unwrap();
         let round = dir.path().join("round");
         std::os::unix::fs::symlink("round", &round).unwrap();
-        assert_eq!(write_as(&round, manner, b"new").is_err(), is_followed, "{manner:?}");
+        assert_eq!(write_as(&round, overwrite, b"new").is_err(), is_followed, "{overwrite:?}");
     }
 }
 
@@ -99,21 +99,21 @@ fn nothing_is_left_of_a_failure_where_a_link_was_to_be_replaced() {
 
 #[test]
 fn devices_are_written_to_unless_the_name_is_generated() {
-    for manner in MANNERS {
+    for overwrite in OVERWRITE_MODES {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         std::os::unix::fs::symlink("/dev/null", path("null")).unwrap();
         std::os::unix::fs::symlink("/dev/full", path("full")).unwrap();
-        write_as(&path("null"), manner, b"new").unwrap();
-        let is_written = manner != OverwriteMode::Generated;
-        assert_eq!(path("null").is_symlink(), is_written, "{manner:?}");
-        assert_eq!(write_as(&path("full"), manner, b"new").is_err(), is_written, "{manner:?}");
+        write_as(&path("null"), overwrite, b"new").unwrap();
+        let is_written = overwrite != OverwriteMode::Generated;
+        assert_eq!(path("null").is_symlink(), is_written, "{overwrite:?}");
+        assert_eq!(write_as(&path("full"), overwrite, b"new").is_err(), is_written, "{overwrite:?}");
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
         #[cfg(target_os = "linux")]
         if !is_written {
             use rustix::fs::{CWD, FileType, mknodat};
             mknodat(CWD, path("pipe"), FileType::Fifo, 0o600.into(), 0).unwrap();
-            write_as(&path("pipe"), manner, b"new").unwrap();
+            write_as(&path("pipe"), overwrite, b"new").unwrap();
             assert_eq!(fs::read(path("pipe")).unwrap(), b"new");
         }
     }
@@ -121,13 +121,13 @@ fn devices_are_written_to_unless_the_name_is_generated() {
 
 #[test]
 fn directories_are_never_replaced() {
-    for manner in MANNERS {
+    for overwrite in OVERWRITE_MODES {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("x"), dir.path().join("link"));
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::symlink("x", &link).unwrap();
-        assert!(write_as(&path, manner, b"new").unwrap_err().to_string().ends_with("': Is a directory"));
-        assert_eq!(write_as(&link, manner, b"new").is_ok(), manner == OverwriteMode::Generated, "{manner:?}");
+        assert!(write_as(&path, overwrite, b"new").unwrap_err().to_string().ends_with("': Is a directory"));
+        assert_eq!(write_as(&link, overwrite, b"new").is_ok(), overwrite == OverwriteMode::Generated, "{overwrite:?}");
         assert!(path.is_dir());
     }
     let dir = tempfile::tempdir().unwrap();
@@ -138,24 +138,24 @@ fn directories_are_never_replaced() {
 #[test]
 fn nobody_may_do_more_with_a_new_file_than_with_the_old_one() {
     for old in [0o600, 0o644, 0o444, 0o200, 0o777, 0o640, 0o604, 0o000] {
-        for manner in MANNERS {
+        for overwrite in OVERWRITE_MODES {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x");
             fs::write(&path, b"old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
-            let written = write_as(&path, manner, b"new");
-            if matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated) || old & 0o200 != 0 {
+            let written = write_as(&path, overwrite, b"new");
+            if matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated) || old & 0o200 != 0 {
                 written.unwrap();
             } else if written.is_err() {
                 // A file that may not be written is not changed. Root may write any file.
                 continue;
             }
-            let expected = match manner {
+            let expected = match overwrite {
                 OverwriteMode::Rewrite => old,
                 OverwriteMode::WithMode(mode) => mode & old & !umask(),
                 OverwriteMode::Replace | OverwriteMode::Generated => old & 0o666 & !umask(),
             };
-            assert_eq!(mode(&path), expected, "{manner:?} {old:o}");
+            assert_eq!(mode(&path), expected, "{overwrite:?} {old:o}");
         }
     }
 }
@@ -166,23 +166,23 @@ fn a_file_of_another_user_gives_that_user_nothing_of_what_replaces_it() {
         say("SKIPPED: only root can make another user's file");
         return;
     }
-    for manner in [OverwriteMode::Replace, OverwriteMode::Generated] {
+    for overwrite in [OverwriteMode::Replace, OverwriteMode::Generated] {
         for (old, expected) in [(0o666, 0o666), (0o660, 0o600), (0o664, 0o644), (0o600, 0o600)] {
             let dir = tempfile::tempdir().unwrap();
             let (path, new) = (dir.path().join("x"), dir.path().join("new"));
             fs::write(&path, b"old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
             std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
-            write_as(&path, manner, b"new").unwrap();
-            write_as(&new, manner, b"new").unwrap();
+            write_as(&path, overwrite, b"new").unwrap();
+            write_as(&new, overwrite, b"new").unwrap();
             let owner = |path: &Path| path.metadata().map(|metadata| (metadata.uid(), metadata.gid())).unwrap();
             assert_eq!(owner(&path), owner(&new));
-            assert_eq!(mode(&path), expected & mode(&new), "{manner:?} {old:o}");
+            assert_eq!(mode(&path), expected & mode(&new), "{overwrite:?} {old:o}");
             #[cfg(target_os = "linux")]
             {
                 std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
                 if attributes::set(&path, attributes::ACCESS, &attributes::list(6, 6, 6, 6, 6)) {
-                    write_as(&path, manner, b"new").unwrap();
+                    write_as(&path, overwrite, b"new").unwrap();
                     assert!(owner(&path) == owner(&new) && mode(&path) == 0o600);
                 }
             }
@@ -297,7 +297,7 @@ mod attributes {
 fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_successor() {
     let permissions = [0, 4, 6, 7];
     for (user, group) in permissions.into_iter().flat_map(|user| permissions.map(|group| (user, group))) {
-        for manner in MANNERS {
+        for overwrite in OVERWRITE_MODES {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x");
             fs::write(&path, b"old").unwrap();
@@ -306,19 +306,19 @@ fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_s
                 return;
             }
             let before = attributes::all(&path);
-            write_as(&path, manner, b"new").unwrap();
+            write_as(&path, overwrite, b"new").unwrap();
             let after = attributes::all(&path);
             assert_eq!(fs::read(&path).unwrap(), b"new");
-            if manner == OverwriteMode::Rewrite {
+            if overwrite == OverwriteMode::Rewrite {
                 assert_eq!(after, before);
             }
-            if matches!(manner, OverwriteMode::Replace | OverwriteMode::Generated) {
-                assert_eq!(mode(&path), 0o664 & !umask(), "{manner:?} {user} {group}");
+            if matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated) {
+                assert_eq!(mode(&path), 0o664 & !umask(), "{overwrite:?} {user} {group}");
             }
             // The mask may allow less than before; the entries are the same.
             let entry = |list: &[u8], index: usize| list[4 + 8 * index..][..8].to_vec();
             let (before, after) = (&before[attributes::ACCESS], &after[attributes::ACCESS]);
-            assert!((0..3).all(|index| entry(before, index) == entry(after, index)), "{manner:?} {user} {group}");
+            assert!((0..3).all(|index| entry(before, index) == entry(after, index)), "{overwrite:?} {user} {group}");
         }
     }
 }
@@ -327,7 +327,7 @@ fn who_is_denied_by_the_access_control_list_of_a_file_is_denied_by_that_of_its_s
 #[test]
 fn a_file_with_an_access_control_list_is_replaced_by_one_with_the_permissions_of_any_other() {
     for old in [0o775, 0o755, 0o666, 0o640, 0o600] {
-        for manner in [OverwriteMode::Replace, OverwriteMode::Generated] {
+        for overwrite in [OverwriteMode::Replace, OverwriteMode::Generated] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("x");
             fs::write(&path, b"old").unwrap();
@@ -335,8 +335,8 @@ fn a_file_with_an_access_control_list_is_replaced_by_one_with_the_permissions_of
                 return;
             }
             fs::set_permissions(&path, Permissions::from_mode(old)).unwrap();
-            write_as(&path, manner, b"new").unwrap();
-            assert_eq!(mode(&path), old & 0o666 & !umask(), "{manner:?} {old:o}");
+            write_as(&path, overwrite, b"new").unwrap();
+            assert_eq!(mode(&path), old & 0o666 & !umask(), "{overwrite:?} {old:o}");
         }
     }
 }
@@ -344,7 +344,7 @@ fn a_file_with_an_access_control_list_is_replaced_by_one_with_the_permissions_of
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_without_an_access_control_list_gets_none_from_its_directory() {
-    for manner in MANNERS {
+    for overwrite in OVERWRITE_MODES {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, b"old").unwrap();
@@ -352,9 +352,9 @@ fn a_file_without_an_access_control_list_gets_none_from_its_directory() {
         if !attributes::set(dir.path(), attributes::DEFAULT, &attributes::list(7, 7, 7, 7, 7)) {
             return;
         }
-        write_as(&path, manner, b"new").unwrap();
-        assert!(attributes::all(&path).is_empty(), "{manner:?}");
-        assert_eq!(mode(&path), 0o640, "{manner:?}");
+        write_as(&path, overwrite, b"new").unwrap();
+        assert!(attributes::all(&path).is_empty(), "{overwrite:?}");
+        assert_eq!(mode(&path), 0o640, "{overwrite:?}");
     }
 }
 
