@@ -527,7 +527,7 @@ fn the_picture_names_every_gpu_with_its_bundles() {
         let (numbers, color) = if number < 7 { ("3 of 3", "#0072b2") } else { ("1 of 3", "#d1242f") };
         assert!(row.ends_with(&format!(">{numbers}")) && row.contains(&format!("fill=\"{color}\"")), "{gpu}: {row}");
     }
-    assert!(served.contains("3 bundles; 7 GPUs are served by all of them"), "{served}");
+    assert!(served.contains("3 bundles; 7 GPUs are served by all bundles for GPUs of their vendor"), "{served}");
 }
 
 #[test]

@@ -108,6 +108,8 @@ impl ManPage {
     fn write(&self, others: &[String], out: &mut dyn Write) -> io::Result<()> {
         let mut command =
             self.command.clone().disable_help_subcommand(true).bin_name(&self.typed).display_name(&self.name);
+        // `clap_mangen` leaves out the text of options that the short help leaves out.
+        command = command.mut_args(|option| option.hide_short_help(false));
         // Without this, every option would be in the synopsis.
         let usage = command.render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").to_owned();

@@ -64,7 +64,7 @@ pub(super) struct DiffOptions {
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = FailOnValue::parse,
         long_help = "Exit with status 1 on lost-gpu (code for a GPU is gone), spill (a kernel spills more), size=+N% (all device code, or \
             that for a GPU, grows by more than N percent, or bytes: +1MB) or total=+N% (all device code grows more), in a comma \
-            list. With min=N in the list, size= counts only code of at least N bytes (100kB). The manual page has the details."
+            list. With min=N in the list, size= counts only code of at least N bytes (100kB). `man offload-bundle-diff` explains them."
     )]
     fail_on: Vec<FailOnValue>,
     /// Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge.

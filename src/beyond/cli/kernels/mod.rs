@@ -88,8 +88,8 @@ pub(super) struct KernelsOptions {
     #[arg(
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse,
         long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (such as 'vgpr>128'), in a comma list. The conditions \
-            apply to the kernels that --target, --name and --hostcall select, also to those that --top leaves out. The manual page has \
-            the columns and the conditions."
+            apply to the kernels that --target, --name and --hostcall select, also to those that --top leaves out. `man \
+            offload-bundle-kernels` lists columns and conditions."
     )]
     fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.

@@ -39,7 +39,7 @@ impl<'p> Matrix<'p> {
         }
         let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
         let mut facts = format!(
-            "{}; {} served by all of them",
+            "{}; {} served by all bundles for GPUs of their vendor",
             count(libraries.coverage.bundles(), "bundle", "bundles"),
             count(complete, "GPU is", "GPUs are")
         );
