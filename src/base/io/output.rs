@@ -132,7 +132,8 @@ impl Output {
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
     }
 
-    /// Returns the bytes of a [temporary](Self::temporary) output. Errors call the input `name`.
+    /// Returns the bytes of a [temporary](Self::temporary) output as an input. Later errors about the input call it
+    /// `name`; an error in this function names the path of the output.
     pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         match self.place {
@@ -141,7 +142,8 @@ impl Output {
         }
     }
 
-    /// Returns the bytes written so far, for reading until more are written. Errors call the input `name`.
+    /// Returns the bytes written so far as an input, which is valid until more are written. Later errors about the
+    /// input call it `name`; an error in this function names the path of the output.
     pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         let file = self.place.file().try_clone().with_path(&self.path)?;
@@ -218,7 +220,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     let mut done = Vec::with_capacity(remaining);
     for Output { path, place, .. } in outputs {
         remaining -= 1;
-        // Nothing can fail after the last one.
+        // After the last one nothing can fail, so its old content is never restored.
         let old = if remaining > 0 { OldContent::Kept } else { OldContent::Lost };
         let committed = match place {
             OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
@@ -507,7 +509,7 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
     Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Absent })
 }
 
-/// Stages a file that replaces a writable one.
+/// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
     if let OverwriteMode::WithMode(_) = overwrite {
@@ -545,7 +547,7 @@ fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingF
     if old.is_file() {
         match process::open(|| open_as_permitted(target)) {
             Ok(old) => take_over(&staged.file, &old, Inherited::Access)?,
-            // Its access control list cannot be read.
+            // The access control list of a file that cannot be opened is unknown, so others get no access.
             Err(_) => sys::make_private(&staged.file)?,
         }
     }

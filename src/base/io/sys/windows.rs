@@ -90,6 +90,7 @@ pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
         name.push('_');
     }
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    // Windows reserves these names with any digit, also with a superscript one, as in `COM²`.
     let is_numbered = match NUMBERED.iter().find_map(|device| stem.strip_prefix(device)) {
         Some(number) => number.chars().count() == 1 && !number.contains(char::is_alphabetic),
         None => false,
@@ -418,8 +419,8 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
     Ok(if is_seen { Some(opened) } else { None })
 }
 
-/// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay
-/// with the name `b`.
+/// Exchanges two names. For a moment the old file has a third name. Attributes and access control list stay with the
+/// name `b`.
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     if b.is_dir() {
         return Err(is_a_directory());

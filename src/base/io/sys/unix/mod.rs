@@ -381,7 +381,7 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
     if file.metadata()?.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    // Truncating the old file would have cleared its set-user-ID bit.
+    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file does the same to it.
     file.set_len(0)
 }
 
