@@ -137,7 +137,7 @@ fn locate_content<'a>(
     }
     // A thin archive stores only headers; the contents are in other files.
     if thin {
-            let header = *position;
+        let header = *position;
         add(position, HEADER_LEN);
         let location = MemberLocation::Beside(path_of_member(data.path(), name));
         return Ok(ArchiveMember { name, location, header });
