@@ -71,7 +71,8 @@ enum OutputPlace {
     Name { staged: Staged, target: PathBuf, existing: ExistingFile },
     /// Copied into the existing destination.
     Into { staged: File, destination: File },
-    /// Nowhere: a temporary file that the job reads again.
+    /// Nowhere: a temporary file, which the job reads again, or which is dropped because the destination is the null
+    /// device.
     Nowhere(File),
 }
 
@@ -357,6 +358,7 @@ fn replace_existing(
     old: OldContent,
 ) -> io::Result<Committed> {
     let beside = staged.give_name_beside(&target)?;
+    // The names are exchanged if the old file may have to be restored, or if no rename can replace a mapped file.
     let is_exchanged = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
     if is_exchanged && exchange(beside.path(), &target).is_ok() {
         // Another program may have put a directory there since the output was staged, which then goes back to its

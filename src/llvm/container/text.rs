@@ -312,8 +312,8 @@ fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
 struct EndLines<'a> {
     /// The end lines with each ID, by index, in file order.
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// The end line of each start line, by index, if every end line ends the last entry of its ID that was begun before
-    /// and not ended.
+    /// The end line of each start line, by index. An end line belongs to the last start line of its ID before it that
+    /// has no end line yet.
     partners: HashMap<usize, usize>,
 }
 

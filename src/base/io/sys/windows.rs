@@ -35,7 +35,7 @@ pub const HAS_WINDOWS_QUOTING: bool = true;
 /// The path that opens the standard input of a program again: there is none.
 pub const STANDARD_INPUT: Option<&str> = None;
 
-/// Whether a name can be given to another file while its file is mapped.
+/// Whether a rename can replace a file that is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = false;
 
 /// The variable for the own name of an executable that replaces a link.
@@ -465,7 +465,7 @@ fn units_of(text: &OsStr) -> Vec<u16> {
     text.encode_wide().collect()
 }
 
-/// Files that are mapped cannot be removed.
+/// The files to remove once they are no longer mapped: Windows refuses to remove a mapped file.
 static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes a file: later, if it is still mapped.

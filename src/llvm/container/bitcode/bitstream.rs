@@ -164,8 +164,8 @@ const BLOCKINFO: u64 = 0;
 #[derive(Clone, Debug, Default)]
 struct Abbreviation {
     parts: Rc<[Part]>,
-    /// The index, for each part, of the first part from there on that takes bits. Records of literals only must not cost
-    /// more time than their size in the file justifies.
+    /// For each part, the index of the first part from it on that takes bits. Literals are skipped with it, because a
+    /// record of many literals takes hardly any bytes of the file and must not take much time.
     stored: Rc<[usize]>,
 }
 

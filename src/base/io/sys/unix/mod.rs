@@ -43,7 +43,7 @@ pub const HAS_WINDOWS_QUOTING: bool = false;
 /// The path that opens the standard input of a program again.
 pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
 
-/// Whether a name can be given to another file while its file is mapped.
+/// Whether a rename can replace a file that is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = true;
 
 /// The words of the command line. The first one is the name that the program was called by.
