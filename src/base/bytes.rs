@@ -215,7 +215,8 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
 
-/// Whether some bytes are a text. Its last character may be cut off.
+/// Returns whether some bytes are UTF-8 text: at least one character, and no control character except white space. The
+/// last character may be cut off.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
     let copy = bytes.to_vec();

@@ -104,7 +104,7 @@ pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     for chunk in name.utf8_chunks() {
         let valid = chunk.valid().replace(|c| !is_shown(c) || (c == '/' && slashes == Slashes::Replace), "_");
         safe.extend(valid.into_bytes());
-        // In text that is not UTF-8, these bytes are control characters.
+        // In Latin-1 and similar encodings, these bytes are control characters.
         safe.extend(chunk.invalid().iter().map(|&byte| if (0x80..0xa0).contains(&byte) { b'_' } else { byte }));
     }
     safe

@@ -68,7 +68,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ErrorData { kind, path, place, cause, .. } = &*self.0;
         let mut name = match cause {
-            // As LLVM's tools do, also for a name that is empty.
+            // As in LLVM's tools, the quotation marks are printed even if the name is empty.
             ErrorCause::System(_) | ErrorCause::Copy { .. } => format!("'{}': ", path.display()),
             ErrorCause::Bytes(_) | ErrorCause::Text(_) => prefix(path),
         };
@@ -439,6 +439,7 @@ impl fmt::Display for OsText<'_> {
             return f.write_str(text);
         }
         let text = self.0.to_string();
+        // Rust appends the number of the error: `No such file or directory (os error 2)`.
         match text.split_once(" (os error") {
             Some((reason, _)) => f.write_str(reason),
             None => f.write_str(&text),

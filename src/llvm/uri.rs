@@ -259,7 +259,8 @@ fn pair<'t>(mut parts: impl Iterator<Item = &'t [u8]>) -> Option<(&'t [u8], &'t 
     Some((parts.next()?, parts.next()?))
 }
 
-/// Parses a number as C writes it.
+/// Parses a number as C writes it: hexadecimal after `0x`, octal after `0`, otherwise decimal. Returns `None` for
+/// another text.
 fn c_number(digits: &[u8]) -> Option<u64> {
     let digits = text(digits)?;
     let (digits, radix) = match (digits.strip_prefix("0x").or(digits.strip_prefix("0X")), digits.strip_prefix('0')) {

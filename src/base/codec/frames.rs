@@ -200,8 +200,8 @@ fn encoder_with(
     Ok(encoder)
 }
 
-/// The window (as a power of two) that lets each code object refer to the same place in the previous one, give or take
-/// an eighth of its size.
+/// The window (as a power of two) that lets each code object refer to the same position in the previous one, give or
+/// take an eighth of its size.
 fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
     window_log_of(pieces.into_iter().map(|piece| (piece.len(), is_code_object(piece))))
 }

@@ -56,6 +56,7 @@ impl<R: BufRead> Read for Xz<R> {
                     // To set up threads for each stream after the first would take longer than to inflate it.
                     self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
                 }
+                // The decoder needs more input: the crate gives this name to liblzma's `LZMA_BUF_ERROR`.
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }

@@ -74,6 +74,7 @@ pub(super) fn version_part(word: &str) -> Option<&str> {
         return None;
     }
     let rest = rest.strip_prefix("eb").or_else(|| rest.strip_suffix("eb")).unwrap_or(rest);
+    // As in LLVM, a single character may be any, and a longer version begins with `v` and a digit.
     let is_shaped = match rest.as_bytes() {
         [] => return Some(word),
         [_] => true,

@@ -294,7 +294,7 @@ impl EntryId {
             return self.triple == request.triple;
         }
         for own in [&self.triple, &self.written] {
-            // LLVM's rules treat all unknown architectures alike.
+            // LLVM's rules treat all unknown architectures as one, so their names are compared here.
             let may_be_same_arch = own.is_known() || own.arch_name() == request.written.arch_name();
             if may_be_same_arch && own.is_compatible_with(&request.written) {
                 return true;

@@ -1,4 +1,4 @@
-//! Normalises target triples by moving their words to the right places, with the result of LLVM 22.1.8.
+//! Normalises target triples by moving their words to the right positions, with the result of LLVM 22.1.8.
 
 use super::triple_tables::{self as tables, DXIL_WORDS};
 
@@ -13,8 +13,8 @@ pub enum Form {
     Any,
 }
 
-/// The number of places with a meaning: architecture, vendor, operating system, environment.
-const PLACES: usize = 4;
+/// The number of positions with a meaning: architecture, vendor, operating system, environment.
+const POSITIONS: usize = 4;
 
 const ARCH: usize = 0;
 const VENDOR: usize = 1;
@@ -33,7 +33,7 @@ const UNKNOWN: &str = "unknown";
 /// `dxilv1.0`, like other shader models without a DXIL version.
 pub fn normalize(text: &str, form: Form) -> String {
     let mut words = Words::split(text);
-    words.sort_into_places();
+    words.sort_into_positions();
     words.name_the_missing();
     // Declared here because the words only borrow it.
     let android = words.android_word();
@@ -65,8 +65,8 @@ struct Meaning {
 
 struct Words<'a> {
     list: Vec<&'a str>,
-    /// Whether the word at each place is final.
-    settled: [bool; PLACES],
+    /// Whether the word at each position is final.
+    settled: [bool; POSITIONS],
     meaning: Meaning,
 }
 
@@ -76,11 +76,11 @@ fn is_cygwin(os: &str) -> bool {
 }
 
 impl<'a> Words<'a> {
-    /// Splits the text, and marks the words that are already in the right place as final.
+    /// Splits the text, and marks the words that are already in the right position as final.
     fn split(text: &'a str) -> Self {
         let list: Vec<&str> = text.split('-').collect();
         let [arch, vendor, os, environment, format] =
-            [ARCH, VENDOR, OS, ENVIRONMENT, FORMAT].map(|place| list.get(place).copied().unwrap_or(""));
+            [ARCH, VENDOR, OS, ENVIRONMENT, FORMAT].map(|position| list.get(position).copied().unwrap_or(""));
         let meaning = Meaning {
             arch: tables::arch(arch),
             vendor: tables::vendor(vendor),
@@ -99,44 +99,44 @@ impl<'a> Words<'a> {
         Words { list, settled, meaning }
     }
 
-    fn get(&self, place: usize) -> &'a str {
-        self.list.get(place).copied().unwrap_or("")
+    fn get(&self, position: usize) -> &'a str {
+        self.list.get(position).copied().unwrap_or("")
     }
 
-    fn set(&mut self, place: usize, word: &'a str) {
-        if let Some(slot) = self.list.get_mut(place) {
+    fn set(&mut self, position: usize, word: &'a str) {
+        if let Some(slot) = self.list.get_mut(position) {
             *slot = word;
         }
     }
 
-    fn is_settled(&self, place: usize) -> bool {
-        self.settled.get(place).copied().unwrap_or(false)
+    fn is_settled(&self, position: usize) -> bool {
+        self.settled.get(position).copied().unwrap_or(false)
     }
 
-    /// The first place from `place` on whose word is not final.
-    fn next_free(&self, mut place: usize) -> usize {
-        while self.is_settled(place) {
-            place += 1;
+    /// The first position from `position` on whose word is not final.
+    fn next_free(&self, mut position: usize) -> usize {
+        while self.is_settled(position) {
+            position += 1;
         }
-        place
+        position
     }
 
-    /// Finds a word for each place that has no final word yet, and moves the word there.
-    fn sort_into_places(&mut self) {
-        for place in 0..PLACES {
-            if self.is_settled(place) {
+    /// Finds a word for each position that has no final word yet, and moves the word there.
+    fn sort_into_positions(&mut self) {
+        for position in 0..POSITIONS {
+            if self.is_settled(position) {
                 continue;
             }
             let mut from = 0;
             while from < self.list.len() {
-                if !self.is_settled(from) && self.meaning.try_word(place, self.get(from)) {
-                    self.move_word(from, place);
+                if !self.is_settled(from) && self.meaning.try_word(position, self.get(from)) {
+                    self.move_word(from, position);
                     break;
                 }
                 from += 1;
             }
             // The loop has stopped before the end if a word was found.
-            if let Some(settled) = self.settled.get_mut(place) {
+            if let Some(settled) = self.settled.get_mut(position) {
                 *settled = from < self.list.len();
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Moves the word at `from` to the place `to`. Words in between that are not final move aside.
+    /// Moves the word at `from` to the position `to`. Words in between that are not final move aside.
     fn move_word(&mut self, from: usize, to: usize) {
         if to < from {
             let word = self.get(from);
@@ -155,7 +155,7 @@ impl<'a> Words<'a> {
             self.insert(to, word);
             return;
         }
-        // Empty words before the word push it on, from one place without a final word to the next.
+        // Empty words before the word push it on, from one position without a final word to the next.
         let mut at = from;
         while at < to {
             self.insert(at, "");
@@ -163,17 +163,17 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Puts `word` at the place `at`, whose word is not final. That word moves to the next place without a final word,
-    /// and so on, until an empty word is overwritten or the end is reached.
+    /// Puts `word` at the position `at`, whose word is not final. That word moves to the next position without a final
+    /// word, and so on, until an empty word is overwritten or the end is reached.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
-        let mut place = at;
-        while let Some(slot) = self.list.get_mut(place) {
+        let mut position = at;
+        while let Some(slot) = self.list.get_mut(position) {
             std::mem::swap(slot, &mut carried);
             if carried.is_empty() {
                 return;
             }
-            place = self.next_free(place + 1);
+            position = self.next_free(position + 1);
         }
         self.list.push(carried);
     }
@@ -221,10 +221,10 @@ impl<'a> Words<'a> {
         } else {
             "cygnus"
         };
-        self.list.resize(PLACES, "");
+        self.list.resize(POSITIONS, "");
         self.set(OS, "windows");
         self.set(ENVIRONMENT, environment);
-        // Otherwise the object format is already in the place of the environment.
+        // Otherwise the object format is already in the position of the environment.
         if let Some(name) = other_format
             && (!win32 || environment_known)
         {
@@ -239,7 +239,7 @@ impl<'a> Words<'a> {
             return;
         }
         // As in LLVM, a triple for DXIL names no object format.
-        self.list.truncate(PLACES);
+        self.list.truncate(POSITIONS);
         if self.meaning.os == "shadermodel" {
             self.set(ARCH, dxil_word(self.get(OS)));
         }
@@ -247,9 +247,9 @@ impl<'a> Words<'a> {
 }
 
 impl Meaning {
-    /// Tries a word at a place: records the meaning that it has there, and returns whether it has one.
-    fn try_word(&mut self, place: usize, word: &str) -> bool {
-        match place {
+    /// Tries a word at a position: records the meaning that it has there, and returns whether it has one.
+    fn try_word(&mut self, position: usize, word: &str) -> bool {
+        match position {
             ARCH => {
                 self.arch = tables::arch(word);
                 !self.arch.is_empty()

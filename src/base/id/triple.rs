@@ -162,6 +162,7 @@ fn mips_environment(arch_name: &str) -> &'static str {
 /// The object format of a triple that does not name one.
 fn default_format(arch: &str, os: &str) -> &'static str {
     let is_of_apple = matches!(os, "darwin" | "macos" | "ios" | "tvos" | "watchos" | "xros" | "driverkit" | "bridgeos");
+    // For these architectures, the format depends on the operating system: COFF on Windows, Mach-O on Apple systems.
     let has_all = matches!(arch, "" | "aarch64" | "aarch64_32" | "arm" | "thumb" | "i386" | "x86_64");
     match (arch, os) {
         ("wasm32" | "wasm64", _) => "wasm",

@@ -31,7 +31,8 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::base::io::sys::{self, AfterMapping};
 
-/// A file that is mapped for reading. The fields go in this order.
+/// A file that is mapped for reading. The fields are dropped in this order, so that the work of `_after` finds the file
+/// unmapped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: Mmap,

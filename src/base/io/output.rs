@@ -71,7 +71,8 @@ enum OutputPlace {
     Name { staged: Staged, target: PathBuf, existing: ExistingFile },
     /// Copied into the existing destination.
     Into { staged: File, destination: File },
-    /// Nowhere: a temporary file that the job reads again.
+    /// Nowhere: a temporary file, which the job reads again, or which is dropped because the destination is the null
+    /// device.
     Nowhere(File),
 }
 
@@ -132,7 +133,8 @@ impl Output {
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
     }
 
-    /// Returns the bytes of a [temporary](Self::temporary) output. Errors call the input `name`.
+    /// Returns the bytes of a [temporary](Self::temporary) output as an input. Later errors about the input call it
+    /// `name`; an error in this function names the path of the output.
     pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         match self.place {
@@ -141,7 +143,8 @@ impl Output {
         }
     }
 
-    /// Returns the bytes written so far, for reading until more are written. Errors call the input `name`.
+    /// Returns the bytes written so far as an input, which is valid until more are written. Later errors about the
+    /// input call it `name`; an error in this function names the path of the output.
     pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
         self.flush()?;
         let file = self.place.file().try_clone().with_path(&self.path)?;
@@ -218,7 +221,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     let mut done = Vec::with_capacity(remaining);
     for Output { path, place, .. } in outputs {
         remaining -= 1;
-        // Nothing can fail after the last one.
+        // After the last one nothing can fail, so its old content is never restored.
         let old = if remaining > 0 { OldContent::Kept } else { OldContent::Lost };
         let committed = match place {
             OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
@@ -355,6 +358,7 @@ fn replace_existing(
     old: OldContent,
 ) -> io::Result<Committed> {
     let beside = staged.give_name_beside(&target)?;
+    // The names are exchanged if the old file may have to be restored, or if no rename can replace a mapped file.
     let is_exchanged = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
     if is_exchanged && exchange(beside.path(), &target).is_ok() {
         // Another program may have put a directory there since the output was staged, which then goes back to its
@@ -507,7 +511,7 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
     Ok(OutputPlace::Name { staged, target, existing: ExistingFile::Absent })
 }
 
-/// Stages a file that replaces a writable one.
+/// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
     if let OverwriteMode::WithMode(_) = overwrite {
@@ -545,7 +549,7 @@ fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingF
     if old.is_file() {
         match process::open(|| open_as_permitted(target)) {
             Ok(old) => take_over(&staged.file, &old, Inherited::Access)?,
-            // Its access control list cannot be read.
+            // The access control list of a file that cannot be opened is unknown, so others get no access.
             Err(_) => sys::make_private(&staged.file)?,
         }
     }

@@ -28,8 +28,11 @@ pub fn hand_over() {
     sys::take_signals();
 }
 
-/// Opens a file; if too many are open, raises the limit and tries again. Inputs and outputs stay open until the job
-/// ends, and there may be thousands of them: more than the initial limit of 1024, and far fewer than the maximum.
+/// Opens a file. If too many are open and the program has [handed over](hand_over) its process, raises the limit and
+/// tries again.
+///
+/// Inputs and outputs stay open until the job ends, and there may be thousands of them: more than the initial limit of
+/// 1024, and far fewer than the maximum.
 pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match open() {
         Err(error) if HANDED_OVER.load(Ordering::Relaxed) && sys::is_too_many_files(&error) => {

@@ -57,6 +57,7 @@ impl Staged {
             Some(name) => name,
             None => match under_new_name(target, |name| link(&file, name)) {
                 Ok(((), name)) => name,
+                // The file system cannot name an unnamed file, so the bytes go to a new file with a name.
                 Err(_) => {
                     let (copy, name) = copy_named(&file, target)?;
                     file = copy;

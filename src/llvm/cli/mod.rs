@@ -116,6 +116,7 @@ pub(crate) fn finish(
 fn select_tool(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let called = Program::new(program_name(&argv));
     for tool in TOOLS {
+        // As in LLVM, a program's name may have a prefix or a suffix, such as a version.
         for name in tool.names {
             if memchr::memmem::find(called.name, name.as_bytes()).is_some() {
                 return (tool, argv);

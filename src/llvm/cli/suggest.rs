@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 
 use super::options::{is_own, name_of, takes_value};
 
-/// Returns the option nearest to `typed` (without its dashes), in the form to type.
+/// Returns the option nearest to `typed` (without its dashes), in the form to type, or `None` if nothing is typed.
 pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     if typed.is_empty() {
         return None;
@@ -19,6 +19,7 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     let mut nearest: Option<(&Arg, usize)> = None;
     for arg in command.get_opts() {
         let name = name_of(arg);
+        // LLVM suggests its nearest option, however far. An option that LLVM lacks must resemble the typed one.
         if arg.is_hide_set() || (is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name)) {
             continue;
         }

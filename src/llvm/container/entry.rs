@@ -138,7 +138,7 @@ impl BundleEntry for Entry {
     }
 }
 
-/// The entries at the start of some bytes.
+/// The entries of one bundle at the start of some bytes, and where the bundle ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents<E = Entry> {
     /// The entries in file order.

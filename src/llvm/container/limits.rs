@@ -63,7 +63,7 @@ pub(crate) const ABBREVIATIONS_MAX: usize = 4096;
 /// is not read.
 pub(crate) const FAULTS_MAX: usize = 1000;
 
-/// The maximum number of code objects that a kpack archive stores: more could not be entries.
+/// The maximum number of code objects that a kpack archive stores: a bundle may not have more entries.
 pub(crate) const FRAMES_MAX: usize = 100_000;
 
 /// How often a check may read the bytes of a code object through its tables. In files of compilers, tables share only

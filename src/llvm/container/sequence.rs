@@ -466,7 +466,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
             return bundle.map(Some);
         }
-        // A bundle of such a format takes up the whole file.
+        // In a format whose bundles do not repeat, a bundle takes up the whole file.
         if position > 0 && !self.container.repeats() {
             return Ok(None);
         }

@@ -134,7 +134,8 @@ impl Text {
         Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
     }
 
-    /// The marker lines of the bundle of `members`, with at most one more than the maximum inside contents.
+    /// Returns the marker lines of the bundle of `members`. Those inside contents end with the first line that is too
+    /// many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
         let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
@@ -218,7 +219,8 @@ fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malfo
     read_entries(&markers, 0)
 }
 
-/// Reads the marker line at `line` that begins at `begin`, and whose side begins at `word_at`.
+/// Reads a marker line. Its comment is at `line`, the word for its side at `word_at`, and the newline before it, which
+/// belongs to it, at `begin`. Returns `None` if no such word is there.
 fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
     let side =
@@ -230,6 +232,7 @@ fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<
     let end = id_end.checked_add(usize::from(id_len.is_some()))?;
     if let Some(text) = id.strip_suffix(b"\r") {
         id = text;
+        // With the line ends of Windows, the newline before the line has a carriage return too.
         if data.get(..begin)?.ends_with(b"\r") {
             begin = begin.checked_sub(1)?;
         }
@@ -309,8 +312,8 @@ fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
 struct EndLines<'a> {
     /// The end lines with each ID, by index, in file order.
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// The end line of each start line, by index, if every end line ends the last entry of its ID that was begun before
-    /// and not ended.
+    /// The end line of each start line, by index. An end line belongs to the last start line of its ID before it that
+    /// has no end line yet.
     partners: HashMap<usize, usize>,
 }
 

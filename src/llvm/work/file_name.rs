@@ -11,7 +11,8 @@ pub(super) struct FileName<'a> {
 }
 
 impl<'a> FileName<'a> {
-    /// The file name at the end of a path, which may contain any bytes.
+    /// Returns the file name at the end of a path, which may contain any bytes. As in LLVM, it is `.` after a closing
+    /// slash, and `/` for a root directory.
     pub(super) fn of(path: &'a [u8]) -> Self {
         let name = match path.rsplit(|&byte| byte == b'/').next().unwrap_or_default() {
             b"" if path.iter().any(|&byte| byte != b'/') => b".",

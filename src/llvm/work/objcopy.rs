@@ -49,8 +49,10 @@ impl BundleFiles {
 }
 
 impl Unbundle {
-    /// For a fat object whose host is requested, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
-    /// the code objects of a file that is not a fat object.
+    /// For a fat object, writes nothing. Returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy for the
+    /// host's object, or `None` if the host is not requested or no entry serves the request.
+    ///
+    /// Unbundles any other file, and returns `None`.
     ///
     /// # Errors
     /// As [`Unbundle::run`].

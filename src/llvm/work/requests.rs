@@ -151,7 +151,8 @@ impl<'j> Requests<'j> {
         requests.filter_map(|&request| Some((request, entry.compatibility(self.ids.get(request)?, self.rules))))
     }
 
-    /// Assigns candidates to open requests, rule by rule, and closes these requests.
+    /// Assigns candidates to open requests, rule by rule, and closes these requests. Returns the pairs of request and
+    /// candidate.
     pub(super) fn assign<'c, 'b>(&mut self, candidates: &'c [Candidate<'b>]) -> Vec<(usize, &'c Candidate<'b>)> {
         let mut served = Vec::new();
         let mut unassigned: Vec<&Candidate<'_>> = candidates.iter().collect();

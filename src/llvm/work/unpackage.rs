@@ -82,6 +82,7 @@ impl Filter {
     /// Whether an image meets the condition. `member` is the name of the archive member that the image is from.
     fn accepts(&self, image: &ImageInfo, member: Option<&[u8]>) -> bool {
         match self {
+            // HIP has two numbers, and an image may have either.
             Self::Kind(kind) => HipNumber::ALL.iter().any(|hip| hip.kind_number(*kind) == image.kind_number),
             Self::String { key, value } => {
                 if image.string(key).unwrap_or_default() == value {

@@ -126,6 +126,7 @@ impl Input {
         let reason = "not a regular file; members of thin archives and files in directories must be";
         let file = opened.ok_or_else(|| Error::refused(ErrorKind::Unsupported, path, None, reason))?;
         let opened = match Stat::of(&file).with_path(path)?.len() {
+            // A pseudo-file that records no length counts as empty.
             0 => (Storage::Memory(Vec::new()), None),
             _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
         };

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::bytes::to_u64;
 
-/// How much of a regular file jobs have read, of its length; nothing of other inputs.
+/// The number of bytes that jobs have read of a regular file, and its length. Other inputs have the length zero here, so
+/// that they do not count.
 #[derive(Debug, Default)]
 pub(super) struct FileProgress {
     pub(super) read: AtomicU64,
@@ -26,7 +27,7 @@ pub(crate) fn note_read(bytes: u64) {
     READ.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// The number of bytes that this process has done of the regular files that it has opened.
+/// The number of bytes of regular files that are done: see [`bytes_done`].
 static DONE: AtomicU64 = AtomicU64::new(0);
 
 /// The number of bytes that all jobs of this process have done of the regular files that they have opened. A file that

@@ -35,7 +35,7 @@ pub const HAS_WINDOWS_QUOTING: bool = true;
 /// The path that opens the standard input of a program again: there is none.
 pub const STANDARD_INPUT: Option<&str> = None;
 
-/// Whether a name can be given to another file while its file is mapped.
+/// Whether a rename can replace a file that is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = false;
 
 /// The variable for the own name of an executable that replaces a link.
@@ -90,6 +90,7 @@ pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
         name.push('_');
     }
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    // Windows reserves these names with any digit, also with a superscript one, as in `COM²`.
     let is_numbered = match NUMBERED.iter().find_map(|device| stem.strip_prefix(device)) {
         Some(number) => number.chars().count() == 1 && !number.contains(char::is_alphabetic),
         None => false,
@@ -418,8 +419,8 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
     Ok(if is_seen { Some(opened) } else { None })
 }
 
-/// Exchanges two names: in steps, between which the old file has a third name. Attributes and access control list stay
-/// with the name `b`.
+/// Exchanges two names. For a moment the old file has a third name. Attributes and access control list stay with the
+/// name `b`.
 pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     if b.is_dir() {
         return Err(is_a_directory());
@@ -464,7 +465,7 @@ fn units_of(text: &OsStr) -> Vec<u16> {
     text.encode_wide().collect()
 }
 
-/// Files that are mapped cannot be removed.
+/// The files to remove once they are no longer mapped: Windows refuses to remove a mapped file.
 static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Removes a file: later, if it is still mapped.

@@ -118,6 +118,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
     check_conflicts(&targets)?;
+    // A bundle for HIP alone may have any number of hosts.
     if !targets.iter().all(|target| target.kind().is_hip()) {
         check_hosts(&targets, 1..=1)?;
     }

@@ -25,6 +25,7 @@ pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     let hashes: Vec<u32> = keys.iter().map(|key| hash(key)).collect();
     let mut slots = vec![None; FIRST_SLOTS];
     for index in 0..keys.len() {
+        // As in LLVM, the table grows before three quarters of it are used.
         if (index + 1) * 4 >= slots.len() * 3 {
             let mut wider = vec![None; slots.len() * 2];
             for moved in slots.into_iter().flatten() {
@@ -54,7 +55,7 @@ fn insert(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
     }
 }
 
-/// The bits of a key's hash that the table uses.
+/// Returns the lower 32 bits of a key's hash. The table uses no others.
 fn hash(key: &[u8]) -> u32 {
     let hash = match key.len() {
         0 => K2 ^ SEED,

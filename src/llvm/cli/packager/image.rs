@@ -23,7 +23,8 @@ pub(super) struct Arguments<'t> {
 type Value = Option<Vec<u8>>;
 
 impl<'t> Arguments<'t> {
-    /// Parses the value of one `--image`.
+    /// Parses the value of one `--image`: pairs `key=value` with commas between them. The values of a repeated key
+    /// become one, with commas between them.
     pub(super) fn parse(typed: &'t OsStr) -> Self {
         let mut pairs: Vec<(&[u8], Value)> = Vec::new();
         for argument in typed.as_encoded_bytes().split(|&byte| byte == b',') {
@@ -43,6 +44,7 @@ impl<'t> Arguments<'t> {
 
     /// The images to pack: one for each file.
     pub(super) fn into_image(self) -> ImageFiles {
+        // LLVM writes the strings in the order of its hash table.
         let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
         let mut image = ImageFiles::default();
         for index in dense_map::iteration_order(&keys) {

@@ -64,7 +64,7 @@ impl ToolOptions for PackagerOptions {
 fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
-            // Neither LLVM nor `Error::file` names a file whose name is empty.
+            // Errors of the input and of standard output keep the name of the file. An empty name is not printed.
             if let Some(file) = error.file()
                 && (Some(file) == input || file.as_os_str() == "-")
             {

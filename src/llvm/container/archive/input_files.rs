@@ -78,7 +78,7 @@ impl<'a> InputFiles<'a> {
 
     fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let input = self.referring_input(path)?;
-        // More than the input encloses the data if an archive in another archive names the file.
+        // In nested archives, the inner archives enclose the data besides the input.
         let files = if self.enclosing.len() > 1 { &mut self.nested_files } else { &mut self.files };
         if files.take(1).is_none() {
             let reason = format!("thin archives refer to more than {} files", files.most());

@@ -135,6 +135,7 @@ fn locate_content<'a>(
     if name.len() > NAME_MAX {
         return Err(Error::malformed(data.path(), long_name(name, data, *position)));
     }
+    // A thin archive stores only headers; the contents are in other files.
     if thin {
         let header = *position;
         add(position, HEADER_LEN);

@@ -118,6 +118,7 @@ struct LongNames<'m> {
 impl<'m> LongNames<'m> {
     /// Returns the name field of a header. Adds a name that does not fit to the table.
     fn field_of(&mut self, name: &'m [u8]) -> Vec<u8> {
+        // A slash ends a name in the field, so a name with a slash is in the table.
         if name.len() < NAME_LEN && !name.contains(&b'/') {
             return [name, b"/"].concat();
         }

@@ -76,7 +76,7 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// Reads a number in groups of `width` bits.
+    /// Reads a number in groups of `width` bits (VBR). The highest bit of a group says whether another group follows.
     pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
@@ -111,6 +111,7 @@ impl<'a> Bits<'a> {
             return Ok(());
         }
         let high = bytes::tail(self.data, start.saturating_add(1)).ok_or(PAST_END)?;
+        // A byte has its lower bits in one byte of the data, and its upper bits in the next.
         to.extend(low.iter().zip(high).map(|(&low, &high)| {
             let [byte, _] = (u16::from_le_bytes([low, high]) >> used).to_le_bytes();
             byte
@@ -163,8 +164,8 @@ const BLOCKINFO: u64 = 0;
 #[derive(Clone, Debug, Default)]
 struct Abbreviation {
     parts: Rc<[Part]>,
-    /// The index, for each part, of the first part from there on that takes bits. Records of literals only must not cost
-    /// more time than their size in the file justifies.
+    /// For each part, the index of the first part from it on that takes bits. Literals are skipped with it, because a
+    /// record of many literals takes hardly any bytes of the file and must not take much time.
     stored: Rc<[usize]>,
 }
 
@@ -238,7 +239,7 @@ impl<'a> Block<'a> {
         loop {
             match self.next_entry()? {
                 AbbreviationEntry::End => return Ok(None),
-                // A second one replaces the first, as in LLVM.
+                // As in LLVM, a second block of this kind replaces what the first has defined.
                 AbbreviationEntry::Block(block) if block.number == BLOCKINFO => self.info = block.read_info()?,
                 AbbreviationEntry::Block(block) => return Ok(Some(Item::Block(block))),
                 AbbreviationEntry::Definition(abbreviation) => {
@@ -326,6 +327,7 @@ impl<'a> Block<'a> {
             return self.bits.vbr(8).map(Part::Literal);
         }
         match self.bits.read(3)? {
+            // 1 is a fixed width, 2 is VBR. A value without bits is always 0.
             encoding @ (1 | 2) => match (encoding, self.bits.vbr(5)?) {
                 (_, 0) => Ok(Part::Literal(0)),
                 (1, width @ ..=MAX_FIXED) => Ok(Part::Fixed(width)),

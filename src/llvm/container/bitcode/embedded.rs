@@ -67,7 +67,7 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     if !is_module {
         return Err(NotBitcode("no module found"));
     }
-    // A metadata node is short, and many nodes can name the same object.
+    // A metadata node is short, and many nodes can name the same object, so a small file could ask for much memory.
     let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
     for &index in &found.order {
         let Some(content) = found.contents.get(index) else { continue };
@@ -242,7 +242,7 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
 }
 
 /// Adds to `sections` the numbers of the wanted strings of a record that are the name of the section. `first` is the
-/// number of the first string of the record.
+/// number of the first string of the record. The blob of the record holds the lengths of the strings, then the strings.
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
     let offset = record.value(1);
@@ -283,6 +283,7 @@ impl Globals {
     fn read(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<Self> {
         const OLD_ALIAS: u64 = 9;
         let mut globals = Self { initialisers: BTreeMap::new(), constants: Vec::new(), types: Vec::new() };
+        // Global values and constants count together, in file order.
         let mut number = 0_u64;
         // The index of the initialiser in the record of a variable. From version 2 on, offset and length of the name
         // come before the type.
@@ -388,6 +389,7 @@ fn add_types(mut block: Block<'_>, types: &mut Vec<ByteType>) -> Result<()> {
     const STRUCT_NAME: u64 = 19;
     while let Some(record) = block.next_record()? {
         types.push(match record.code {
+            // These records define no type.
             COUNT | STRUCT_NAME => continue,
             INTEGER if record.value(0) == 8 => ByteType::Byte,
             ARRAY | VECTOR if type_at(types, record.value(1)) == ByteType::Byte => ByteType::Bytes,

@@ -70,7 +70,8 @@ pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
 /// The longest triple that is read, in bytes.
 const TRIPLE_MAX: usize = 200;
 
-/// Reads the target triple of the first module of a file. Returns `None` for broken bitcode, or without a triple.
+/// Reads the target triple of the first module that has one. Returns `None` for broken bitcode, without a
+/// triple, or for a triple that is too long.
 pub(crate) fn triple(data: &[u8]) -> Option<String> {
     let mut stream = open(data).ok()?;
     while let Some(mut block) = stream.next_block().ok()? {

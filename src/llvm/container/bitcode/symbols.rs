@@ -99,6 +99,8 @@ const MODULE_COUNT: u64 = 16;
 /// Adds the names of the global symbols that are defined according to the symbol table of a file.
 fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOL_LEN: u64 = 24;
+    // The offsets are those of LLVM's structures in `irsymtab`: the range of the symbols in the header, then name and
+    // flags of each symbol.
     let cut = NotBitcode("the symbol table ends too early");
     let (offset, count) = number::<4>(symtab, 28).zip(number::<4>(symtab, 32)).ok_or(cut)?;
     let table = slice(symtab, offset, count.saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
@@ -162,6 +164,7 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
 
 /// Whether the record defines a symbol that other modules see.
 fn is_visible(record: &Record<'_>) -> bool {
+    // The numbers of linkages in bitcode.
     const INTERNAL: u64 = 3;
     const PRIVATE: [u64; 3] = [9, 13, 14];
     const AVAILABLE_EXTERNALLY: u64 = 12;

@@ -6,7 +6,7 @@ use crate::llvm::container::records::record;
 record! {
     /// A section header.
     CoffSection(_word) {
-        /// In objects, a long name has its place among the strings here.
+        /// The name. In objects, the field of a long name holds its offset among the strings.
         name: 8,
         /// The size and the address in memory.
         memory: 4,

@@ -398,6 +398,7 @@ pub(crate) fn is_elf_object(head: &[u8]) -> bool {
 /// broken. [`Magic::identify`] knows only the machines that compilers still write for, since any data may begin with two
 /// zeros.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
+    // The start of a compiled resource file (`.res`).
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];
     match head {
         [0, 0, 0xff, 0xff, ..] => slice(head, 12, 16) == Some(&ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID.0),

@@ -15,7 +15,7 @@ pub(crate) fn is_header(data: &[u8]) -> bool {
 /// Whether a header has the sum that it records, of its bytes with or without sign.
 pub(crate) fn sum_is_right(block: &[u8]) -> bool {
     let Some(field) = slice(block, 148, 8) else { return false };
-    // The field itself counts as eight spaces, whose sum is 256.
+    // The field itself counts as eight spaces, which are 256 alone: no right sum is smaller.
     let Some(recorded @ 256..) = number(field) else { return false };
     let (mut unsigned, mut signed) = (0_i64, 0_i64);
     for (at, &byte) in block.iter().enumerate() {

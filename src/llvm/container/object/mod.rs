@@ -83,7 +83,7 @@ impl FatObject {
     fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::identify(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
-            // A file without the name of such a section holds no bundle. Other faults do not matter here.
+            // If the file has no name of a section of a bundle, it is no fat object, and its faults do not matter.
             Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
             object => object?,
         };
@@ -188,6 +188,7 @@ fn entries_of(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u6
         // A section without an ID is not an entry, but not a part of the host's object either.
         let Some(id @ [_, ..]) = section.name.strip_prefix(MAGIC.as_bytes()) else { continue };
         let mut entry = Entry::at(id, section.content.clone());
+        // LLVM gives the host's section one zero byte. The host's code is the object without the bundle's sections.
         if is_host(id) && entry.content(data).as_deref() == Some(&[0]) {
             entry.parts = match hosts.next() {
                 Some(_) => host.get_or_insert_with(|| object.host(data, found)).clone(),

@@ -143,6 +143,7 @@ impl<'s> StringTable<'s> {
         }
         // The empty string is the first NUL, not the end of another string.
         sorted.retain(|string| !string.is_empty());
+        // A string that is the end of another one directly follows a string with that end, and shares its bytes.
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
         sorted.dedup();
         let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
@@ -198,7 +199,7 @@ pub fn write_compressed<W: Write + Seek>(
     write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
 }
 
-/// Like [`write_compressed`], with progress reports.
+/// Like [`write_compressed`], with progress reports. Writes nothing without images.
 pub(crate) fn write_metered<W: Write + Seek>(
     images: &[NewImage<'_>],
     compression: &Compression,

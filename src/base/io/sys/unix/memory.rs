@@ -101,7 +101,7 @@ fn report_lost_bytes(file: Option<String>) {
     drop(io::stderr().write_all(message.as_bytes()));
 }
 
-/// The temporary names of files that are not in place yet. They go if the handler ends the process.
+/// The temporary names of files that are not in place yet. The handler removes them before it ends the process.
 static TEMPORARY_NAMES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn temporary_names() -> std::sync::MutexGuard<'static, BTreeSet<PathBuf>> {

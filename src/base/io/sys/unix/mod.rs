@@ -43,7 +43,7 @@ pub const HAS_WINDOWS_QUOTING: bool = false;
 /// The path that opens the standard input of a program again.
 pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
 
-/// Whether a name can be given to another file while its file is mapped.
+/// Whether a rename can replace a file that is mapped.
 pub(crate) const REPLACES_MAPPED_FILES: bool = true;
 
 /// The words of the command line. The first one is the name that the program was called by.
@@ -381,7 +381,7 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
     if file.metadata()?.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    // Truncating the old file would have cleared its set-user-ID bit.
+    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file does the same to it.
     file.set_len(0)
 }
 

@@ -28,7 +28,7 @@ use crate::llvm::container::host::coff::CoffSection;
 const PLAIN_MAX: u64 = 0xfeff;
 const BIG_MAX: u64 = 0x7fff_ffff;
 
-/// The bit of the record above the 32-bit length of the host's strings: the host has strings.
+/// The bit that says in the record that the host has strings. The 32 bits below it are their length.
 const HAS_STRINGS: u64 = 1 << 32;
 
 /// The largest offset in a COFF file.

@@ -138,7 +138,7 @@ impl<'a> Coff<'a> {
     }
 
     /// Returns the name of a section of a bundle, or `None` for other sections. The name of a section of a bundle is
-    /// longer than 8 bytes.
+    /// longer than its field of 8 bytes, so the field holds `/` and an offset among the strings.
     fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
         let field = section.name.to_le_bytes();
         let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -224,6 +224,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
 /// The name field of a section for a name at an offset among the strings.
 fn long_name(offset: u64) -> u64 {
     let mut text = format!("/{offset}").into_bytes();
+    // The field has room for seven digits. A larger offset is in base 64, after `//`.
     if offset > 9_999_999 {
         text = b"//".to_vec();
         for place in (0..6_u32).rev() {

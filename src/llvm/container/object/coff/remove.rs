@@ -104,6 +104,7 @@ impl Coff<'_> {
             }
             let data = self.view.read(relocations.start, len, format_args!("the relocations of section {index}"))?;
             for relocation in data.chunks_exact(RELOCATION_LEN) {
+                // A relocation holds an address, the index of its symbol, and a type.
                 let symbol = self.encoding.read(relocation.get(4..8).unwrap_or_default());
                 if emptied.contains(&symbol) {
                     let what = format!("section {index} refers to a section of the bundle; its relocations are");

@@ -77,7 +77,10 @@ impl<'a> Elf<'a> {
         Ok(pieces)
     }
 
-    /// Returns the number of the section with the section names. Adds it if it is missing; `new` then gets its name.
+    /// Returns the index of the section with the section names. Adds it if it is missing; `new` then gets its name.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the section cannot grow.
     fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
         const OWN_NAME: &[u8] = b"\0.shstrtab\0";
         let section = if self.names_index > 0 { self.sections.get(self.names_index) } else { None };

@@ -52,7 +52,8 @@ impl<'a> Elf<'a> {
         self.encoding.len_of::<Header>()
     }
 
-    /// Reads the section headers. If their number does not fit the file header, it is the size of the first section.
+    /// Reads the section headers. If their count does not fit the file header, the first section header has it as its
+    /// size.
     fn read_sections(&self) -> Result<Vec<Section>, Malformed> {
         let Header { sections_at, section_len, section_count, .. } = self.header;
         if sections_at == 0 {
@@ -167,8 +168,8 @@ impl<'a> Elf<'a> {
         Some((record, vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]))
     }
 
-    /// The file header and the section headers of a new file. The first section holds the numbers that do not fit the
-    /// header.
+    /// Returns the file header and the section headers of a new file. The first section header holds the count of
+    /// sections and the index of the section names if they do not fit the file header.
     fn encode_headers(&self, mut sections: Vec<Section>, table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
         let (count, names) = (to_u64(sections.len()), to_u64(names_index));
         let limit = u64::from(SHN_LORESERVE);

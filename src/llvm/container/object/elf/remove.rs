@@ -89,6 +89,7 @@ impl Elf<'_> {
             }
             let content = self.content(group, format_args!("section group {index}"))?;
             let mut members = content.chunks(GROUP_WORD).skip(1).map(|word| self.encoding.read(word));
+            // A group that was empty before stays.
             let is_empty = content.len() <= GROUP_WORD;
             if !is_empty
                 && members.all(|member| is_marked(&gone, member))
@@ -124,7 +125,8 @@ impl Elf<'_> {
         self.view.broken(what, section.offset)
     }
 
-    /// Returns the flags of a group, then the new numbers of its sections, or `None` if nothing changes.
+    /// Returns the content of a group with new section numbers, or `None` if nothing changes. The first word holds
+    /// flags. Removed sections are left out.
     fn renumber_group(
         &self,
         index: usize,
@@ -133,9 +135,9 @@ impl Elf<'_> {
     ) -> Result<Option<Vec<u8>>, Malformed> {
         let content = self.content(group, format_args!("section group {index}"))?;
         let mut renumbered = Vec::with_capacity(content.len());
-        for (place, word) in content.chunks(GROUP_WORD).enumerate() {
+        for (position, word) in content.chunks(GROUP_WORD).enumerate() {
             let old = self.encoding.read(word);
-            let new = if place == 0 { Some(old) } else { numbers.get(old) };
+            let new = if position == 0 { Some(old) } else { numbers.get(old) };
             if let Some(new) = new {
                 let mut word = word.to_vec();
                 self.encoding.write(new, &mut word);
@@ -207,6 +209,7 @@ impl Elf<'_> {
     /// Returns the end of the part of the file that cannot move, because program headers record its offsets.
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let Header { segments_at, segment_len, segment_count, .. } = self.header;
+        // A count that does not fit the file header is in the first section header.
         let is_extended = segment_count == u64::from(PN_XNUM);
         let count = match self.sections.first() {
             Some(first) if is_extended => first.info,

@@ -71,8 +71,8 @@ impl Elf<'_> {
         self.sections.iter().enumerate().filter(move |(_, section)| section.is(kind))
     }
 
-    /// Gives the symbols of a table the new section numbers, and empties the symbols in removed sections. `large` is
-    /// the table of large section numbers that belongs to the symbol table; empty without one.
+    /// Writes the new section numbers into the symbols of a table, and empties each symbol of a removed section.
+    /// `large` is the table's SHT_SYMTAB_SHNDX section, or empty if it has none.
     fn renumber_table(&self, table: &[u8], large: &[u8], numbers: &SectionNumbers) -> RenumberedTable {
         let mut symbols: Vec<Symbol> = Table::new(self.encoding, table).iter().collect();
         let mut large = large.to_vec();
