@@ -22,7 +22,8 @@ use crate::llvm::container::sequence::Inflate;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Inspect {
-    /// The search. How much it inflates and which checksums it compares is up to the job.
+    /// The options of the search. The job itself sets how much is inflated and which checksums are compared, whatever
+    /// is set here.
     pub scan: Scan,
     /// Whether everything is inflated, and all checksums are compared.
     pub inflate: bool,

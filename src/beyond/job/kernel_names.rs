@@ -267,8 +267,8 @@ impl KernelNames {
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    let all = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
-                    if let (Ok(()), Ok(info)) = (all, found.info()) {
+                    let size_checked = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
+                    if let (Ok(()), Ok(info)) = (size_checked, found.info()) {
                         for code_object in found.code_objects() {
                             reads.add(Some(&found), ((), code_object.keep(&info)));
                         }
@@ -336,12 +336,9 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
     let Ok(file) = object::File::parse(code) else { return Vec::new() };
     let mut names = Vec::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        let is_variable = symbol.kind() == object::SymbolKind::Data;
-        if is_variable
-            && symbol.is_global()
-            && symbol.is_definition()
-            && let Ok(name) = symbol.name_bytes()
-        {
+        let is_global_variable =
+            symbol.kind() == object::SymbolKind::Data && symbol.is_global() && symbol.is_definition();
+        if is_global_variable && let Ok(name) = symbol.name_bytes() {
             names.push(name);
         }
     }

@@ -31,7 +31,8 @@ use crate::llvm::container::sequence::Inflate;
 pub struct ListKernels {
     /// The code objects whose kernels are listed.
     pub selection: Selection,
-    /// The search. How much it inflates and which checksums it compares is up to the job.
+    /// The options of the search. The job itself sets how much is inflated and which checksums are compared, whatever
+    /// is set here.
     pub scan: Scan,
     /// Whether the [arguments](Kernel::arguments) of kernels are read. Equal lists of a file share memory.
     pub arguments: bool,
@@ -146,7 +147,9 @@ impl ListKernels {
                     }
                 }
             }
-            let is_over = search.is_incomplete || search.room.is_full && inspected.is_none();
+            // `inspected` needs all findings, even if the list of kernels is full.
+            let needs_no_more = search.room.is_full && inspected.is_none();
+            let is_over = search.is_incomplete || needs_no_more;
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         if search.is_incomplete { Ok(None) } else { Ok(Some(search.finish())) }

@@ -17,15 +17,15 @@ use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
-/// Gives each name in the two files a number. Equal names have equal numbers in both files, so that keys are compared
-/// quickly.
+/// Numbers the names in the two files. Equal names have equal numbers in both files, so keys are compared without
+/// reading the names again.
 #[derive(Default)]
 struct NameNumbers {
     known: HashMap<Vec<u8>, usize>,
 }
 
 impl NameNumbers {
-    /// Returns the number of a name, which is a new number if the name is new.
+    /// Returns the number of a name. A new name gets the next number.
     fn number(&mut self, name: Vec<u8>) -> usize {
         let next = self.known.len();
         *self.known.entry(name).or_insert(next)
@@ -34,7 +34,7 @@ impl NameNumbers {
     /// Sets the keys of the code objects of one file. A member that `renamed` has counts by its name in the old file.
     fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &RenamedMembers) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
-        // Code objects of one bundle have one place, so its numbers are reused.
+        // The code objects of a bundle follow each other and have one place, so the numbers of the last place are kept.
         let mut last: Option<(&Place, usize, usize)> = None;
         for SideObject { code_object, key, .. } in objects {
             let code_object = &*code_object;
@@ -118,8 +118,8 @@ impl<'c> FileComparison<'c> {
         Self { job, digester, old, new, objects, unpaired, shared_members: HashSet::new(), shared: Vec::new(), diff }
     }
 
-    /// Returns the numbers of the place and the entry ID of a code object. Only code objects with the same numbers can
-    /// be two versions of one.
+    /// Returns the numbers of the place and the entry ID of a code object, or `None` if there is no such code object.
+    /// Only code objects with the same numbers can be two versions of one.
     fn group(&self, index: usize) -> Option<(usize, usize)> {
         let object = self.objects.get(index)?;
         Some((object.key.place, object.key.id))
@@ -139,7 +139,8 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Counts the code objects in members of zip files that were searched in the old file only as equal.
+    /// Counts the code objects in the members `same` as equal. These members of zip files have the same checksum in
+    /// both files, and were searched in the old file only.
     pub(super) fn note_equal_members(&mut self, same: HashSet<Vec<u8>>) {
         self.shared_members = same;
         for (index, object) in self.objects.iter().enumerate() {
@@ -154,7 +155,7 @@ impl<'c> FileComparison<'c> {
         self.diff.equal.by_checksum = self.shared.len();
     }
 
-    /// Returns whether a place is in a member that was searched in the old file only.
+    /// Returns whether a place is in a member that both files share. Such a member is searched once, in the old file.
     fn is_shared(&self, place: &Place) -> bool {
         match top_member(place) {
             Some(member) => self.shared_members.contains(member),
@@ -188,7 +189,8 @@ impl<'c> FileComparison<'c> {
         self.note_equal(&equal);
     }
 
-    /// Returns the place of a bundle, and the hash and the inflated size that it records, or `None` if it records none.
+    /// Returns the place of a bundle, and the hash and the inflated size that it records. Returns `None` if it
+    /// records no hash, or is not compressed.
     fn place_and_hash(&self, bundle: &Range<usize>) -> Option<(usize, u64, u64)> {
         let first = self.objects.get(bundle.start)?;
         let recorded = first.code_object.bundle.compressed?;
@@ -205,12 +207,15 @@ impl<'c> FileComparison<'c> {
         Some((object.key.id, object.size()))
     }
 
-    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal. Leaves out compressed code
-    /// objects unless hashes are trusted: equal bytes may be broken, so they are inflated later.
+    /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal.
+    ///
+    /// Readable compressed code objects wait until they are inflated, unless hashes are trusted: two equal streams can
+    /// both be broken. Code objects that cannot be inflated are compared only here.
     pub(super) fn pair_by_stored_bytes(&mut self) -> Result<()> {
         let pairs = self.unpaired.find_alike(|index| {
             let object = self.objects.get(index)?;
-            if object.form().is_some() && object.is_readable() && !self.job.trust_hashes {
+            let is_inflated_later = object.packed_form().is_some() && object.is_readable() && !self.job.trust_hashes;
+            if is_inflated_later {
                 return None;
             }
             let (len, digest) = match object.stored {
@@ -218,7 +223,7 @@ impl<'c> FileComparison<'c> {
                 StoredBytes::Digest(digest) => (object.code_object.stored(), Some(digest)),
                 StoredBytes::Elsewhere => return None,
             };
-            Some((self.group(index), object.code_object.size, object.form(), len, digest))
+            Some((self.group(index), object.code_object.size, object.packed_form(), len, digest))
         });
         let objects = &self.objects;
         let compared = parallel::in_order(
@@ -238,8 +243,8 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
-    /// Pairs code objects that have the same digest: first those of the same place and entry ID, then those for the
-    /// same GPU anywhere.
+    /// Pairs code objects that have the same digest: first at the same place with the same entry ID, then for the same
+    /// GPU anywhere, because code may have moved to another library.
     pub(super) fn pair_by_digest(&mut self) -> Result<()> {
         self.read_digests()?;
         let objects = &self.objects;
@@ -269,6 +274,7 @@ impl<'c> FileComparison<'c> {
                 ReadCode::weight,
                 &mut |index, mut read| {
                     if let Ok(read) = &mut read {
+                        // Kernels without room are read again if their code object turns out to differ.
                         read.limit_kernels(&mut room);
                     }
                     contents.push((index, read));
@@ -282,8 +288,9 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
-    /// Returns the code objects that may equal one of the other file. Unless hashes are trusted, returns all compressed
-    /// ones too.
+    /// Returns the unpaired code objects that were not read yet and may equal one of the other file. Unless hashes are
+    /// trusted, returns all other compressed ones too, so that they are checked. Leaves out code objects that cannot be
+    /// read.
     fn objects_to_read(&self) -> Vec<usize> {
         let (mut of_old, mut of_new) = (GpuSizes::default(), GpuSizes::default());
         for index in self.unpaired.indices() {
@@ -299,7 +306,7 @@ impl<'c> FileComparison<'c> {
             }
             let of_other = if self.unpaired.is_new(index) { &of_old } else { &of_new };
             // The hash of a compressed bundle is checked when it is inflated.
-            let is_compressed = object.form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
+            let is_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
             if of_other.may_have_equal(object) || (is_compressed && !self.job.trust_hashes) {
                 wanted.push(index);
             }
@@ -357,7 +364,7 @@ impl<'c> FileComparison<'c> {
             let gpus = if self.unpaired.is_new(index) { &mut new_gpus } else { &mut old_gpus };
             gpus.insert(&object.key.gpu);
         }
-        // The new file has these code objects too.
+        // Shared members were searched in the old file only, but the new file has their code objects too.
         for index in &self.shared {
             if let Some(object) = self.objects.get(*index) {
                 new_gpus.insert(&object.key.gpu);
@@ -402,7 +409,8 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Compares which GPUs the libraries of both files serve.
+    /// Compares which GPUs the libraries of both files serve, and lists the losses. A library with too many bundles to
+    /// compare is a problem of the file.
     fn compare_coverage(&mut self) {
         self.merge_coverage();
         // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
@@ -591,8 +599,8 @@ fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
 
 impl FileComparison<'_> {
     /// Pairs code objects of the same place and entry ID that differ. Code objects that share most kernels are paired
-    /// first, then the rest in the order of the files. Returns the new one for each old one by their indices, and the
-    /// code objects that remain unpaired.
+    /// first, then the rest in the order of the files. Returns the index of the new code object by that of the old one,
+    /// and the code objects that remain unpaired.
     fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Unpaired) {
         let mut unpaired = self.unpaired.clone();
         let mut pairs = unpaired.pair_nearest(|index| (self.group(index), kernel_names(kernels, index)));

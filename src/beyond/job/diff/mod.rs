@@ -29,7 +29,8 @@ pub use names::{unversioned, without_hash};
 pub struct Diff {
     /// The code objects that are compared.
     pub selection: Selection,
-    /// The search. How much it inflates and which checksums it compares is up to the job.
+    /// The options of the search. The job itself sets how much is inflated and which checksums are compared, whatever
+    /// is set here.
     pub scan: Scan,
     /// Whether compressed bundles that record the same hash and size, and members of zip files with the same checksum
     /// and size, count as equal without being read. This is fast, but wrong for broken files.

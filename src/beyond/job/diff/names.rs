@@ -32,6 +32,7 @@ pub fn without_hash(path: &[u8]) -> Vec<u8> {
             continue;
         };
         let Some((name, hash)) = stem.split_at_checked(separator) else { continue };
+        // The tools put a hash only after a name, never at its start.
         if is_hash(hash) && name.last().is_some_and(u8::is_ascii_alphanumeric) {
             return [name, extension].concat();
         }
@@ -39,7 +40,7 @@ pub fn without_hash(path: &[u8]) -> Vec<u8> {
     path.to_vec()
 }
 
-/// Returns whether a text is a dash or a dot followed by as many small hexadecimal digits as a hash has.
+/// Returns whether a text is a dash or a dot followed by as many lower-case hexadecimal digits as a hash has.
 fn is_hash(text: &[u8]) -> bool {
     let Some((b'-' | b'.', digits)) = text.split_first() else { return false };
     HASH_LENGTHS.contains(&digits.len()) && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -91,8 +92,8 @@ impl RenamedMembers {
     }
 }
 
-/// Returns those of the `names` that are not among the `others` of the other file, by the names without hashes. A name
-/// without a hash has `None` if several names differ only by their hashes: then it is open which of them is meant.
+/// Returns the `names` of one file that are not among the `others` of the other file, by their forms without hashes.
+/// The value is `None` if several names differ only by their hashes, because any of them may be the renamed library.
 fn names_by_stem<'n>(
     names: &'n HashSet<Vec<u8>>,
     others: &'n HashSet<Vec<u8>>,

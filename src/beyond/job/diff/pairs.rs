@@ -85,7 +85,8 @@ impl Unpaired {
 
     /// Pairs each old item with the unpaired new one in the same group that has most labels in common with it, and
     /// returns the pairs. An old item without a common label stays unpaired. Labels of more than [`COMPARED_MAX`] new
-    /// items are ignored. `labels` returns the group and the labels of an item.
+    /// items are ignored. `labels` returns the group and the labels of an item: for a code object, the names of its
+    /// kernels.
     pub(super) fn pair_nearest<G: Hash + Eq + Copy, L: Hash + Eq, I: IntoIterator<Item = L>>(
         &mut self,
         labels: impl Fn(usize) -> (G, I),

@@ -11,7 +11,8 @@ use crate::beyond::container::zip::{self, ZipContent, ZipMember};
 use crate::beyond::job::digest::Digester;
 use crate::llvm::container::magic::Magic;
 
-/// Returns the members of two zip files that have the same recorded size and checksum in both.
+/// Returns the members of two zip files that have the same recorded size and checksum in both. Returns none if one of
+/// the files is not a zip file.
 fn find_same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     let mut same = HashSet::new();
     if Magic::identify(old.bytes()) != Magic::Zip || Magic::identify(new.bytes()) != Magic::Zip {

@@ -102,7 +102,7 @@ pub(super) enum StoredBytes<'i> {
 pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
 impl SideObject<'_> {
-    pub(super) fn form(&self) -> PackedForm {
+    pub(super) fn packed_form(&self) -> PackedForm {
         let packed = self.code_object.packed.as_ref()?;
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }
@@ -182,7 +182,7 @@ impl SideSearch<'_, '_> {
             Some(recorded) => recorded.hash.is_some(),
             None => false,
         };
-        self.job.trust_hashes && (object.form().is_some() || has_hash)
+        self.job.trust_hashes && (object.packed_form().is_some() || has_hash)
     }
 
     /// Returns whether a code object is in a member that is the same in both files.
@@ -197,7 +197,7 @@ impl SideSearch<'_, '_> {
 impl<'i> Side<'i> {
     /// Finds the code objects of a file, in the members that `is_searched` accepts. Reads those in inflated data at
     /// once, because their bytes are gone after the search. Code objects in the members `same` are equal in both files,
-    /// and are not read.
+    /// and are not read. Without an `input`, finds nothing.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,
@@ -222,6 +222,7 @@ impl<'i> Side<'i> {
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         let scan = job.scan_with(checksums);
         let is_searched = &|member: &[u8]| {
+            // Members of a static library are objects, not libraries that can be renamed or lost.
             if !is_static {
                 members.borrow_mut().insert(unversioned(member).to_vec());
             }
@@ -313,6 +314,7 @@ impl<'i> Side<'i> {
             if !self.matches.takes(&search.selector, &code_object.parsed_id()) || !is_compared(&code_object, found) {
                 continue;
             }
+            // Entries may overlap, so a small bundle could otherwise take very long to compare.
             if let Err(error) = shared.take(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
@@ -342,7 +344,8 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Notes the result of reading a code object while the file is searched.
+    /// Notes the result of reading a code object while the file is searched. A broken code object is a problem of the
+    /// file. Fails only if the file cannot be read.
     fn note_read(&mut self, index: usize, read: Result<ReadCode>) -> Result<()> {
         let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
@@ -356,8 +359,9 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Reads those of the code objects `all` of both files that have the indices `wanted`, which are of this file.
-    /// Passes each index and the result of `read` to `take`. `weight` is passed to [`Scan::read_with`].
+    /// Reads code objects of this file, and passes the index of each and the result of `read` to `take`. `all` has the
+    /// code objects of both files, and `wanted` the indices of those to read. `weight` is passed to
+    /// [`Scan::read_with`].
     pub(super) fn read<T: Send>(
         &self,
         job: &Diff,
@@ -389,7 +393,8 @@ impl Diff {
 }
 
 /// Returns whether a code object is compared. An empty one is not, and a bundle in an entry is not: its own entries are
-/// compared instead. What is in a compressed bundle is not known yet.
+/// compared instead. An entry of a compressed bundle is compared whatever its kind, which is known only when the bundle
+/// is inflated.
 fn is_compared(code_object: &CodeObjectRef<'_>, found: &FoundBundle<'_>) -> bool {
     if code_object.size() == 0 {
         return false;

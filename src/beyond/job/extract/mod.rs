@@ -54,7 +54,8 @@ pub struct Extract {
     pub kernels: Option<KernelNames>,
     /// The destination.
     pub destination: Destination,
-    /// The search. How much it inflates and which checksums it compares is up to the job.
+    /// The options of the search. The job itself sets how much is inflated and which checksums are compared, whatever
+    /// is set here.
     pub scan: Scan,
     /// Whether [`Extracted::sha256`] is computed, also for [`Destination::Nowhere`].
     pub sha256: bool,
@@ -413,7 +414,7 @@ impl<'j> Extraction<'j> {
                     self.add_bundle(&found, &mut file, reads).map_err(|error| add_place(error, found.place))
                 }
                 ReadEvent::End(place, reads) => {
-                    // Offload binaries at one place are one choice, so a runtime chooses among them at its end.
+                    // A runtime chooses among all offload binaries at one place, so it chooses when the place ends.
                     if let Some(loader) = &mut file.loader {
                         for chosen in loader.finish(|unit| unit.data() == *place) {
                             self.add_code_object(&mut file, None, chosen, reads);
@@ -452,7 +453,8 @@ impl<'j> Extraction<'j> {
         input.unless_changed(scanned.and_then(|()| in_order(done).into_iter().collect()))
     }
 
-    /// Notes the error for a split library whose kpack archives were not found, or not searched.
+    /// Notes the error for a split library whose kpack archives were not found, were not searched, or have no code for
+    /// it. Only the first such error is kept.
     fn note_missing_archives(&mut self, input: &Input, split: &Split<'_>) {
         let name = shown(&split.reference.kernel_name);
         let why = match split.archives {

@@ -64,7 +64,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
     }
 
-    /// Rewrites bundles in a row, which move together. Returns the ranges of each bundle before and after.
+    /// Rewrites bundles in a row, which move together. Returns the ranges of each bundle before and after. Ends before
+    /// a fat object, which is not rewritten.
     pub(super) fn rewrite_row(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(row, Inflate::Whole);
@@ -113,6 +114,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Rewrites the sections of a program. Each bundle stays at its offset.
     pub(super) fn rewrite_program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let sections = bundle_sections(self.data)?;
+        // The signature would not be valid for the new bundles.
         if !sections.is_empty()
             && let Some(signature) = pe::signature(self.data.bytes())
         {
@@ -249,12 +251,14 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let data = self.data.claimed(&bundle.range()?)?;
         let (limit, to) = (self.run.job.limits.inflated, &mut self.to.output.writer()?);
         let len = fatbin::rewrite(data, |index| is_kept(kept.as_deref(), index), packing, limit, to)?;
+        // Each code object is in its smallest form, so none became smaller if the length is the same.
         let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
         self.result.unchanged += usize::from(is_same && packing != CodePacking::Plain);
         self.write_bundle(bundle, BundleForm::Written(len), room)
     }
 
-    /// Rewrites an offload binary, without the images that are removed. Without any images, nothing is written.
+    /// Rewrites an offload binary, without the images that are removed. Copies it if no image is removed, and writes
+    /// nothing if none is left.
     fn rewrite_offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
         // The images of a SYCLBIN file need one another, so none of them is removed.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
@@ -323,7 +327,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Ok(BundleForm::New(&plain.pieces));
         }
         let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
-        if len > room && is_plain_fit && !plain.is_text && !plain.has_tail {
+        // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
+        let has_plain_end = !plain.is_text && !plain.has_tail;
+        if len > room && is_plain_fit && has_plain_end {
             self.to.take_back()?;
             return Ok(BundleForm::New(&plain.pieces));
         }

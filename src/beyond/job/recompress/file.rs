@@ -71,10 +71,8 @@ impl Recompression<'_> {
         self.place = place.clone();
         // A code object to replace has an offset in the whole file, but members of archives are rewritten as files of
         // their own. A Debian package is not rewritten at all: it records checksums of its files.
-        if Magic::identify(data.bytes()) == Magic::Archive
-            && self.replacing.is_none()
-            && !is_debian_package(data.bytes())
-        {
+        let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
+        if is_archive && self.replacing.is_none() {
             return archive::rewrite(self, data, place, output, observer);
         }
         if let Some(bundle) = object::fat_object(self, data)? {

@@ -82,11 +82,11 @@ pub(super) fn ensure_end_is_known(
     room: Option<u64>,
 ) -> Result<()> {
     // In a section, the caller searches the result for the same bundles, and so finds out whether the end is lost.
-    let is_last = bundle.range()?.end >= data.len() || room.is_some();
+    let may_be_text = bundle.range()?.end >= data.len() || room.is_some();
     let next = match form {
         BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
         BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",
-        BundleForm::New(_) if plain.is_text && !is_last => "the data after it",
+        BundleForm::New(_) if plain.is_text && !may_be_text => "the data after it",
         _ => return Ok(()),
     };
     let offset = bundle.offset;
@@ -127,6 +127,7 @@ fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Er
 pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
+    // If the first multiple has a larger alignment, the next one does not.
     if alignment(first) == wanted { first } else { first.saturating_add(wanted) }
 }
 
@@ -135,7 +136,7 @@ fn alignment(offset: u64) -> u64 {
     if offset == 0 { ALIGNMENT_MAX } else { 1 << offset.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros()) }
 }
 
-/// Returns the common alignment of all code objects of a bundle.
+/// Returns the common alignment of all code objects of a bundle, or 1 if all of them are empty.
 fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
     let mut common = None;
     for part in bundle.entries.iter().flat_map(|entry| &entry.entry.parts) {

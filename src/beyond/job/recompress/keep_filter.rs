@@ -155,7 +155,8 @@ impl<'j> KeepFilter<'j> {
     }
 
     /// Returns whether `keep` and `keep_for` keep a code object, whatever `drop` selects. Host code is always kept. PTX
-    /// is kept unless `keep_for` names only GPUs that cannot take it. Notes the parts of the job that match.
+    /// is kept too, because the driver can compile it for GPUs without a cubin, unless `keep_for` names only GPUs that
+    /// cannot take it. Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         let names_entries = self.keep.iter().chain(&self.drop).any(PreparedSelection::names_entries);
@@ -290,6 +291,7 @@ impl<'j> KeepFilter<'j> {
         let place = Place::of_file(input.path());
         let searched = visit_code_objects(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
             let before = self.matched();
+            // This is called only because it notes the parts that match.
             self.removes(code_object, unfound);
             if self.matched() > before {
                 places.insert(code_object.found.place.to_string());

@@ -169,7 +169,8 @@ impl Recompression<'_> {
     /// but those of less than a page.
     ///
     /// `signed` is the file as the job found it, and `data` the file without its signature. `opened` is `data` with the
-    /// holes that an earlier job took out, or `None` if it took none. If no bundle changes, `signed` is written.
+    /// holes that an earlier job took out, or `None` if it took none. If no bundle changes, `signed` is written. If the
+    /// file has no bundles, nothing is written.
     fn rewrite_opened(
         &mut self,
         (format, can_close): (LinkedFormat, Result<(), HoleReason>),

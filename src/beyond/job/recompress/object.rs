@@ -61,7 +61,8 @@ pub(super) fn rewrite(
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// Returns the bundle of a fat object, or `None` if the file is not one or the job does not remove code.
+/// Returns the bundle of a fat object. Returns `None` for other files, and if the job removes no code or replaces a
+/// code object: a fat object is not compressed, so removal is the only change.
 pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
     if !run.job.removes() || run.replacing.is_some() {
         return Ok(None);

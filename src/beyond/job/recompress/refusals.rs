@@ -30,13 +30,15 @@ impl Refusals {
         self.listed.extend(inside.into_iter().map(|error| error.at(place)));
     }
 
-    /// Returns one error about all bundles, with the kind and the offset of the first, or `None` if there are none.
+    /// Returns one error about all bundles, with the kind and the offset of the first. Returns a single error as it is,
+    /// and `None` if there are none.
     pub(super) fn into_error(self, path: &Path) -> Option<Error> {
         let Self { mut listed, more } = self;
         if listed.len() < 2 {
             return listed.pop();
         }
         let count = listed.len() + more;
+        // Each text begins with the file, which the common error names once.
         let file = format!("'{}': ", path.display());
         let texts = listed.iter().map(ToString::to_string);
         let mut texts: Vec<String> = texts.map(|text| text.strip_prefix(&file).unwrap_or(&text).to_owned()).collect();

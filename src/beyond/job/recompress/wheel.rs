@@ -417,7 +417,8 @@ impl ZipRewrite<'_, '_, '_> {
         // The new RECORD may need more bytes than the members have saved.
         let is_larger = self.to.written() > self.data.len();
         let may_stay = self.version.is_none() && !self.run.must_change(self.run.result.dropped);
-        if is_same || is_larger && may_stay {
+        let is_copied = is_same || (is_larger && may_stay);
+        if is_copied {
             self.to.restart()?;
             self.to.copy_until(self.data.len())?;
             self.run.result = std::mem::take(&mut self.run.result).unchanged();
@@ -499,7 +500,7 @@ impl WheelMember<'_> {
         self.place.file()
     }
 
-    /// Reads a member whose contents are text, which errors call `name`.
+    /// Reads a member whose contents are text. Fails if it is larger than [`TEXT_MAX`]. That error calls it `name`.
     fn read_small(&self, name: &str) -> Result<Input> {
         let content = &self.content;
         if content.size > TEXT_MAX {

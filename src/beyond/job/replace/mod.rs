@@ -335,6 +335,7 @@ impl ReplaceTarget {
         Ok(Some(Self {
             is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_alone && range == (0..file.len()),
+            // Zero means that the end of the space is not known, as in a deep search.
             may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
             space_end,
             members,
@@ -389,6 +390,7 @@ impl ReplaceTarget {
             Format::Bundle => {
                 // Any offset may be recorded for an empty code object, even one in the header. Nothing fits there.
                 let size_at = self.size_at?;
+                // The field has 8 bytes.
                 changes.push((span(size_at, 8), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
                 new.len() <= zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start)
             }
@@ -448,13 +450,14 @@ impl ReplaceTarget {
         if self.may_move {
             return Some((start..end, vec![Piece::Input(container.as_slice())]));
         }
-        let needed = start.saturating_add(container.len());
-        let rest = needed.max(end);
-        if rest > self.space_end {
+        let new_end = start.saturating_add(container.len());
+        // Zeros overwrite the rest of a larger old container.
+        let changed_end = new_end.max(end);
+        if changed_end > self.space_end {
             return None;
         }
-        let zeros = rest.saturating_sub(needed);
-        Some((start..rest, vec![Piece::Input(container.as_slice()), Piece::Zeros(zeros)]))
+        let zeros = changed_end.saturating_sub(new_end);
+        Some((start..changed_end, vec![Piece::Input(container.as_slice()), Piece::Zeros(zeros)]))
     }
 
     /// Returns the reason why there is no room for a code object of `len` bytes. Its container needs `needs` bytes, or

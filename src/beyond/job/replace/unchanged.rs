@@ -63,6 +63,7 @@ impl Survey {
                 Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
                     faults += 1;
                 }
+                // Other findings are neither code objects nor faults.
                 _ => {}
             }
             Ok(())

@@ -132,6 +132,7 @@ impl KpackTree {
                 self.libraries.push(SplitLibrary { place: place.clone(), name, reference, indices });
                 Vec::new()
             }
+            // A library in anything else is not installed with archives.
             _ => Vec::new(),
         }
     }
@@ -217,7 +218,7 @@ fn check_library(
     {
         faults.push(format!("its kpack archives lack the code objects {wrappers} of its wrappers for every target ID"));
     }
-    // Each target ID is compared with each other.
+    // Each target ID is compared with each other, so the time grows with the square of their number.
     if served.len() > COMPARED_MAX {
         let text = format!("its kpack archives claim more than {COMPARED_MAX} target IDs, which are not compared");
         faults.push(text);
@@ -225,6 +226,7 @@ fn check_library(
     }
     for (target, indices) in served {
         let target_name = shown(target);
+        // A library without any wrappers has a fault already.
         if let Some(surplus) = list_indices(indices.difference(wrappers))
             && !wrappers.is_empty()
         {
@@ -268,6 +270,7 @@ pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String
     if let Some(others) = list_some(held.difference(&claims).map(|target| format!("'{}'", shown(target)))) {
         faults.push(format!("the kpack archive does not claim {others}, so nothing loads its code for that"));
     }
+    // The name of an archive may end in `_` and a target ID.
     let path = match place.steps() {
         [.., Step::Member(name)] => path_of(name),
         _ => place.file().to_owned(),

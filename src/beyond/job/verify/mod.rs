@@ -34,7 +34,8 @@ use expect::{ExpectComparison, ServingDirectories};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
-    /// The search. The job itself sets how much is inflated and which checksums are compared.
+    /// The options of the search. The job itself sets how much is inflated and which checksums are compared, whatever
+    /// is set here.
     pub scan: Scan,
     /// The GPUs that the file must serve.
     pub expect: Option<Expect>,

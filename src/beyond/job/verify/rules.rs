@@ -253,6 +253,7 @@ impl<'f> EntryIds<'f> {
                     fault(broken);
                 }
             }
+            // The IDs are in the SYCLBIN file itself, so this image needs none.
             Err(_) if is_unread_syclbin(&code_object) => {}
             Err(reason) => {
                 let text = format!("'{}' is not a valid bundle entry ID: {reason}", shown(code_object.id()));
@@ -359,11 +360,13 @@ fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
     Some((VerifyRule::Loadable, format!("HIP runtimes cannot load the bundle: {reason}")))
 }
 
-/// Checks that a container has at most `max` bytes of plain code, if it could be compressed. In a fatbin, code objects
-/// are compressed one by one.
+/// Returns the fault of a container that could be compressed, but has more than `max` bytes of plain code. Returns
+/// `None` if there is no such fault. In a fatbin, code objects are compressed one by one.
 fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRule>> {
     let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
-    if !has_compressed_form || found.bundle.compressed.is_some() || found.place.is_in_packed_entry() {
+    // Code in a compressed entry is compressed with the entry.
+    let is_compressed = found.bundle.compressed.is_some() || found.place.is_in_packed_entry();
+    if !has_compressed_form || is_compressed {
         return Ok(None);
     }
     let (mut all, mut plain, mut size) = (0_usize, 0_usize, 0_u64);
