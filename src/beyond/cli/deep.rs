@@ -14,8 +14,8 @@ const HEAD_MAX: u64 = 64 << 20;
 /// The number of files of a command line that are searched for device code.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file where `scan` finds no device code: `--deep` finds some, or may find some in a file that is
-/// too large to try. Returns `None` if a deep search finds none either, or if `scan` is deep already.
+/// Returns the hint for a file where `scan` finds no device code: `--deep` finds some, or may find some in a file that
+/// is too large to try. Returns `None` if a deep search finds none either or fails, or if `scan` is deep already.
 pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
@@ -34,14 +34,15 @@ pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     }
 }
 
-/// Returns the hints for files where a job found nothing: `--deep`, or the name of a format that is recognised but
-/// not read.
+/// Returns the hints for the first named files, where a job found nothing: `--deep`, or the name of a format that is
+/// recognised but not read.
 pub(super) fn hints_for_empty(files: &[WorkFile], scan: &Scan) -> Vec<String> {
     let named = files.iter().filter(|file| file.is_named() && file.path.is_file());
     named.take(FILES_MAX).filter_map(|file| hint_for_empty(file, scan)).collect()
 }
 
-/// Returns the hint for a file, or `None` if the file has device code, which the job did not select, or cannot be read.
+/// Returns the hint for a file. Returns `None` if the file has device code (which the job did not select), if the file
+/// cannot be read, or if a deep search finds nothing either.
 fn hint_for_empty(file: &WorkFile, scan: &Scan) -> Option<String> {
     let input = file.open(scan.limits).ok()?;
     let (mut has_code, mut unread) = (false, None);

@@ -28,7 +28,8 @@ const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards
 /// The number of files that may go to the current directory without `--output`.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
-/// The most bytes of the name of the input in the name of its directory: below the limit of file systems.
+/// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
+/// follows.
 const OWN_DIRECTORY_NAME_MAX: usize = 240;
 
 /// Extract GPU code objects to files
@@ -142,6 +143,7 @@ impl Options for ExtractOptions {
             Event::LeftOut { error } => problems.push(error.into()),
             event => console.event(event),
         });
+        // If no target is present at all, the files have no code that this search finds.
         if let Err(error) = &extracted
             && error.kind() == error::ErrorKind::NotFound
             && error.present_targets().is_empty()
@@ -180,7 +182,8 @@ impl ExtractOptions {
         }
     }
 
-    /// Returns the directory for many files, or `None` if `--output` names one.
+    /// Returns the directory for many files, named after the only input, or `extracted` for several. Returns `None` if
+    /// `--output` names a directory.
     fn own_directory(&self) -> Option<OwnDirectory> {
         if self.output.is_some() {
             return None;

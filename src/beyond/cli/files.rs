@@ -101,7 +101,8 @@ impl SearchOptions {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
 
-    /// The file with this path, or the files in the directory.
+    /// The file with this path, or the files in the directory. If the directory has only subdirectories, which are not
+    /// searched without `--recursive`, this is an error.
     pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
         let mut files = Vec::new();
         if !path.is_dir() {
@@ -172,8 +173,8 @@ fn has_only_directories(path: &Path) -> bool {
 /// The problems with files that could not be read, in the order of the files; complete after the last one.
 pub(super) type Problems = RefCell<Vec<Problem>>;
 
-/// Whether several of the files are pipes. They may be the same pipe under several names, so that only one may be read at a
-/// time.
+/// Whether several of the files are pipes. They may be the same pipe under several names, so that only one may be read
+/// at a time. Every named path that is not a regular file counts as a pipe.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     let mut pipes = 0;
     for file in files.iter().flatten() {

@@ -38,6 +38,7 @@ impl Gpus {
 fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     let file = match fs::metadata(path) {
         Ok(file) => file,
+        // Without a dot or a slash, a misspelled name of a GPU is likelier than the path of a missing file.
         Err(_) if !path.contains(['.', '/']) => bail!("{error}"),
         Err(reason) if reason.kind() == io::ErrorKind::NotFound => bail!("there is no such file, and {error}"),
         Err(reason) => bail!("{reason}, and {error}"),
@@ -116,8 +117,8 @@ fn sm_version(name: &str) -> Option<u32> {
     name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
 }
 
-/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. So GPUs
-/// that are not known yet have a place in the order too.
+/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. GPUs
+/// that are not known yet are sorted next to this one.
 fn position_before(version: u32) -> Option<usize> {
     let mut newest = None;
     for (at, known) in processors::all().enumerate() {
@@ -164,8 +165,8 @@ fn number_of(target: &str) -> &str {
     }
 }
 
-/// Returns the short name of GPUs of one family: `gfx1100…1103`, `sm_80,86,89`. A range includes all GPUs that are known
-/// between its ends; `mark` is written between the ends.
+/// Returns the short name of GPUs of one family: `gfx1100…1103`, `sm_80,86,89`. A range includes all GPUs that are
+/// known between its ends; `mark` is written between the ends. Targets without a family are joined by commas.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
     let Some(family) = family_of(first) else { return targets.join(",") };
@@ -265,6 +266,7 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
     if all.join(", ").len() <= room {
         return all.join(", ");
     }
+    // The most products of a series.
     const SERIES_MAX: usize = 3;
     let mut names = Vec::new();
     for most in (1..=SERIES_MAX).rev() {
@@ -321,6 +323,7 @@ impl<'p> ProductsBySeries<'p> {
                     continue;
                 }
                 let (series, _) = split_product(name);
+                // Series that differ only in their brands have the same name here, which is written once.
                 let is_named = index == 0 && (series != last || series.is_empty());
                 names.push(if is_named { name.to_owned() } else { (*model).to_owned() });
                 last = series.to_owned();
@@ -330,7 +333,8 @@ impl<'p> ProductsBySeries<'p> {
     }
 }
 
-/// Whether the products of a series are for workstations. Fewer people know those.
+/// Whether the products of a series are for workstations, which fewer people know. These products of NVIDIA's are
+/// called `RTX A6000`, those for games `GeForce RTX 3090`.
 fn is_for_workstations(series: &str) -> bool {
     series == "RTX" || ["Quadro", "PRO", "Pro", "TITAN", "Jetson"].iter().any(|word| series.contains(word))
 }

@@ -114,7 +114,8 @@ impl ManPage {
         let usage = command.render_usage().to_string();
         let usage = usage.trim_start_matches("Usage: ").to_owned();
         let source = format!("{SHORT} {}", env!("CARGO_PKG_VERSION"));
-        // An empty argument has to be written. The centre of the header is empty, since long titles leave no room for it.
+        // In roff, `\&` is an empty argument. The date is left out, and so is the centre of the header, since long
+        // titles leave no room for it.
         let title = self.name.to_uppercase().replace('-', "\\-");
         let man = Man::new(command.override_usage(usage)).title(title).date("\\&").source(source).manual("\\&");
         man.render_title(out)?;

@@ -46,7 +46,8 @@ pub(crate) const ADDITIONS: &Additions = &Additions {
     read_uri: |uri, file, limits, take| take(uri.resolve(file, limits)?.as_slice()),
 };
 
-/// Runs a command line that begins with a subcommand, or any of the short name.
+/// Runs a command line that begins with a subcommand, or any of the short name. Returns `None` for all others, which
+/// are those of LLVM's tools.
 fn run_own(argv: &[OsString]) -> Option<ExitCode> {
     if let Some(word) = argv.get(1)
         && let Some(subcommand) = CATALOGUE.find(word)
@@ -98,7 +99,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// Returns a way to fix an error, in terms of the command line.
+/// Returns a way to fix an error, in terms of the command line, or `None` if the error says enough.
 fn hint(error: &Error) -> Option<String> {
     const ALL: &str = "write all of them into a directory with -o DIR";
     if let Some(hint) = error.hint() {

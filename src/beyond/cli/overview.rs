@@ -33,7 +33,8 @@ impl Options for HelpOptions {
     }
 }
 
-/// The help of a subcommand or of an LLVM tool.
+/// Returns the help of a subcommand or of an LLVM tool, or nothing for other names, which the parser has refused
+/// already.
 fn help_of(name: &str, program: &str) -> Vec<u8> {
     if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         let name = format!("{program} {name}");

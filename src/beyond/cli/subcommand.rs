@@ -120,8 +120,8 @@ impl Catalogue {
     }
 
     /// Returns the hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a
-    /// word that is neither a subcommand nor an option. Compilers never pass such command lines. `program` is the name
-    /// that was typed.
+    /// word that is neither a subcommand nor an option. Compilers never pass such command lines. Returns `None` for all
+    /// others. `program` is the name that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
@@ -156,7 +156,7 @@ impl Subcommand {
         Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
-    /// The description, and the text after the options.
+    /// The description, and the text after the options. Texts without examples have no description.
     fn split_texts(self) -> (&'static str, &'static str) {
         let (description, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
         (description.trim_end(), after.trim_end())
@@ -313,7 +313,7 @@ fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
 }
 
 /// Returns the hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has
-/// spaces.
+/// spaces. Returns `None` if there is no such file.
 fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<String> {
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
@@ -352,6 +352,8 @@ fn name_of(option: &str) -> &str {
     option.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
 
+/// Improves the tips of an error about an unknown option. Other errors stay as they are.
+///
 /// Adds a tip for the name of a GPU that no option takes, and removes clap's tip if it names an unrelated option. For a
 /// file whose name begins with a dash, replaces clap's tip, which quotes only the first letter of the name.
 fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) -> clap::Error {
@@ -372,6 +374,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
         let tip = "a list of GPUs has commas and no spaces: gfx90a,gfx942".to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+    // clap reads `-name` as several short options, and names only the first letter that it does not know.
     let Some(word) = argv.iter().skip(1).find(|word| is_group_with(word, &refused)) else { return error };
     error.remove(ContextKind::Suggested);
     if Path::new(word).exists() {

@@ -111,6 +111,7 @@ fn unknown_product(typed: &str) -> Option<String> {
         return None;
     }
     let meant = products_meant(name);
+    // A number alone may be the model of a product. Without a product, nothing shows that a GPU was meant.
     if let Some(meant) = &meant
         && name.chars().all(|c| c.is_ascii_digit())
     {
@@ -235,11 +236,13 @@ fn is_known_processor(target: &str) -> bool {
 
 /// Returns the nearest names among `known`, quoted, that a misspelled target may mean: names that differ in case and
 /// separators only, else names with two characters swapped, else names with one wrong character. Returns `None` for the
-/// name of a known GPU, and if too many names are equally near.
+/// name of a known GPU, for a pattern and for a very short name, and if no name or too many names are equally near.
 fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
-    if processors::find(processor).is_some() || processor.len() < 3 || typed.contains(['*', '?', '[']) {
+    let is_pattern = typed.contains(['*', '?', '[']);
+    // Names of one or two characters are one error away from unrelated names.
+    if is_pattern || processor.len() < 3 || processors::find(processor).is_some() {
         return None;
     }
     let typed = products::plain(processor);

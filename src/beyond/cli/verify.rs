@@ -333,9 +333,9 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
 }
 
-/// Writes the result of a file. If a total follows (`has_total`), the numbers of the file are written too, and only the
-/// total says whether nothing is wrong. For a file in a directory, only unread parts that are device code are reported,
-/// because most files there have none.
+/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total follows
+/// (`has_total`), the numbers of the file are written too, and only the total says whether nothing is wrong. For a file
+/// in a directory, only unread parts that are device code are reported, because most files there have none.
 fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
@@ -345,7 +345,8 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
             unread.push(part);
         }
     }
-    if !file.is_named() && total.is_none() && unread.is_empty() && total.kpack_references == 0 {
+    let has_no_device_code = total.is_none() && unread.is_empty() && total.kpack_references == 0;
+    if has_no_device_code && !file.is_named() {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
@@ -393,6 +394,7 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
                 let more = count(all - 1, "more bundle", "more bundles");
                 write_line(out, &format!("{fault} (the same in {more})"))?;
             }
+            // Faults that are not about a GPU have a line each.
             _ => write_line(out, &fault.to_string())?,
         }
     }

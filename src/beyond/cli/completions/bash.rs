@@ -52,7 +52,8 @@ complete -F {function} {program}
     )
 }
 
-/// Returns the branch of the script for a subcommand.
+/// Returns the branch of the script for a subcommand: what it suggests for options, for the positional argument, and
+/// after options that take a value.
 fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String {
     let options: Vec<String> = command.get_arguments().flat_map(spellings).collect();
     let positional = if let Some(arg) = command.get_positionals().next() {
@@ -88,7 +89,7 @@ fn takes_value(arg: &Arg) -> bool {
     }
 }
 
-/// Returns the branch of the script for the value of an option. Nothing else may stand there.
+/// Returns the branch of the script for the value of an option. Only values of this option are suggested there.
 fn value_branch(arg: &Arg) -> String {
     let spellings = spellings(arg).join(" | ");
     format!("                {spellings}) options='' words='' files=''; {} ;;\n", suggestions(arg))

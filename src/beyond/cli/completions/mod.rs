@@ -74,7 +74,8 @@ fn fish_words(everything: &Command) -> String {
     lines
 }
 
-/// The command line of the executable with this name.
+/// The command line of the executable with this name. A part of the name selects one of LLVM's tools. Any other name is
+/// that of the executable with all subcommands.
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     let selects = |tool: &&&Tool| tool.names.iter().any(|part| name.contains(part));
     match TOOLS.iter().find(selects) {
@@ -112,6 +113,7 @@ fn tool_command(name: &'static str, tool: &Tool) -> Command {
 /// Returns the options of a tool that shells offer besides those of `clap`.
 fn offered(definition: &Command) -> Vec<Arg> {
     const OF_CLAP: [&str; 2] = ["help", "version"];
+    // `#` begins a comment in shells.
     const HARD_TO_QUOTE: &str = "###";
     let mut offered = Vec::new();
     for arg in documented(definition) {

@@ -21,7 +21,8 @@ fn takes_one_dash(command: &Command) -> bool {
 
 /// Adds LLVM's options with one dash to a script for fish.
 pub(super) fn fish_script(script: &str, everything: &Command) -> String {
-    // The function that looks for the subcommand gives up at an option that it does not know.
+    // A function of the script looks for the subcommand among the typed words. It gives up at an option that it does
+    // not know, and of LLVM's options it knows only the spelling with two dashes. So it gets this spelling.
     const WORDS: &str = "    set -e cmd[1]\n";
     const WITH_TWO_DASHES: &str =
         "    set -q cmd[1]; and set cmd (string replace -r -- '^-([a-z][a-z])' '--$1' $cmd)\n";
@@ -38,10 +39,12 @@ pub(super) fn fish_script(script: &str, everything: &Command) -> String {
     script
 }
 
-/// Makes letters of LLVM's commands old options. fish would otherwise offer them after every other letter: `-th`.
+/// Makes the options of one letter (`-s`) old-style options (`-o`) in the lines of commands with LLVM's options.
+/// Otherwise, fish would offer each letter after any other letter, as in `-th`.
 fn without_stacking(script: &str, everything: &Command) -> String {
     let mut written = String::new();
     for line in script.lines() {
+        // A line for a subcommand has its name in a condition. All other lines are about the executable itself.
         let subcommand = match line.split_once("_using_subcommand ") {
             Some((_, rest)) => rest.split('"').next().and_then(|name| everything.find_subcommand(name)),
             None => Some(everything),
@@ -56,7 +59,8 @@ fn without_stacking(script: &str, everything: &Command) -> String {
     written
 }
 
-/// Returns a line for each option of LLVM's. fish calls options with one dash and several letters old.
+/// Returns a line for each of LLVM's options with one dash and several letters. fish calls these old-style options
+/// (`-o`).
 fn fish_options(program: &str, condition: &str, command: &Command) -> String {
     let mut lines = String::new();
     for arg in command.get_arguments() {
@@ -69,7 +73,8 @@ fn fish_options(program: &str, condition: &str, command: &Command) -> String {
     lines
 }
 
-/// Returns the words that say what fish suggests for the value of an option.
+/// Returns the flags of `complete` that say what fish suggests for the value of an option: files, or words of a list.
+/// Returns an empty text if the option takes no value.
 fn fish_value(arg: &Arg) -> String {
     let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     if !arg.get_action().takes_values() {
@@ -84,8 +89,9 @@ fn fish_value(arg: &Arg) -> String {
 /// Adds LLVM's options with one dash to a script for zsh, beside each line for an option with two.
 pub(super) fn zsh_script(script: &str, everything: &Command) -> String {
     const ARGUMENTS: &str = "_arguments \"${_arguments_options[@]}\" :";
-    // Without `-s`, zsh does not read several letters after one dash as several options. The matcher is for the beginnings of
-    // options alone: with that of `_arguments`, `--` would match `-max-size`.
+    // Without `-s`, zsh does not read several letters after one dash as several options. The matcher after `-M` finds
+    // an option only by its beginning. The default matcher also finds it by what follows a dash in it, so that `--`
+    // would match `-max-size`.
     const NOT_STACKED: &str = "_arguments \"${(@)_arguments_options:#-s}\" -M 'r:|=*' :";
     let mut written = String::new();
     let mut is_llvm = false;
@@ -103,6 +109,7 @@ pub(super) fn zsh_script(script: &str, everything: &Command) -> String {
             written.push_str(line);
         }
         written.push('\n');
+        // A star before an option says that it may be repeated.
         if is_llvm && let Some(option) = line.strip_prefix("'--") {
             written.push_str(&format!("'-{option}\n"));
         } else if is_llvm && let Some(option) = line.strip_prefix("'*--") {

@@ -27,7 +27,7 @@ pub(super) enum DiffCondition {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FailOnValue {
     Condition(DiffCondition),
-    /// The least size in bytes that [`DiffCondition::Size`] judges.
+    /// The least size of new code, in bytes, that [`DiffCondition::Size`] judges. It ignores smaller code.
     SizeMin(u64),
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for Growth {
     }
 }
 
-/// Returns the bytes of a size with a unit, or without one in bytes. Returns `None` if the text is not a size.
+/// Parses a size with one of the [`UNITS`], or a number of bytes without a unit. Returns `None` if the text is neither.
 fn size_in_bytes(text: &str) -> Option<u64> {
     for (unit, factor) in UNITS {
         if let Some(number) = text.strip_suffix(unit) {
@@ -168,7 +168,7 @@ fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
 #[derive(Debug)]
 pub(super) struct DiffConditions {
     conditions: Vec<DiffCondition>,
-    /// The least size in bytes that [`DiffCondition::Size`] judges.
+    /// The least size of new code, in bytes, that [`DiffCondition::Size`] judges. It ignores smaller code.
     size_min: u64,
 }
 
@@ -194,8 +194,8 @@ impl DiffConditions {
         self.conditions.is_empty()
     }
 
-    /// Returns whether the conditions had something to judge: code of the old files, if the new ones have code to
-    /// compare.
+    /// Returns whether the conditions had something to judge. They had nothing if the old or the new files have no
+    /// code, and only unrecorded numbers if no code of the old files records a number that a condition compares.
     pub(super) fn judged(&self, total: &DiffTotal) -> Judged {
         if total.all().new.code_objects == 0 || old_gpus(total).next().is_none() {
             Judged::Nothing
@@ -206,7 +206,8 @@ impl DiffConditions {
         }
     }
 
-    /// Returns the names of the conditions whose numbers no code of the old files records, if others were judged.
+    /// Returns the names of the conditions whose numbers no code of the old files records. Returns none if no condition
+    /// was judged, because that is an error by itself.
     pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.judged(total) == Judged::Something {
@@ -256,7 +257,7 @@ fn lost_gpus(total: &DiffTotal) -> Vec<String> {
     reasons
 }
 
-/// The text about a GPU that fewer bundles of a library serve than before.
+/// Returns the text about a GPU that fewer bundles of a library serve than before.
 pub(super) fn loss_text(library: &str, LostCoverage { gpu, old, new, .. }: &LostCoverage) -> String {
     let [before, now] =
         [old, new].map(|served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles")));
@@ -267,6 +268,7 @@ pub(super) fn loss_text(library: &str, LostCoverage { gpu, old, new, .. }: &Lost
     }
 }
 
+/// Returns a sentence for each GPU about the kernels that spill more registers, and one about new kernels that spill.
 fn added_spills(total: &DiffTotal) -> Vec<String> {
     let mut reasons = Vec::new();
     for ((gpu, is_new), SpillingKernels { kernels, worst }) in &total.spills {
@@ -291,11 +293,12 @@ fn spills_text(kernel: &KernelDiff) -> String {
     format!("{new} (before {old}) in '{shown}'")
 }
 
-/// Returns the sizes that grew by more than `growth`: of all device code, and of the code for each GPU that both have.
+/// Returns a sentence for each size that grew by more than `growth`: of all device code, and of the code for each GPU.
 /// Code of less than `size_min` bytes does not count.
 fn grown_sizes(total: &DiffTotal, growth: Growth, size_min: u64) -> Vec<String> {
     let mut sizes = vec![("all device code".to_owned(), total.all())];
     for (name, gpu) in &total.gpus {
+        // The code for a GPU that is new or gone did not grow.
         if gpu.old.code_objects > 0 && gpu.new.code_objects > 0 {
             sizes.push((format!("device code for {name}"), *gpu));
         }

@@ -46,7 +46,8 @@ pub(super) struct SpillingKernels {
     pub(super) worst: KernelDiff,
 }
 
-/// The number of kernels that are kept in memory although they may not be listed, so that they are sorted rarely.
+/// Kernels are sorted, and the last ones dropped, when there are more than twice as many as are listed, or more than
+/// twice this number if that is larger. So a short list is not sorted again after every file.
 const SPARE: usize = 256;
 
 impl KernelRows {
@@ -79,8 +80,7 @@ impl KernelRows {
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
         self.relocatable += more.relocatable;
-        // Sorting all kernels again after every file would take too long, so they are sorted when there are twice as many
-        // as are kept.
+        // Sorting all kernels again after every file would take too long, see `SPARE`.
         if self.kept.len() / 2 > top.max(SPARE) {
             self.keep(top);
         }
@@ -96,7 +96,8 @@ impl KernelRows {
 /// The library of a kernel, its GPU and its name.
 type KernelKey<'k> = (&'k Path, &'k [Step], &'k str, &'k [u8]);
 
-/// Returns the library, the GPU and the name of a kernel in a section, or `None` for other kernels.
+/// Returns the library, the GPU and the name of a kernel, with the section of its code object, or `None` if that is in
+/// no section.
 fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
     let place = &kernel.code_object.bundle.place;
     let (Step::Section(section), library) = place.steps().split_last()? else { return None };
@@ -112,7 +113,8 @@ fn repeats(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
     for column in &NUMBERS {
         let [old, new] = old_and_new(column, relocatable);
         let is_known_after_linking = column.title == SCRATCH.title || column.title == LDS.title;
-        if old != new && !is_known_after_linking && [old, new] != old_and_new(column, linked) {
+        let says_more = old != new && [old, new] != old_and_new(column, linked);
+        if says_more && !is_known_after_linking {
             return false;
         }
     }
@@ -159,7 +161,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     kept
 }
 
-/// Adds kernels of a GPU.
+/// Adds kernels of a GPU to those that spill more, and keeps the kernel whose spills grew most.
 pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: SpillingKernels) {
     match spills.entry(key) {
         Entry::Vacant(free) => {
@@ -201,6 +203,7 @@ fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     ]
 }
 
+/// Returns the growth of a number, or 0 if the number of one of the files is not recorded.
 fn growth<N: Into<i128>>(old: Option<N>, new: Option<N>) -> i128 {
     match (old, new) {
         (Some(old), Some(new)) => new.into() - old.into(),

@@ -104,7 +104,8 @@ impl Options for DiffOptions {
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
         let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(SelectionMatches::default()));
-        // Only files that the command line names may be pipes, and these are a single pair.
+        // Pipes are read one at a time only if several items have one. Here, only files that the command line names may
+        // be pipes, and these are a single pair.
         let in_turn = false;
         let written = files::report(
             pairs,
@@ -158,13 +159,14 @@ impl Options for DiffOptions {
     }
 }
 
-/// The error that a file has no code to compare with the other.
+/// The error that `--fail-on` judged nothing, because a file has no code to compare with the other.
 fn without_code(path: &Path) -> String {
     format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
 }
 
 impl DiffOptions {
-    /// Adds the error that `--fail-on` had nothing to judge, unless a filter that matches nothing is the reason.
+    /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, if one of them is
+    /// met, or if a filter matches nothing, which is an error by itself.
     fn ensure_judged(
         &self,
         conditions: &DiffConditions,
@@ -175,10 +177,8 @@ impl DiffOptions {
         problems: &Problems,
     ) {
         let has_problems = !problems.borrow().is_empty();
-        if patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems).is_err()
-            || conditions.is_empty()
-            || !conditions.failures(total).is_empty()
-        {
+        let matches = patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems);
+        if matches.is_err() || conditions.is_empty() || !conditions.failures(total).is_empty() {
             return;
         }
         let judged = conditions.judged(total);

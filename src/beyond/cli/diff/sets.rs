@@ -56,12 +56,15 @@ impl FileSets {
     }
 }
 
+/// Pairs the files of two directories, in the order of their paths, or makes one pair of two files. Adds the errors of
+/// files in directories that could not be listed to `problems`.
 fn pairs(
     [old, new]: [&PathBuf; 2],
     [old_files, new_files]: [ListedFiles; 2],
     problems: &mut Vec<Problem>,
 ) -> Vec<FilePair> {
     if !old.is_dir() {
+        // A path that is not a directory is never an error in these lists: only opening it shows whether it exists.
         let [old, new_file] = [old_files, new_files].map(|files| files.into_iter().flatten().next());
         return vec![FilePair { path: new.clone(), old, new: new_file }];
     }

@@ -62,7 +62,9 @@ struct ComparedRoots<'r> {
 }
 
 impl ComparedRoots<'_> {
-    /// Returns the text for a place in one of the files: its path below the directory, its members and sections.
+    /// Returns the text for a place, without the path in the title. Of two directories, this is the path below the
+    /// directory, with the members and sections in it. Of two files, it is the member and the sections in it, or only
+    /// the sections. It is empty for the file itself.
     fn place_text(&self, place: &Place) -> String {
         let file = place.file();
         let shown = place.to_string();
@@ -85,7 +87,8 @@ impl ComparedRoots<'_> {
         steps.to_owned()
     }
 
-    /// Returns the text for the library of a loss. `library` is its full name.
+    /// Returns the text for the library of a loss: only its member if two files are compared, and otherwise its full
+    /// name `library`.
     fn library_text<'t>(&self, library: &'t str, loss: &'t LostCoverage) -> &'t str {
         match &loss.member {
             Some(member) if !self.is_tree => member,
@@ -218,7 +221,8 @@ impl DiffText<'_, '_> {
         let has_changes = self.total.gpus.values().any(has_changed_objects);
         let mut rows = Vec::new();
         for (name, gpu) in &self.total.gpus {
-            if has_changed_objects(gpu) || !has_changes && gpu.old.stored != gpu.new.stored {
+            let is_listed = has_changed_objects(gpu) || !has_changes && gpu.old.stored != gpu.new.stored;
+            if is_listed {
                 rows.push(GpuRow { name, gpu: *gpu, presence: self.presence(name) });
             }
         }
@@ -299,7 +303,8 @@ impl KernelPlaces {
             texts.push(roots.place_text(&kernel.code_object.bundle.place));
         }
         let mut common = common_directory(texts.iter().map(String::as_str));
-        // A directory inside a package is not cut from its package.
+        // A path inside a package says nothing without the package. So only the directory of the package is left out,
+        // and not a directory in it.
         if let Some(first) = texts.first()
             && let Some((package, _)) = first.get(..common).unwrap_or_default().split_once('(')
         {

@@ -44,6 +44,7 @@ impl DiffTotal {
         kernels.changed += more.changed;
         kernels.added += more.added;
         kernels.removed += more.removed;
+        // A library that only one of the directories has was added or removed. It did not lose single GPUs.
         if pair.old.is_some() && pair.new.is_some() {
             for loss in &diff.losses {
                 let library = match &loss.member {
@@ -146,7 +147,9 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
 /// The files in which a GPU has code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
+    /// Only the old files have code for the GPU.
     Lost,
+    /// Only the new files have code for the GPU.
     Gained,
     /// Only one of the files has code of this name, but all bundles of the other serve the GPU with other code.
     Replaced,

@@ -44,7 +44,9 @@ impl Servers<'_> {
         }
     }
 
-    /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name.
+    /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name. With
+    /// libraries, GPUs beyond the first [`COMPARED_GPUS_MAX`] are left out. Returns nothing if there are too many
+    /// bundles to compare.
     fn serving(self) -> HashMap<String, Serving> {
         let mut numbers = HashMap::new();
         match self {
@@ -108,7 +110,7 @@ impl GpuLine {
     fn label(&self, style: Style, is_full: bool) -> String {
         match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
-            // The triples of SPIR-V name no vendor and no system.
+            // The triples of SPIR-V end with this, because they name no vendor and no system.
             [_] => self.sums.label.trim_end_matches("-unknown-unknown").to_owned(),
             _ => label_of_family(&self.targets(), style.range()),
         }

@@ -132,8 +132,8 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     lines
 }
 
-/// Adds to each line the number of bundles that serve its GPU, if there are several bundles, or code that a runtime does
-/// not find.
+/// Adds to each line the number of bundles that serve its GPU, if there are several bundles, or code that a runtime
+/// does not find. Adds nothing if there are too many bundles to compare.
 pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     if coverage.bundles() < 2 && coverage.unfound().is_empty() {
         return;
@@ -187,7 +187,7 @@ impl Line {
     }
 
     /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
-    /// kind is assumed to have the kind of the others, but not to be empty: sizes are always known.
+    /// kind is assumed to have the kind of the others. It is not merged with empty ones: its size is known, and not 0.
     fn merges_with(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,

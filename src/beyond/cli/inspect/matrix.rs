@@ -64,6 +64,8 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     let mut report = Vec::new();
     for library in libraries.by_name() {
         let mut served = None;
+        // Comparing many GPUs with each of many libraries takes too long. With one library, it is done as without
+        // --matrix.
         if let Some(gpus) = &gpus
             && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
             && let Some(numbers) = library.served(gpus)

@@ -134,7 +134,9 @@ impl Options for InspectOptions {
             &problems,
             |reports, out| self.print(reports, (&coverage, &libraries), &problems, out),
         );
-        if !has_found && has_directories && hints.is_empty() && !job.scan.deep {
+        // Files in directories have no hints of their own.
+        let is_hint_missing = has_directories && hints.is_empty();
+        if is_hint_missing && !has_found && !job.scan.deep {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
         console.last_hints = hints;
@@ -149,6 +151,7 @@ impl Options for InspectOptions {
         };
         let status = console.problems(&problems.into_inner());
         let drawn = match &self.svg {
+            // If nothing could be read, there is nothing to draw, and an earlier picture stays.
             Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
             _ => Ok(()),
         };

@@ -88,7 +88,8 @@ impl<'o> InspectTables<'o> {
         Ok(())
     }
 
-    /// Keeps the text about a file without a table until all files are read.
+    /// Keeps the text about a file without a table until all files are read. Drops it if the kept texts are too long
+    /// already.
     fn note(&mut self, file: &Inspected) -> io::Result<()> {
         let [before, after] = &mut self.notes;
         let notes = if self.totals.libraries == 0 { before } else { after };
@@ -411,7 +412,8 @@ const GPUS_MAX: usize = 10_000;
 
 impl Totals {
     /// Adds a file. It counts as one of four kinds: with code, unreadable, with code in kpack archives only, or without
-    /// device code. Unread parts and missing code count for files of any kind.
+    /// device code. A file that has only unread parts is of none of these kinds. Unread parts and missing code count
+    /// for all files.
     fn add(&mut self, file: &Inspected) {
         self.files += 1;
         let Inspected { bundles, unread, references, problems, .. } = file;
@@ -455,7 +457,7 @@ impl Totals {
         // The totals show only sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
-        // GPUs beyond the limit share a line.
+        // Once there are so many lines, all further code objects share one.
         if self.lines.len() >= GPUS_MAX {
             line.gpu = "others".into();
         }
@@ -512,6 +514,7 @@ impl Totals {
             && self.files_broken == 0
             && self.files_with_unread == 0
             && self.files_with_references_only == 0;
+        // A summary without any other line says that no device code is in 0 files.
         if self.files_without_device_code > 0 || is_empty {
             text.write_line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
         }

@@ -59,11 +59,12 @@ impl Demangler {
     }
 }
 
-/// Counts `new` and `delete` in a name. The count may be too high, but never lower than the parser's. Identifiers, which
-/// follow their length, are skipped, but not after a literal that is not plain. The parser ends such a literal at the next `E`, so its digits may
-/// look like the length of an identifier.
+/// Counts `new` and `delete` in a name: mangled, they are `nw`, `na` (`new[]`), `dl` and `da`. The count may be too
+/// high, but never lower than the parser's. Identifiers, which follow their length, may have these letters and are
+/// skipped. After a literal that is not plain, they are counted too. The parser ends such a literal at the next `E`, so
+/// its digits may look like the length of an identifier.
 fn count_new_and_delete(name: &[u8]) -> usize {
-    // A function with internal linkage begins as a literal does.
+    // The name of a function with internal linkage begins with `_ZL`. Any other `L` is read as the start of a literal.
     let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), b' ', 0_usize);
     let mut has_identifiers = true;
     while let Some((&first, after)) = rest.split_first() {
@@ -79,8 +80,9 @@ fn count_new_and_delete(name: &[u8]) -> usize {
     found
 }
 
-/// Returns whether a number is the length of an identifier. A number after a digit, or after a letter that gives it another
-/// meaning, is not. Nor is a number that may be the end of a literal, before `E`, or of an index, before `_`.
+/// Returns whether a number is the length of an identifier. A number after a digit, or after a letter that gives it
+/// another meaning, is not: `C1` is a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the
+/// end of a literal, before `E`, or of an index, before `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_other =
@@ -103,6 +105,7 @@ fn is_plain_literal(text: &[u8]) -> bool {
             rest.strip_prefix(b"E")
         }
         [b'S', ..] => after_substitution(text),
+        // These letters are not types themselves: the type that `restrict` qualifies, or a vendor's name, follows.
         [b'r' | b'u', ..] => None,
         [b'a'..=b'z', value @ ..] => Some(value),
         _ => after_identifier(text),

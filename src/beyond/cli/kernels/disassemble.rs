@@ -22,7 +22,8 @@ const CODE_OBJECTS_MAX: usize = 100;
 /// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
 const NAMES_MAX: usize = 24 << 10;
 
-/// Characters that make it impossible to select a name.
+/// Characters that make it impossible to select a name. llvm-objdump takes names in a comma list. An argument ends at a
+/// NUL, and the names in the output are read line by line.
 const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL"), ('\n', "has a line end")];
 
 /// The bytes of the code objects of some kernels, in their order.
@@ -94,8 +95,8 @@ impl Disassembler {
         }
     }
 
-    /// Returns the names of kernels for each run. NVIDIA's tool chooses functions only by numbers, so it prints the whole code
-    /// object.
+    /// Returns the names of kernels for each run. NVIDIA's tool chooses functions only by numbers. So it runs once,
+    /// without names, and prints the whole code object.
     fn names_by_run(self, rows: &[NamedKernel]) -> anyhow::Result<Vec<Vec<&str>>> {
         if matches!(self, Self::Nvdisasm) {
             return Ok(vec![Vec::new()]);
@@ -155,7 +156,7 @@ impl Disassembler {
             Self::Nvdisasm => sys::STANDARD_INPUT,
         };
         let failed = "cannot write a code object for the disassembler";
-        // Windows removes a file with a name when it is dropped.
+        // A file with a name, which only Windows needs, is removed when it is dropped, after the program has ended.
         let _named = match standard_input {
             Some(name) => {
                 let mut file = tempfile::tempfile().context(failed)?;

@@ -27,7 +27,8 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
-/// The number of kernels that are kept in memory although they may not be listed, so that they are sorted rarely.
+/// Kernels are sorted, and the last ones dropped, when there are more than twice as many as are listed, or more than
+/// twice this number if that is larger. So a short list is not sorted again after every file.
 const SPARE: usize = 256;
 
 /// A kernel with the URI of its code object, or the error of the URI.
@@ -73,7 +74,7 @@ pub(crate) struct FileKernels {
 /// Sums and other results about the kernels of one or more files.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSums {
-    /// The code objects that have no kernels yet.
+    /// The code objects whose kernels have no registers yet, such as PTX, which is compiled later.
     pub(crate) others: CountsByKind,
     pub(super) matches: SelectionMatches,
     pub(super) names: NameMatches,
@@ -156,7 +157,8 @@ impl NameMatches {
         self.similar.add(&more.similar);
     }
 
-    /// Fails if no kernel has the typed name, unless no kernels could be read.
+    /// Fails if no kernel has the typed name. Does not fail if no kernel was found at all and a file could not be read:
+    /// that file may have the kernel.
     pub(super) fn ensure_match(&self, typed: &str, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
         if self.has_match || (self.present.is_empty() && !is_complete) {
             return Ok(());
@@ -198,8 +200,7 @@ impl KernelOrder {
         let mut kept = Vec::new();
         for rows in files {
             kept.extend(rows);
-            // Sorting all kernels again after every file would take too long, so they are sorted when there are twice as
-            // many as are kept.
+            // Sorting all kernels again after every file would take too long, see `SPARE`.
             if kept.len() / 2 > self.most.max(SPARE) {
                 self.keep(&mut kept);
             }

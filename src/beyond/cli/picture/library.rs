@@ -106,7 +106,8 @@ impl Libraries {
                 self.add_file(file, bundle, directory);
                 continue;
             }
-            // Code in kpack archives for single sources of a library belongs to the library.
+            // A bundle in a kpack archive has only the code that one wrapper of a library loads, which is that of one
+            // source file. All these bundles belong to the library.
             let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
@@ -131,7 +132,8 @@ impl Libraries {
         }
     }
 
-    /// Adds a file that serves GPUs together with others of its directory.
+    /// Adds a file that serves GPUs together with others of its directory. If there are too many directories already,
+    /// it is added to the rest.
     fn add_file(&mut self, file: &Inspected, bundle: &InspectedBundle, directory: &Place) {
         let mut parts = Parts::default();
         parts.bundles.push(bundle);

@@ -61,6 +61,7 @@ impl LeftOut {
         if !library.has_bundles() {
             if library.has_unsearched_archives { Self::NotSearched } else { Self::WithoutBundle }
         } else if !is_without_gpus {
+            // The library has bundles, and there are GPUs, so only the limit of comparisons can be the reason.
             Self::TooManyToCompare
         } else if library.lacks_archives {
             Self::ArchivesNotFound
@@ -183,13 +184,10 @@ fn groups_of_equals(gpus: &[Device], rows: &[Row<'_>]) -> Vec<Vec<usize>> {
         let family = family_of(gpu.name());
         let is_related = family.is_some() && family == last_family;
         last_family = family;
+        let previous = index.saturating_sub(1);
+        let is_alike = is_related && rows.iter().all(|(_, served)| served.get(index) == served.get(previous));
         match groups.last_mut() {
-            Some(group)
-                if is_related
-                    && rows.iter().all(|(_, served)| served.get(index) == served.get(index.saturating_sub(1))) =>
-            {
-                group.push(index);
-            }
+            Some(group) if is_alike => group.push(index),
             _ => groups.push(vec![index]),
         }
     }

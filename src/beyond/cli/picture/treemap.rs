@@ -137,6 +137,8 @@ impl Canvas {
             let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
             self.draw_text(x + KEY / 2, y + 12, &bold, key);
             let size = size_and_share(sizes.stored, whole);
+            // Digits are narrower than other characters: 7 pixels. 44 pixels are the spaces beside the name and the
+            // size.
             let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
             self.draw_text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
             self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);

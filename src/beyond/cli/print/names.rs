@@ -28,6 +28,7 @@ fn length_of_part(text: &str) -> usize {
 /// Compares two parts of names. Numbers may have any number of digits.
 fn compare_parts(one: &str, other: &str) -> Ordering {
     if is_number(one) && is_number(other) {
+        // Without zeros at the start, the number with more digits is larger.
         let (one, other) = (one.trim_start_matches('0'), other.trim_start_matches('0'));
         one.len().cmp(&other.len()).then_with(|| one.cmp(other))
     } else {

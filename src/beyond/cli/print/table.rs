@@ -196,7 +196,8 @@ fn padding(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(columns_of(text)))
 }
 
-/// Returns the text before its last `len` bytes and these bytes, or `None` if they do not begin with a character.
+/// Returns the text before its last `len` bytes, and these bytes. Returns `None` if the text is shorter, or if the
+/// split would be inside a character.
 fn split_before_end(text: &str, len: usize) -> Option<(&str, &str)> {
     text.split_at_checked(text.len().checked_sub(len)?)
 }

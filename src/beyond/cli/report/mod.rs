@@ -59,6 +59,7 @@ impl Options for ReportOptions {
         let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
         problems.retain(|problem| known.insert(problem.text.clone()));
         let status = console.problems(&problems);
+        // If no file could be read, no page is written, and an earlier one stays.
         if page.files == 0 && !problems.is_empty() {
             return Ok(status);
         }

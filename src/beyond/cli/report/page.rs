@@ -229,7 +229,8 @@ fn policy() -> String {
     )
 }
 
-/// Data in a form that an element of HTML can hold, after the name of the form.
+/// Returns the name of a form that an element of HTML can hold, and the data in this form. Short data, and data that
+/// cannot be compressed, stays JSON.
 fn embedded(json: &[u8]) -> (&'static str, String) {
     if json.len() >= COMPRESSED_MIN
         && let Ok(data) = Codec::Zlib.compress(json, LEVEL, Path::new("-"))
@@ -261,6 +262,7 @@ fn base64(data: &[u8]) -> String {
         for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
             let digit = usize::try_from(bits >> shift & 63).unwrap_or(0);
             match DIGITS.get(digit) {
+                // The bits of a shorter last chunk fill one digit more than it has bytes. The others are padding.
                 Some(digit) if index <= chunk.len() => out.push(char::from(*digit)),
                 _ => out.push('='),
             }
