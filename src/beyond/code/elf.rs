@@ -55,7 +55,7 @@ impl<'d> File<'d> {
         Ok(tables)
     }
 
-    /// Returns the string table with the names of all sections.
+    /// Returns the string table with the names of all sections, or no bytes if the file has no sections or no names.
     pub(super) fn section_names(&self) -> Result<&'d [u8]> {
         let Header { sections_at, section_count, names: recorded, .. } = self.header;
         if self.sections.is_empty() {
@@ -70,14 +70,15 @@ impl<'d> File<'d> {
             let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
             names = self.strings(number.into(), "section names", sections_at)?;
         }
-        let mut outside = 0_u64;
+        let mut misplaced = 0_u64;
+        // Section 0 is reserved, and has no name.
         for section in self.sections.iter().skip(1) {
             if section.name > 0 && section.name >= len_u64(names) {
-                add(&mut outside, 1);
+                add(&mut misplaced, 1);
             }
         }
-        if outside > 0 {
-            return fail_at(format!("section names outside of their string table, {outside} in all,"), sections_at);
+        if misplaced > 0 {
+            return fail_at(format!("section names outside of their string table, {misplaced} in all,"), sections_at);
         }
         Ok(names)
     }
@@ -134,6 +135,7 @@ impl<'d> File<'d> {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
             return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
+        // `SHN_XINDEX` says that the number is too large for the symbol. It is in a table of its own, in 4 bytes.
         let at = to_u64(number).checked_mul(4)?;
         let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
             // A missing number is treated as the number of a section that does not exist, which is a fault.

@@ -97,7 +97,7 @@ pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
     File::read(data).ok()?.section_named(SPIRV)
 }
 
-/// The name of the GPU that an ELF file is for.
+/// Returns the name of the GPU that an ELF file is for, or `None` if the notes do not have it.
 pub(super) fn name(data: &[u8]) -> Option<String> {
     let notes = File::read(data).ok()?.section_named(SECTION)?;
     match find_note(notes, PRODUCT_CONFIG) {
@@ -123,7 +123,8 @@ fn padded(len: u32) -> u64 {
     u64::from(len).next_multiple_of(4)
 }
 
-/// Finds the first note of a type, and returns its first four bytes. Names and values are padded to 4 bytes.
+/// Finds the first note of a type, and returns the first four bytes of its value, or `None` if there is no such note.
+/// Names and values are padded to 4 bytes, but the padding of the last value may be missing.
 fn find_note(notes: &[u8], wanted: u32) -> Option<u32> {
     let what = "a note";
     let mut cursor = Cursor::new(notes, 0);

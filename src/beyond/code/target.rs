@@ -61,8 +61,9 @@ const SPECIFIC_TARGET: [u8; 2] = [2, 9];
 /// The format of an attribute with a length.
 const SIZED: u8 = 4;
 
-/// Returns the target ID in the header of an ELF file for a GPU. `head` is the whole file for Intel GPUs, and for the
-/// suffix of an SM architecture.
+/// Returns the target ID that an ELF file for a GPU records, or `None` for other data and for unknown processors. The
+/// header is enough as `head`, except for Intel GPUs and for the suffix of an SM architecture: these need the whole
+/// file.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     if Magic::identify(head) == Magic::IntelGpu {
         return intel_gpu::name(head);

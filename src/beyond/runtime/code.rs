@@ -57,7 +57,8 @@ pub(crate) enum Suffix {
 }
 
 impl Sm {
-    /// Parses the part of a name after `sm_` or `compute_`, such as `90a`.
+    /// Parses the part of a name after `sm_` or `compute_`, such as `90a`. Returns `None` unless it is a number of two
+    /// or three digits, without a zero at the start, and a known suffix.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let suffix = match text.strip_prefix(digits)? {
@@ -102,12 +103,14 @@ impl Code {
         }
     }
 
-    /// Returns the code of an entry for a GPU with this ID, or `None` if no runtime takes it.
+    /// Returns the code of an entry with this ID. Returns `None` if no runtime takes it: the entry is empty, its ID has
+    /// no target ID, or NVIDIA has no target of this name.
     fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
             return None;
         }
+        // The target alone shows this. The architecture of the triple is that of SPIR-V.
         if target.processor() == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
@@ -147,6 +150,8 @@ impl Code {
         }
     }
 
+    /// Returns NVIDIA's code for a name such as `sm_90`, or `None` for a name of another form. PTX and LTO-IR may have
+    /// the name of the GPU too, so the content decides.
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
         let (form, sm) = processor.split_once('_')?;
         let sm = Sm::parse(sm)?;
@@ -158,7 +163,7 @@ impl Code {
         }
     }
 
-    /// Returns the code that a kpack archive holds for a target ID.
+    /// Returns the code that a kpack archive holds for a target ID, or `None` if the target ID is not valid.
     pub(crate) fn of_kpack(target: &[u8]) -> Option<Self> {
         if target == kpack::SPIR_V {
             return Some(Self::AmdSpirV);
@@ -216,6 +221,8 @@ impl fmt::Display for UnfoundCode {
 }
 
 impl BundleCodes {
+    /// Sorts the code objects of a bundle by whether a runtime finds them. Leaves out host code, and code objects that
+    /// cannot be read. Also leaves out containers in the bundle, which the search reports as bundles of their own.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };

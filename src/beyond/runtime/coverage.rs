@@ -29,6 +29,7 @@ pub struct Coverage {
     bundles: BTreeMap<CodeSet, usize>,
     /// The files of each directory.
     directories: HashMap<Place, FileSet>,
+    /// The last units, to which the next bundles of the search may belong.
     units: LoadUnits,
     /// Whether there are more different sets of code than the limit.
     is_full: bool,
@@ -154,6 +155,7 @@ impl Coverage {
         for (set, count) in &other.bundles {
             self.count(set.clone(), *count);
         }
+        // Nothing follows in the other file, so its last units are complete.
         for (_, unit) in &other.units.open {
             self.count(unit.set(), 1);
         }
@@ -162,6 +164,7 @@ impl Coverage {
         }
     }
 
+    /// Adds files to the other files of their directory. If there are too many directories already, only notes that.
     fn add_files(&mut self, directory: &Place, files: &FileSet) {
         if self.directories.len() >= KINDS_MAX && !self.directories.contains_key(directory) {
             self.is_full = true;
@@ -206,7 +209,7 @@ impl Coverage {
         directories
     }
 
-    /// Counts `more` bundles with the same code.
+    /// Counts `more` bundles with the same code. If there are too many different sets of code already, only notes that.
     fn count(&mut self, set: CodeSet, more: usize) {
         if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&set) {
             self.is_full = true;
@@ -330,8 +333,8 @@ impl LoadUnit {
         }
     }
 
-    /// Returns the units of a split library, one for each of its wrappers, or no units if its reference was not
-    /// followed.
+    /// Returns the units of a split library: one for each index in its wrappers, with the code of that index in the
+    /// archives. Returns no units if the reference of the library was not followed.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
         let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
@@ -340,6 +343,7 @@ impl LoadUnit {
                 let Some(index) = split.reference.index_of(&binary.key) else { continue };
                 let codes = by_index.entry(index).or_default();
                 for target in binary.entries.iter().map(kpack::target_of) {
+                    // The loader does not ask an archive for a target ID that the archive does not claim.
                     if archive.claims(target)
                         && let Some(code) = Code::of_kpack(target)
                     {
@@ -352,6 +356,7 @@ impl LoadUnit {
         let mut units = Vec::new();
         let mut seen = HashSet::new();
         for index in split.indices {
+            // Without code for its index, a unit serves no GPU.
             if seen.insert(*index) {
                 units.push(Self {
                     place: place.clone(),
@@ -418,6 +423,7 @@ impl LoadUnits {
         let first = self.code_objects;
         self.code_objects = first + found.bundle.entries.len();
         let is_file = !self.ignores_files && is_loaded_file(found);
+        // A bundle that need not serve every GPU is no unit, unless it serves together with other files.
         if found.is_for_some_gpus() && !is_file {
             return Vec::new();
         }
@@ -453,6 +459,8 @@ impl LoadUnits {
         codes: Vec<FoundCode>,
         vendors: &BTreeSet<GpuVendor>,
     ) -> Vec<LoadUnit> {
+        // The first offload binary at a place has the index 0. It may not have come here, so the places are compared
+        // too.
         let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
         // Nothing more is added to the units of the previous place.
         let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
@@ -496,12 +504,13 @@ impl LoadUnits {
         complete
     }
 
+    /// Takes the units of offload binaries at the places that `is_over` accepts.
     fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
         complete.map(|(_, unit)| unit).collect()
     }
 
-    /// Whether some units are not complete.
+    /// Whether the next offload binary may add code to some units.
     pub(crate) fn has_open(&self) -> bool {
         !self.open.is_empty()
     }

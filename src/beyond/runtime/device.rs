@@ -296,6 +296,7 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
 /// Whether a name looks like a new processor of AMD's: `gfx1310`, `gfx13-generic`.
 fn is_like_a_processor(name: &str) -> bool {
     let Some(number) = name.strip_prefix("gfx") else { return false };
+    // A number is the major version, and one hexadecimal digit each for the minor version and the stepping.
     match number.strip_suffix("-generic") {
         Some(family) => !family.is_empty() && family.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
         None => (3..=5).contains(&number.len()) && number.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
@@ -332,7 +333,7 @@ fn variants_of_generic(generic: &TargetId) -> Vec<GpuVariant> {
     variants
 }
 
-/// Returns the generic target that CLR takes code of for a processor.
+/// Returns the generic target whose code CLR takes for a processor, or `None` if there is no such target.
 fn generic_of(processor: &str) -> Option<&'static str> {
     Some(match processor {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
@@ -347,7 +348,8 @@ fn generic_of(processor: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the target ID of the generic target of a processor, with its features, or `None` if it has none.
+/// Returns the target ID of the generic target of a processor, or `None` if the processor has none. It has the features
+/// of `target`, except for features that the generic target does not know.
 fn generic_target_of(target: &TargetId) -> Option<TargetId> {
     let generic = generic_of(target.processor())?;
     let known = processors::find(generic)?;
@@ -385,7 +387,8 @@ impl GpuVariant {
         }
     }
 
-    /// Returns how well some code serves the GPU, or `None` if it does not run there.
+    /// Returns how well some code serves the GPU, or `None` if it does not run there. The forms of code are numbered in
+    /// the order of preference of the table above.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
         let (form, distance, suffix) = match (self, code) {
             (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
@@ -399,9 +402,11 @@ impl GpuVariant {
             // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
             (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
+            // These variants mean all later GPUs too, so only code that each of them takes is of use.
             (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
+            // The targets are in the order of preference, so their index is the form.
             (Self::Other(own), Code::Other(target)) => {
                 let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
                 (form, 0, Suffix::None)
@@ -420,8 +425,8 @@ impl GpuVariant {
 
 impl Sm {
     /// Returns how much earlier the architecture of some code is than that of a GPU, or `None` if the code does not run
-    /// there. `is_same_line` says whether the GPU takes code without a suffix for this architecture if it is not a
-    /// later one.
+    /// there. Code for an architecture later than the GPU never runs. For others, `is_same_line` says whether the GPU
+    /// takes code without a suffix.
     fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);

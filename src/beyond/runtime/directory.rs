@@ -25,6 +25,7 @@ pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     match found.format {
         Format::Bundle => !loadable::is_for_tools(found),
         Format::Fatbin => true,
+        // Other kinds, such as bitcode, are inputs of compilers and linkers.
         Format::CodeObject => found.code_objects().all(|code_object| {
             matches!(
                 code_object.kind(),
@@ -35,8 +36,8 @@ pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     }
 }
 
-/// Returns the directory of a file or of a member of a package. Directories whose paths differ only in names of GPUs
-/// are one (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
+/// Returns the directory of a file or of a member of a package. For a member at the top of a package, that is the
+/// package. Directories whose paths differ only in names of GPUs are one (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
 pub(crate) fn directory_of(place: &Place) -> Place {
     let Some((package, name)) = place.parent() else {
         return Place::of_file(&directory_path(place.file()));
@@ -48,7 +49,7 @@ pub(crate) fn directory_of(place: &Place) -> Place {
     package.join(Step::Member(member_name(&directory)))
 }
 
-/// Returns the name of a directory in a package.
+/// Returns the name of a directory in a package: its path with slashes, without a root or a drive.
 fn member_name(directory: &Path) -> Vec<u8> {
     let mut names = Vec::new();
     for component in directory.components() {

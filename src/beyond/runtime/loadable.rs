@@ -57,8 +57,8 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(UnfoundReason::Triple) }
 }
 
-/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. Returns none for
-/// a bundle or another container that is not for the runtime: linkers and other tools find all of its entries.
+/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. Returns no
+/// entries for a bundle or another container that is not for the runtime: linkers and other tools find all of them.
 pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
@@ -81,7 +81,8 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     unfound
 }
 
-/// Returns the recorded size of a compressed bundle if the runtime misreads it, or `None` if the size fits in 32 bits.
+/// Returns the recorded size of a compressed bundle if the runtime misreads it. Returns `None` if the size fits in 32
+/// bits, or is not recorded.
 pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     let total = recorded.total?;
     if u32::try_from(total).is_err() { Some(total) } else { None }
@@ -104,6 +105,7 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     match compressed {
         // From a wrong size, the runtime finds nothing.
         Some(recorded) if misread_size(*recorded).is_some() => Some(0),
+        // With the right size, the runtime reads the whole bundle.
         Some(_) => None,
         None => first_lost(entries.iter().map(|entry| entry.id())),
     }

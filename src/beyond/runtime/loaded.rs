@@ -82,12 +82,13 @@ impl Loader {
             self.note_unfound(&unit.unfound);
             loaded.extend(self.choose(&unit.codes));
         }
+        // A bundle that need not serve every GPU is no unit, so its code is chosen here.
         if found.is_for_some_gpus() {
             let codes = BundleCodes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
             // A program has device images for each of its kernels.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
-            // Chunks have at least one item, even of no code.
+            // `chunks` takes no size of 0, not even for no code.
             let size = if is_each_needed { 1 } else { codes.len().max(1) };
             for codes in codes.chunks(size) {
                 loaded.extend(self.choose(codes));
@@ -106,12 +107,12 @@ impl Loader {
         self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
-    /// Notes the GPUs of some code that HIP's runtime does not find.
+    /// Notes code that HIP's runtime does not find, for each GPU that would take it and has no such note yet.
     fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
         for code in unfound {
-            for (number, device) in self.devices.iter().enumerate() {
+            for (index, device) in self.devices.iter().enumerate() {
                 if device.takes(&code.code) {
-                    self.unfound.entry(number).or_insert_with(|| code.clone());
+                    self.unfound.entry(index).or_insert_with(|| code.clone());
                 }
             }
         }
@@ -126,9 +127,9 @@ impl Loader {
     /// no longer wait.
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (number, device) in self.devices.iter().enumerate() {
+        for (index, device) in self.devices.iter().enumerate() {
             for position in device.choose(codes) {
-                chosen.entry(position).or_default().push(number);
+                chosen.entry(position).or_default().push(index);
             }
         }
         let mut loaded = Vec::new();

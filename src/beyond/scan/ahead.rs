@@ -21,7 +21,8 @@ const LARGE: u64 = 1 << 20;
 type NumberedResult<T> = (u64, Result<T>);
 
 /// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items come with their
-/// inflated sizes. Items that would exceed `budget`, in bytes, are left out: the caller reads or reports them in their
+/// inflated sizes. Items that would exceed `budget`, in bytes, are left out, and so are items for which `inflate`
+/// returns `None`. Without enough space on the disk, all are left out. The caller reads or reports these items in their
 /// turn.
 pub(super) fn inflate<I: Send, T: Send, R>(
     items: impl Iterator<Item = (u64, I)>,
@@ -48,6 +49,7 @@ pub(super) fn inflate<I: Send, T: Send, R>(
                 return None;
             }
             let inflated = inflate(item)?;
+            // An error of the operating system most likely means that the disk is full.
             if let (_, Err(error)) = &inflated
                 && error.io_error().is_some()
             {
@@ -63,8 +65,10 @@ pub(super) fn inflate<I: Send, T: Send, R>(
     )
 }
 
-/// Returns whether the disk has space for the largest temporary files that may exist at a time.
+/// Returns whether the disk has space for the largest temporary files that may exist at a time. Returns false if the
+/// system does not say how much is free.
 fn has_disk_space(mut sizes: Vec<u64>) -> bool {
+    // Smaller parts stay in memory.
     sizes.retain(|size| *size > MEMORY_MAX);
     sizes.sort_unstable();
     // Each thread has a file, one waits, and one is searched.

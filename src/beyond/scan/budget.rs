@@ -79,8 +79,9 @@ impl Budget {
         Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
     }
 
-    /// Returns the cost of inflating a compressed container to `bytes`: nothing in the file itself, where containers
-    /// are not nested.
+    /// Returns the cost of inflating a compressed container to `bytes`. It is nothing in the file itself, where
+    /// containers are not nested. In inflated data it is at least [`INFLATED_MIN`], because many small containers take
+    /// time too.
     pub(super) fn cost_of_inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             PlaceOrigin::File(_) => 0,

@@ -273,6 +273,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     if id.len() > ID_MAX {
         return Err(format!("it is longer than {ID_MAX} bytes"));
     }
+    // Each feature follows a colon.
     if memchr::memchr_iter(b':', id).count() > FEATURES_MAX {
         return Err(format!("it has more than {FEATURES_MAX} target features"));
     }
@@ -286,7 +287,8 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     parsed.map_err(|error| error.to_string())
 }
 
-/// Returns the URI of a range at a place, or in the compressed bundle at that place.
+/// Returns the URI of a range at a place or, with the range of a compressed bundle there, of a range in that bundle.
+/// Returns `None` without a range, or if the searched data has no file name.
 fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
     let Some(range) = range else { return Ok(None) };
     if place.file().as_os_str().is_empty() {
@@ -298,8 +300,9 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
     }
 }
 
-/// Returns the URI of a code object that is compressed on its own, or with others, at a place. Its entry is a step of
-/// the URI. Returns `None` if the exact end of the code object is not known, or if it cannot be inflated.
+/// Returns the URI of a code object that is compressed on its own, or with others, in the bundle at `place`. Its entry
+/// is a step of the URI, and the range counts in the inflated bytes. Returns `None` if the searched data has no file
+/// name, if the exact end of the code object is not known, or if its compression is unknown.
 fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
     if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
         return Ok(None);
@@ -440,10 +443,9 @@ impl<'f> CodeObjectRef<'f> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        // The container records the kind, so nothing has to be inflated.
-        if (self.cuda().is_some() || self.packed().is_some())
-            && let Some(kind) = self.recorded_kind()
-        {
+        // A fatbin records the kind, and so does a container for compressed code objects, which then need no inflating.
+        let is_record_used = self.cuda().is_some() || self.packed().is_some();
+        if is_record_used && let Some(kind) = self.recorded_kind() {
             return Some(kind);
         }
         Some(ContentKind::identify(&self.head()?))
@@ -460,8 +462,8 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed)
     }
 
-    /// Returns the kind of content that its container records. A fatbin records one for each code object. A kpack
-    /// archive has ELF files, and SPIR-V for the target ID of SPIR-V.
+    /// Returns the kind of content that its container records, or `None` if the container records no known kind. A
+    /// fatbin records one for each code object. A kpack archive has ELF files, and SPIR-V for the target ID of SPIR-V.
     pub(crate) fn recorded_kind(&self) -> Option<ContentKind> {
         if let Some(image) = self.cuda() {
             return match image.kind {
@@ -489,7 +491,8 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.cuda.as_deref()
     }
 
-    /// The target ID that the code object itself records, as every ELF for an AMD GPU does.
+    /// Returns the target ID that the code object itself records, as every ELF for an AMD GPU does. Returns `None` if
+    /// it records no target ID, or if its first bytes are not known.
     pub fn recorded_target(&self) -> Option<String> {
         let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         let is_whole_needed = match Magic::identify(head) {

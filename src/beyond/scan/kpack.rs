@@ -165,8 +165,9 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns the existing paths that have a target ID between `before` and `after`. The paths of a processor follow one
-/// another, with more features first.
+/// Returns the existing paths that have a target ID between `before` and `after`, or no paths if their directory does
+/// not exist. The paths of a processor follow one another. Those with more features come first, as the loader tries
+/// them.
 fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     let name_start = match memchr::memrchr(b'/', before) {
         Some(slash) => slash.saturating_add(1),
@@ -213,7 +214,7 @@ fn target_between<'n>(name: &'n [u8], before: &[u8], after: &[u8]) -> Option<&'n
     if is_target_id(target) { Some(target) } else { None }
 }
 
-/// Returns the target ID that a path has where `pattern` has the placeholder.
+/// Returns the target ID that a path has where `pattern` has the placeholder, or `None` if the path has another form.
 pub(crate) fn target_in<'p>(path: &'p Path, pattern: &Path) -> Option<&'p [u8]> {
     let (before, after) = split_at_placeholder(pattern)?;
     target_between(path.as_os_str().as_encoded_bytes(), before, after)
@@ -282,7 +283,8 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports a library whose device code is in kpack archives, and the code in existing archives. `at` is the section
-    /// with the reference.
+    /// with the reference, and `wrappers` the content of the section with the wrappers. If the reference cannot be
+    /// read, or another one was followed before, only that is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
@@ -304,7 +306,8 @@ impl Walk<'_, '_, '_> {
         if let Some(follow) = &self.scan.follow
             && is_loadable(library, section)
         {
-            if std::mem::replace(&mut self.has_followed, true) {
+            let is_further = std::mem::replace(&mut self.has_followed, true);
+            if is_further {
                 let offset = section.offset();
                 let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
                 return self.report_broken(at, at.error(Malformed::fault(what, offset, problem)));
@@ -336,7 +339,8 @@ impl Walk<'_, '_, '_> {
         Ok(followed)
     }
 
-    /// Searches a kpack archive in the reference of a library for code that the library loads.
+    /// Searches a kpack archive in the reference of a library for code that the library loads, and counts it. The code
+    /// is not reported if the caller searches the archive too, or if only tables of contents are wanted.
     fn search_followed_archive(
         &mut self,
         follow: &Follow,

@@ -299,7 +299,9 @@ impl Walk<'_, '_, '_> {
     fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, reason: ReasonToRead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD_LEN).unwrap_or(rest.bytes()));
-        if !is_plausible(magic, rest.bytes()) && (reason == ReasonToRead::Magic || !magic.is_container()) {
+        // A broken container that a wrapper points at is a fault to report.
+        let is_expected = reason == ReasonToRead::Wrapper && magic.is_container();
+        if !is_expected && !is_plausible(magic, rest.bytes()) {
             return Ok(None);
         }
         // The length of the code object or, if there is none, the number of bytes that were read to find that out.
@@ -318,6 +320,7 @@ impl Walk<'_, '_, '_> {
         };
         let code = match len.map(|len| rest.slice(0, len)) {
             Ok(Some(code)) => code,
+            // The code object would end after the data.
             Ok(None) => return Ok(None),
             Err(cost) => {
                 self.spend(at, cost)?;
@@ -371,6 +374,7 @@ impl Walk<'_, '_, '_> {
             self.spend(at, total([rest.len().min(most), trial.claimed().unwrap_or(0)]))?;
             return Ok(None);
         };
+        // The bundle is read again, and now inflated as far as the search was asked to.
         match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
                 self.report_bundle(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;

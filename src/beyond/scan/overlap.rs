@@ -92,7 +92,8 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
     Ok(bundles.into_values().collect())
 }
 
-/// Returns the first of some ranges of an ELF file, in order, that has bytes that two segments load.
+/// Returns the first of some ranges of an ELF file, in order, with bytes that two segments load. Returns `None` if
+/// there is no such range, or if the file is not an ELF file.
 fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
     let file = elf::File::read(data).ok()?;
     let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();

@@ -98,6 +98,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
+    /// Searches data by its format: as a package, or as a whole that is kept for the search. Data that holds no code is
+    /// read only where its checksum is to be compared.
     fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         if magic.is_package() {
             let Some(at) = self.one_deeper(at)? else { return Ok(()) };
@@ -285,12 +287,14 @@ impl Walk<'_, '_, '_> {
         Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
 
+    /// Searches an RPM package: the cpio archive after its headers, which may be compressed.
     fn search_rpm(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let skipped = rpm::skip_headers(&mut reader);
         let Some(()) = self.read_or_report(at, "RPM package", skipped)? else { return Ok(()) };
         let head = StreamHead::read(&mut reader);
+        // A package without files may have no archive.
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
@@ -306,6 +310,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
+    /// Searches a cpio archive, and the cpio archives that follow it after zeros.
     fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { is_source, reader, .. } = stream;
         let limit = ReadLimit::up_to(0, LONG_HEADERS);
@@ -364,6 +369,7 @@ impl Walk<'_, '_, '_> {
         Ok(if self.spend(at, cost)? { next } else { None })
     }
 
+    /// Searches a tar archive that is read once, such as one that is compressed.
     fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let limit = ReadLimit::up_to(0, LONG_HEADERS);
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
@@ -459,6 +465,7 @@ impl Walk<'_, '_, '_> {
                     self.search_tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
                 }
             }
+            // The file ends in the member. If a read has failed, the search of the member has reported that already.
             if !limit.has_failed.get() && data.slice(start, padded).is_none() {
                 return self.report_unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
             }
@@ -485,7 +492,8 @@ impl Walk<'_, '_, '_> {
         let name_len = len_u64(&step.name());
         let on_way = self.step(at.place, step).map(Place::inflated);
         let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
-        // The kernels of an AKS2 file are not files of a directory.
+        // Members of packages are files with paths. The kernels of an AKS2 file have only names, so they are not marked
+        // as files.
         let at = if what == AKS2 { at } else { at.as_file() };
         if !self.begin_member(at, name_len, stored, reader.limit)? {
             return Ok(false);

@@ -233,6 +233,7 @@ impl Place {
         }
         let file = self.beside.as_deref().unwrap_or(&self.file);
         match Uri::of_path(file) {
+            // The searched bytes were themselves read by a URI, so the new one goes on from there.
             Some(outer) => Ok(Uri::new(PathBuf::new(), steps, range, inflated).inside(outer?)),
             None => Ok(Some(Uri::new(std::path::absolute(file).with_path(file)?, steps, range, inflated))),
         }

@@ -124,6 +124,7 @@ pub(crate) struct ReadList<K, C> {
 
 impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
     /// Adds a code object of the bundle that is being visited, or of a bundle that was visited before in the same data.
+    /// It is read at once if that needs the visited bundle, otherwise at the end of the data.
     pub(crate) fn add(&mut self, visited: Option<&FoundBundle<'_>>, wanted: (K, C)) {
         let code_object = code_object_of(&wanted);
         let index = code_object.entry;
@@ -240,7 +241,8 @@ impl Scan {
         Ok(flow)
     }
 
-    /// Reads code objects of a bundle.
+    /// Reads code objects of a bundle: from their stored locations or, if one of them is not stored on its own, from
+    /// the bundle, which is opened again.
     fn read_together<K, C: Borrow<CodeObject>, R>(
         &self,
         data: Slice<'_>,

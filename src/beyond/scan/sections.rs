@@ -249,8 +249,8 @@ fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> 
     Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base))
 }
 
-/// Returns the range of a section without the zeros before a container. When `recompress` splits the section of a PE
-/// file, the parts begin at pages.
+/// Returns the range of a section of a PE file without the zeros before a container. When `recompress` splits such a
+/// section, the parts begin at pages. Returns any other range unchanged.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     /// The size of a page, and so more than the padding before a part.
     const PAGE: usize = 4096;

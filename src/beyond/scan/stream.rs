@@ -45,6 +45,8 @@ pub(super) struct ReaderUntilFault<R> {
 }
 
 impl<R: Read> Read for ReaderUntilFault<R> {
+    /// Keeps a fault of the reader for later, and ends the data instead. An interrupted read is no fault: the caller
+    /// tries again.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.fault.is_some() {
             return Ok(0);

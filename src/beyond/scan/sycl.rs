@@ -182,7 +182,8 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports images in a section as one bundle.
+    /// Reports images in a section as one bundle. Images of an unknown format, and images that cannot be read and have
+    /// no recorded kind and triple, are reported one by one.
     fn report_images(&mut self, at: FilePart<'_>, parts: Vec<Stored>) -> Result<()> {
         let recorded = recorded_kind_and_triple(at.place);
         let mut entries = Vec::with_capacity(parts.len());
@@ -204,7 +205,8 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Returns the bytes of an image that identify its content: the whole image, but only the first bytes of a
-    /// compressed image that is not for Intel GPUs.
+    /// compressed image that is not for Intel GPUs. Returns `None` if the image cannot be read, or once the cost limit
+    /// is exceeded.
     fn identifying_bytes<'s>(&mut self, section: FilePart<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
             Stored::Range(range) => {

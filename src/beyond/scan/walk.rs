@@ -165,6 +165,7 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
 fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
     let head = once::head(&mut content.reader().ok()?, ContentKind::HEAD_LEN).ok()?;
     let magic = Magic::identify(&head);
+    // A package is read from start to end in its turn, and not kept.
     let is_searched_whole = scan.deep || magic.may_hold_code() && magic.unread().is_none();
     if magic.is_package() || !is_searched_whole || content.size > scan.limits.inflated {
         return None;
@@ -263,6 +264,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(self.sources)
     }
 
+    /// Searches a part of a file by its format, and a zip file after it. If the walk has a goal and the part is that
+    /// goal, the part is passed to the receiver of the goal, and the walk ends with it.
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
@@ -421,6 +424,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_finding(1, at, Finding::Trailing { place: at.place, offset, after })
     }
 
+    /// Searches consecutive bundles and, in a deep search, the bytes after them.
     fn search_bundles_and_rest(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<()> {
         let (count, end) = self.search_bundles(at, reader)?;
         self.search_rest(at, end, count)
@@ -651,6 +655,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.search_part(at.to(&inside, content.as_slice()))
     }
 
+    /// Searches the objects that bitcode embeds. Bitcode for a device that embeds none is a code object itself.
     fn search_bitcode(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         let embedded = match bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path()) {
@@ -689,6 +694,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
     }
 
+    /// Searches an ELF, COFF or PE file of a host: its sections for device code, its fat object, and then other
+    /// sections.
     fn search_object(&mut self, at: FilePart<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
@@ -769,7 +776,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                         searched
                     }
                     _ if *holds == SectionContent::PerhapsContainers => Ok(()),
-                    // In an object that is not yet linked, the code may come from another object.
+                    // Before linking, the code may be in another object. Then the section is empty, or has zeros that
+                    // the linker replaces.
                     _ if data.is_empty() => Ok(()),
                     _ if !tables.is_linked && data.bytes().iter().take(ZEROS_LOOKED_AT).all(|&byte| byte == 0) => {
                         Ok(())
@@ -880,6 +888,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let (place, stored) = (place.inflated(), content.stored);
         let at = at.to(&place, stored).as_file();
         match inflated {
+            // `spend` has reported the exceeded limit.
             Some(_) if !self.spend(at, content.size)? => Ok(()),
             Some(Ok(input)) => self.search_part(at.copied(input.as_slice())),
             Some(Err(error)) => self.report_broken(at, error),

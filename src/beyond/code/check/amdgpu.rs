@@ -86,6 +86,8 @@ pub(super) fn check(
     Ok(())
 }
 
+/// Checks that a kernel descriptor is inside its section and, in a linked file, that its code is among the `code`, the
+/// addresses of executable sections. `section` is the index of the section of the descriptor.
 fn check_descriptor(
     file: &File<'_>,
     name: &[u8],

@@ -21,8 +21,9 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     let (Some(version), Some(bound), Some(schema)) = (word(4), word(12), word(16)) else {
         return Err(Malformed::truncated("the header of the SPIR-V module", 0, HEADER_LEN, end));
     };
-    let [_, minor, major, high] = version.to_le_bytes();
-    if major != 1 || high != 0 || version.to_le_bytes().first() != Some(&0) {
+    let [low, minor, major, high] = version.to_le_bytes();
+    let is_version_1 = low == 0 && major == 1 && high == 0;
+    if !is_version_1 {
         return fail_at(format!("SPIR-V version {major}.{minor} ({version:#x}), which does not exist,"), 4);
     }
     if bound == 0 || schema != 0 {

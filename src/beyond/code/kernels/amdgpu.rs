@@ -26,6 +26,7 @@ const DESCRIPTOR: &[u8] = b".kd";
 /// The kind of the argument that a kernel needs to call the host.
 const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
+/// Adds the kernels of a code object for an AMD GPU to a list.
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let notes = file.metadata_notes(&mut list.work)?;
     // Without metadata there are no kernels, so their sizes are not needed.

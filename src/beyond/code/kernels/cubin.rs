@@ -74,6 +74,8 @@ struct RecordedKernels {
     arguments: HashMap<u64, Vec<(u32, Argument)>>,
 }
 
+/// Adds the kernels of a cubin to a list. A cubin without a symbol table has no kernels; of several tables, only the
+/// first is read.
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let tables = file.symbol_tables(&mut list.work)?;
     let Some(table) = tables.first() else { return Ok(()) };
@@ -115,6 +117,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
 }
 
 impl RecordedKernels {
+    /// Reads the sections with values of kernels.
     fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<Self, Malformed> {
         let (mut recorded, names) = (Self::default(), file.section_names()?);
         for section in file.sections.iter() {

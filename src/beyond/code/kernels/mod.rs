@@ -114,6 +114,7 @@ pub fn list_with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
     read(code, Some(ArgumentLists::new(ARGUMENT_LISTS_MAX)))
 }
 
+/// Reads the kernels of a code object, and their arguments if there are lists for them.
 fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Malformed> {
     // The magic of ELF, and the class: 32 or 64 bits.
     let [0x7f, b'E', b'L', b'F', 1 | 2, ..] = code else { return Ok(Vec::new()) };
