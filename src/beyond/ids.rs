@@ -97,8 +97,8 @@ pub(crate) fn other_form(name: &str) -> Option<String> {
 }
 
 impl EntryId {
-    /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds. Needs the feature
-    /// `search`.
+    /// Parses the entry ID of any bundle or of an image in an offload binary, which allows more kinds. Needs the
+    /// feature `search`.
     ///
     /// # Errors
     /// The first [`IdError`] that applies.
@@ -183,6 +183,7 @@ fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<Entr
         return None;
     }
     let (mut triple, target_id) = split_triple(rest);
+    // LLVM allows triples with known architectures, but not an architecture without other fields.
     if kind == OffloadKind::OpenMp && triple.contains('-') && Triple::parse(&triple).is_known() {
         return None;
     }

@@ -106,7 +106,8 @@ fn has_part(name: &str, part: &str) -> bool {
 /// Returns a name in the form in which names are compared: its words in lower case and joined. Words for the vendor and
 /// for a size of memory are left out, and so are the words [`WITHOUT_MEANING`].
 pub(crate) fn plain(name: &str) -> String {
-    // "with Max-Q Design" has no meaning. Both halves go together, because Max alone is the name of some products.
+    // "with Max-Q Design" says nothing about the processor. "max-q" is removed as a whole, because "Max" alone is part
+    // of some products' names.
     let name = name.to_ascii_lowercase().replace("max-q", "");
     let mut plain = String::new();
     for word in words(&name) {

@@ -88,6 +88,7 @@ impl<'a> Archive<'a> {
         for IndexRecords { range, record_len, encoding } in self.indexes().with_path(self.data.path())? {
             let mut records = self.data.claimed(&range)?.bytes().to_vec();
             for record in records.chunks_exact_mut(record_len) {
+                // The offset is the last number of a record.
                 let at = record_len.saturating_sub(encoding.word);
                 let field = record.get_mut(at..).unwrap_or_default();
                 let offset = moved(encoding.read(field));

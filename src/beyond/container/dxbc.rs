@@ -17,7 +17,7 @@ pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 /// The length of the header, without the offsets.
 const HEADER: u64 = 32;
 
-/// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut.
+/// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut short.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if !data.starts_with(&MAGIC) || number::<4>(data, 20)? != 1 {
         return None;
@@ -25,7 +25,9 @@ pub(crate) fn len(data: &[u8]) -> Option<u64> {
     let (size, parts) = (number::<4>(data, 24)?, number::<4>(data, 28)?);
     let table_end = parts.checked_mul(4)?.checked_add(HEADER)?;
     let first = number::<4>(data, HEADER)?;
-    if parts == 0 || first < table_end || span(first, 8).end > size {
+    // The name and the size of the first part, 8 bytes, come after the offsets and are inside the container.
+    let has_first_part = parts > 0 && first >= table_end && span(first, 8).end <= size;
+    if !has_first_part {
         return None;
     }
     // Text may have the same four letters: the first part has to have a name, too.

@@ -23,7 +23,7 @@ pub(crate) const HEADER_LEN: u64 = 20;
 /// The length of a word in bytes.
 const WORD: u64 = 4;
 
-/// The cost of reading an instruction of data that is no module: a search could read this many bytes in the same time.
+/// The cost of reading an instruction of data that is no module, in bytes that a search could read in the same time.
 const INSTRUCTION_COST: u64 = 256;
 
 const EXTENSION: u32 = 10;
@@ -66,7 +66,9 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
     let word = words(data);
     let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };
-    if !(0x1_0000..0x2_0000).contains(&version) || version & 0xff != 0 || bound == 0 {
+    // Version 1.6 is 0x00010600. The bound is more than the largest ID, and IDs are more than 0.
+    let is_version_1 = (0x1_0000..0x2_0000).contains(&version) && version & 0xff == 0;
+    if !is_version_1 || bound == 0 {
         return false;
     }
     // The last word of the header is reserved.
@@ -77,7 +79,7 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 ///
 /// # Errors
 /// The data has no memory model or no function, or its last function does not end. The error is the cost of the
-/// attempt: a number of bytes that a search could read in the same time.
+/// attempt, in bytes that a search could read in the same time.
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
     for (first, range) in instructions(data) {
@@ -124,7 +126,8 @@ pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>
     })
 }
 
-/// Returns the opcode and the first operand of the first instructions, up to the memory model.
+/// Returns the opcode and the first operand of the first instructions, up to the memory model. An instruction that may
+/// not precede the memory model ends them, too.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     let (word, mut instructions, mut is_over) = (words(data), instructions(data), false);
     std::iter::from_fn(move || {

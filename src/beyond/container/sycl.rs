@@ -89,6 +89,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
             Err(what) if faults.len() < FAULTS_MAX => {
                 faults.push(Malformed::at(what, bounds.absolute(at)));
             }
+            // No more faults are reported, but the rest of the images is still found.
             Err(_) => {}
         }
     }
@@ -142,6 +143,7 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredI
     // first, because each ends before the next one.
     let (mut limit, mut next) = (len_u64(section), len_u64(section));
     for (index, image) in images.iter().enumerate().rev() {
+        // Entries with the same offset have the same space.
         if image.offset != next {
             limit = next;
         }
@@ -242,8 +244,8 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
     }
 }
 
-/// Returns the length of the zstd frame at the start of some bytes, and the image in it. `offset` is the place of the
-/// frame in the section.
+/// Returns the length of the zstd frame at the start of some bytes, and the image in it. `offset` is that of the frame
+/// in the section.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame_len_and_size(rest) {

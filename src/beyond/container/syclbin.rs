@@ -91,17 +91,17 @@ struct RecordedIds {
 /// The abstract modules, by the entries that name them.
 #[derive(Default)]
 struct AbstractModules {
-    /// Whether the file has metadata of each module, by the number of the module.
+    /// Whether the file has metadata of each module, by the index of the module.
     have_metadata: Vec<bool>,
-    /// One more than the largest number of a module.
+    /// The number of modules that the entries refer to: the largest module index plus one.
     count: u64,
-    /// The offset of the entry with the largest number.
+    /// The offset of the entry with the largest module index.
     last_at: u64,
 }
 
 impl AbstractModules {
-    /// Reads the number of the module that an entry belongs to. `at` is the offset of the entry. The number must be
-    /// less than `entries`, the number of entries in the file.
+    /// Reads the index of the module that an entry belongs to. `at` is the offset of the entry. The index must be less
+    /// than `entries`, the number of entries in the file: each module has an entry of its own for its metadata.
     fn index(&mut self, info: &ImageInfo, entries: usize, at: u64) -> Result<usize, Malformed> {
         let recorded = info.string(b"am_index").unwrap_or_default();
         let index = match number(recorded) {
@@ -172,7 +172,7 @@ impl<'a> SyclBinReader<'a> {
         if globals != 1 {
             faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
         }
-        // Only modules up to the largest number in the file need metadata.
+        // Only modules up to the largest index in the file need metadata.
         let mut has_metadata = modules.have_metadata.iter().take(usize::try_from(modules.count).unwrap_or(count));
         if let Some(missing) = has_metadata.position(|has| !has) {
             let what =
@@ -182,7 +182,8 @@ impl<'a> SyclBinReader<'a> {
         Ok(Contents { entries, faults, len: contents.len })
     }
 
-    /// Returns the IR module or native image of an entry, or `None` if that holds metadata.
+    /// Returns the IR module or native image of an entry, or `None` if the entry holds metadata, which are only
+    /// checked.
     fn read_part(
         &self,
         info: ImageInfo,
@@ -242,7 +243,8 @@ impl<'a> SyclBinReader<'a> {
         self.entry(info, recorded, end..range.end)
     }
 
-    /// Makes the entry for the code in a range. Without a recorded triple, the code is identified by its content.
+    /// Makes the entry for the code in a range. Triple and architecture are those of the metadata, otherwise those of
+    /// the strings. If neither has a triple, it is found in the code itself.
     fn entry(&self, info: ImageInfo, recorded: RecordedIds, code: Range<u64>) -> Result<Entry, Malformed> {
         let mut triple = recorded.triple;
         if triple.is_empty() {
@@ -302,7 +304,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
         let Some(value) = value.as_deref().and_then(|value| tail(value, LENGTH)) else {
             return wrong("a value that is not an array of bytes");
         };
-        let place = match key {
+        let field = match key {
             b"target" => &mut recorded.triple,
             b"arch" => &mut recorded.arch,
             _ => continue,
@@ -310,7 +312,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
         if value.len() > NAME_MAX {
             return wrong("a name that is too long");
         }
-        *place = value.to_vec();
+        *field = value.to_vec();
     }
     Ok(recorded)
 }

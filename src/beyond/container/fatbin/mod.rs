@@ -302,6 +302,7 @@ pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
         CudaKind::Ptx => without_zeros,
         CudaKind::Cubin => {
             let Some(header) = elf::Header::read(padded) else { return len };
+            // Another end than one among the zeros would drop code, or is outside of the bytes.
             match header.tables_end() {
                 Some(end) if (without_zeros..=len).contains(&end) => end,
                 _ => len,

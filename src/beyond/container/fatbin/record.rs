@@ -49,7 +49,7 @@ record! {
     }
 }
 
-/// A header with its place in the file.
+/// A header with its offset in the file.
 #[derive(Clone, Debug)]
 pub(super) struct Record<'a> {
     pub(super) fields: EntryHeader,
@@ -152,7 +152,7 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the header has no copy.
-    /// Cubins for sm_100 and later have it in the place of options, with a zero byte before it.
+    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         if self.kind() != CudaKind::Cubin {
             return None;
@@ -161,7 +161,8 @@ impl<'a> Record<'a> {
         slice(self.header, start.saturating_add(1), len)
     }
 
-    /// Returns the start of the options in the header and their length, or `None` if there are none.
+    /// Returns the start of the options in the header and their length, or `None` if there are none. The field
+    /// `options` is the offset of these two numbers.
     fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
         if !self.has_options() {
             return Ok(None);
@@ -256,7 +257,8 @@ impl<'a> Record<'a> {
         Ok(span(start, len))
     }
 
-    /// Computes the length of the header with its strings, which are each padded to 8.
+    /// Computes the length of the header with its strings, which are each padded to 8. Records of code objects that are
+    /// compressed with others do not have this length: their field `at_4` has another meaning.
     fn len_with_strings(&self) -> Result<u64, Malformed> {
         let EntryHeader { identifier: start, identifier_len: len, .. } = self.fields;
         let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };

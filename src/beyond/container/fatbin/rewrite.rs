@@ -67,7 +67,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let writer = FatbinWriter { data, compression: choose_compression(&records, packing), limit };
     let start = to.seek(SeekFrom::Current(0))?;
     let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
-    // The old header only takes the room: it is written again at the end, when the length of the entries is known.
+    // The old header only reserves the space: it is written again at the end, when the length of the entries is known.
     to.write(&header)?;
     let (mut len, mut index) = (0_u64, 0_usize);
     for record in &records {
@@ -76,6 +76,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
             Some(parts) => parts.len(),
             None => 1,
         };
+        // Indices count code objects, and an entry may have several.
         let indices = index..index.saturating_add(count);
         let kept: Vec<bool> = indices.clone().map(&keeps).collect();
         index = indices.end;
@@ -89,6 +90,7 @@ pub(crate) fn rewrite<W: Write + Seek>(
             _ => None,
         };
         let pieces = match (parts, new) {
+            // Only the entry of the replaced code object changes.
             (_, None) if matches!(packing, CodePacking::Replacing { .. }) => writer.keep(record)?,
             (None, None) => writer.repack(record)?,
             (None, Some((_, content))) => writer.replace(record, content)?,
@@ -216,7 +218,8 @@ impl<'a> FatbinWriter<'a> {
         let is_ptx = parts.iter().all(Record::is_ptx);
         // Without a change, an entry that cannot be inflated stays, and so does PTX unless it is to become smaller.
         let keeps_all = !kept.contains(&false) && new.is_none();
-        if keeps_all && (codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none())) {
+        let may_stay = codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none());
+        if keeps_all && may_stay {
             return self.keep(record);
         }
         let content = self.content(record)?;
@@ -254,7 +257,7 @@ impl<'a> FatbinWriter<'a> {
         let len = u32::try_from(len).map_err(|_| too_long())?;
         let strings = [&count.to_le_bytes()[..], &len.to_le_bytes(), &records].concat();
         let header = NewHeader { fields: record.fields, strings: &strings };
-        // A replaced code object keeps the method of the entry, and may be compressed harder to fit into its old place.
+        // A replaced code object keeps the method of the entry, and may be compressed harder to fit into the old space.
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => method.compress(&whole, level, self.data.path())?,
@@ -331,7 +334,8 @@ impl<'a> FatbinWriter<'a> {
             Some(old) if compression.is_some() && old_len <= plain_len => Ok(old),
             // A reader would not find the end of the plain code object.
             Some(old) if !can_be_plain => Ok(old),
-            // Plain, although readers may drop zeros at its end as padding: no other form is left.
+            // Plain is wanted, or is the smallest form, or no other form is left. In the last case, readers may drop
+            // zeros at its end as padding.
             _ => entry(header, content.to_vec(), None),
         }
     }
@@ -434,8 +438,9 @@ fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     }
 }
 
-/// Returns the architecture of PTX or a cubin as the compiler was asked for it, with its suffix. The ELF header does
-/// not always have the suffix.
+/// Returns the architecture of PTX or a cubin as the compiler was asked for it, with its suffix, or `None` if the
+/// content does not record it. The ELF header does not always have the suffix, so a note with the compiler's options is
+/// read.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
     if Magic::identify(content) != Magic::Cubin {

@@ -23,8 +23,10 @@ use crate::llvm::container::host::elf::{
     File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
 };
 
-/// The largest number of bytes by which a relocation in an x86 instruction refers to a place before its target. The
-/// processor counts from the end of the instruction, but the relocation counts from its own place.
+/// The largest number of bytes by which a relocation in an x86 instruction refers to an offset before its target.
+///
+/// The processor counts from the end of the instruction, but the relocation counts from the field that it fills in. So
+/// compilers subtract the number of bytes from the field to the end of the instruction, which has at most 15 bytes.
 const BIAS_MAX: u64 = 16;
 
 /// The types of relocations of x86-64 for data, which refer to their target itself: `R_X86_64_64`, `_32`, `_32S`.
@@ -34,7 +36,7 @@ const DIRECT: [u64; 3] = [1, 10, 11];
 pub(crate) struct MovedBundle {
     pub(crate) before: Range<u64>,
     pub(crate) now: Range<u64>,
-    /// Whether the bundle keeps its bytes, so that places inside of it can be found again.
+    /// Whether the bundle keeps its bytes, so that offsets inside of it have new offsets.
     pub(crate) is_same: bool,
 }
 
@@ -70,14 +72,16 @@ impl NewContent<'_> {
         self.offset_after(bundle, old)
     }
 
-    /// Returns the new offset of the place that a relocation refers to. The data that is meant may begin up to `bias`
-    /// bytes after that place. Returns `None` if the place is in the middle of a changed bundle, or if the candidates
-    /// move by different distances.
+    /// Returns the new offset for the offset that a relocation refers to. In an instruction, the data that is meant may
+    /// begin up to `bias` bytes after that offset: see [`BIAS_MAX`].
+    ///
+    /// Returns `None` if the offset is in the middle of a changed bundle, or if the data that may be meant moves by
+    /// different distances.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
-        // The data that is meant may be at the place itself, or at the start of a bundle up to `bias` bytes after it.
-        // It may also be at the end of the bundle that holds the place.
+        // The data that is meant may be at the offset itself, or at the start of a bundle up to `bias` bytes after it.
+        // It may also be at the end of the bundle that holds the offset.
         let mut candidates = Vec::new();
         if let Some(start) = self.start_at(old) {
             candidates.push(Some(start));
@@ -348,9 +352,9 @@ impl<'d> Relocatable<'d> {
             let is_direct = self.file.header.machine() != EM_X86_64 || DIRECT.contains(&relocation.kind(encoding));
             let bias = if is_direct { 0 } else { BIAS_MAX };
             // The relocation refers to the symbol itself, so it follows when the symbol gets its new value.
-            let is_biased = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
+            let is_to_symbol = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
             match (content.start_at(symbol.value), content.target_at(target, bias)) {
-                (Some(_), _) if is_biased => continue,
+                (Some(_), _) if is_to_symbol => continue,
                 (Some(start), Some(target)) => relocation.addend = encoding.truncated(target.wrapping_sub(start)),
                 _ => {
                     let name = self.section_name(section);
@@ -458,7 +462,8 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
 }
 
 /// Returns the new offset of a part at the offset `old`, `gap` bytes after the part before it, which ends at `new_end`
-/// now. The distance from the first aligned offset stays, so that the part can go back.
+/// now. The distance from the first aligned offset stays, so that the part gets its old offset back when the old
+/// contents are written again.
 fn new_offset(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
     match aligned_distance(old, gap, alignment) {
         Some(distance) => new_end.checked_next_multiple_of(alignment)?.checked_add(distance),

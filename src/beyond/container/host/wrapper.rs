@@ -54,7 +54,7 @@ const ALIGNMENT: u64 = 8;
 pub(crate) enum WrapperKind {
     Fatbin,
     Bundle,
-    /// A reference to kpack archives, in the place of a bundle.
+    /// A reference to kpack archives, instead of a bundle.
     KpackReference,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
 }
 
 /// Checks the wrappers in a section for one kind. `wrappers` is the range of the section in the object file `data`.
-/// Returns the first faults, whose offsets count from `base`.
+/// Returns the first faults, whose offsets count from `base`. An object file that cannot be read has none.
 pub(crate) fn faults(data: &[u8], base: u64, wrappers: &Range<u64>, kind: WrapperKind) -> Vec<Malformed> {
     let Some(map) = PointerMap::read(data, wrappers) else { return Vec::new() };
     map.starts().filter_map(|start| map.check_wrapper(start, base, kind).err()).take(FAULTS_MAX).collect()
@@ -213,7 +213,8 @@ impl PointerValue {
 }
 
 impl<'d> PointerMap<'d> {
-    /// Reads the relocations of a section, given by its range in the file.
+    /// Reads the relocations of a section, given by its range in the file. Returns `None` if the file is not an object
+    /// file, or if no section with content begins there.
     pub(crate) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
         let own = file.sections().find(|section| match section.file_range() {
@@ -306,7 +307,7 @@ impl<'d> PointerMap<'d> {
     fn wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<Wrapper, Malformed> {
         let rest = bytes_in(self.data, start..self.wrappers.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // Sections for bundles may have kpack references in the place of bundles. Messages name only the usual kind.
+        // Sections for bundles may have kpack references instead of bundles. Messages name only the usual kind.
         let usual = if of_section == WrapperKind::Fatbin { WrapperKind::Fatbin } else { WrapperKind::Bundle };
         let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
@@ -358,7 +359,7 @@ impl<'d> PointerMap<'d> {
     }
 }
 
-/// Whether a section is in memory when its file is loaded.
+/// Whether a section is in memory when its file is loaded. Outside of ELF files, all sections count.
 fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     match section.flags() {
         SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(SHF_ALLOC),

@@ -322,7 +322,8 @@ impl<R: Read> Sparse<R> {
 impl<R: Read> Read for Sparse<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.zeros == 0 && self.data == 0 && self.position < self.size {
-            // The next range, with the hole before it. After all ranges, the rest of the file is a hole.
+            // The next range, with the hole before it. Both may be empty, so this is a loop. After all ranges, the rest
+            // of the file is a hole.
             let (offset, len) = self.ranges.next().unwrap_or((self.size, 0));
             (self.zeros, self.data) = (offset.saturating_sub(self.position), len);
             self.position = offset.saturating_add(len);

@@ -138,6 +138,8 @@ impl<'a> ZipDirectory<'a> {
         directory
     }
 
+    /// Adds the members of a zip file up to the first fault of the directory, which is returned. A fault of one member
+    /// is the error in its content.
     fn add_members(&mut self, data: Slice<'a>) -> Result<()> {
         let archive = match ZipArchive::from_slice(data.bytes()) {
             Ok(archive) => archive,

@@ -140,7 +140,8 @@ impl<'a> DirectoryRewrite<'a> {
     /// The range of a member: its header, data and data descriptor.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if header or data descriptor contradict the directory.
+    /// [`ErrorKind::Unsupported`] if header or data descriptor contradict the directory, or if the member overlaps the
+    /// next one.
     pub(crate) fn range_of(&self, member: &ZipContent<'_>) -> Result<Range<u64>> {
         let local = header_parts(self.local(member)?, LOCAL);
         let listed = header_parts(member.listed.bytes(), LISTED);
@@ -166,7 +167,8 @@ impl<'a> DirectoryRewrite<'a> {
         }
     }
 
-    /// Returns the end of the data descriptor of a member, which has one of four forms.
+    /// Returns the end of the data descriptor of a member. Descriptors have one of four forms: with or without a
+    /// signature, and with sizes of 4 or 8 bytes. No field says which, so the numbers of the directory decide.
     fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
         let crc = slice(member.listed.bytes(), 16, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
@@ -362,6 +364,7 @@ fn zip64_end_before(data: &[u8], locator: u64) -> Option<Range<u64>> {
     if slice(data, start, 4)? != ZIP64_END {
         return None;
     }
+    // The recorded length is without the signature and itself, which have 4 and 8 bytes.
     let len = number::<8>(data, start.checked_add(4)?)?.checked_add(12)?;
     let end = start.checked_add(len)?;
     if len >= ZIP64_END_LEN && end == locator { Some(start..end) } else { None }
@@ -410,7 +413,8 @@ impl<'h> ExtraFields<'h> {
     }
 }
 
-/// Splits a header into its fixed fields, its name and its extra fields.
+/// Splits a header into its fixed fields, its name and its extra fields, or returns `None` if the bytes end before
+/// them.
 fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[u8])> {
     let header: MemberHeader = form.decode(bytes);
     let name = span(form.len_of::<MemberHeader>(), header.name_len);

@@ -98,6 +98,7 @@ pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
 pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
     ensure_can_close(data)?;
     let library = ElfLibrary::read(data)?;
+    // `open` finds the old file header at the start of the first segment.
     match library.loaded_segments().next() {
         Some((_, first)) if first.offset == 0 => {}
         _ => return Err(HoleReason::FirstSegment),
@@ -171,7 +172,7 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     }
 }
 
-/// Converts an offset into an address, or an address into an offset. `from` and `to` are the same place in both
+/// Converts an offset into an address, or an address into an offset. `from` and `to` are the same byte in both
 /// systems. Returns `None` if `at` is before `from`.
 fn translate(at: u64, from: u64, to: u64) -> Option<u64> {
     at.checked_sub(from)?.checked_add(to)
@@ -271,8 +272,8 @@ impl ClosedHeaders {
         Some((sort_changes(changes)?, added))
     }
 
-    /// Ensures that loaders find each byte of the old segments, except those of gaps, at its address. They may not, if
-    /// segments share bytes or addresses.
+    /// Ensures that loaders find each byte of the old segments, except those of gaps, at its address. Segments that
+    /// share bytes or addresses may prevent this.
     fn ensure_loaded(
         &self,
         old: &ElfLibrary<'_>,
@@ -308,7 +309,7 @@ impl ClosedHeaders {
     }
 }
 
-/// Returns where the bytes of a file go when pages are removed and headers are put in front.
+/// Returns the new offsets of the bytes of a file when pages are removed and headers are put in front.
 fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> OffsetMap {
     let mut replaced = vec![(0..0, front.len)];
     replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
@@ -360,6 +361,7 @@ impl<'d> ElfLibrary<'d> {
         segments: Vec<Segment>,
         sections: Vec<Section>,
     ) -> Result<Self, HoleReason> {
+        // Some hosts have pages of several sizes. The largest one fits them all.
         let mut page = match header.machine() {
             EM_X86_64 | EM_RISCV | EM_S390 => PAGE_MIN,
             _ => PAGE_MAX,
@@ -371,6 +373,7 @@ impl<'d> ElfLibrary<'d> {
             if !can_be_mapped(segment) {
                 return Err(HoleReason::Headers);
             }
+            // Loaders map whole pages, so a host that loads this segment has no pages larger than its alignment.
             page = page.min(segment.alignment);
         }
         if page < PAGE_MIN {
@@ -449,7 +452,8 @@ impl<'d> ElfLibrary<'d> {
             if tag == 0 {
                 break;
             }
-            if tag == DT_DEBUG.0 || tag == DT_FLAGS_1.0 && ENCODING.read(value) & DF_1_PIE.0 != 0 {
+            let is_marked_as_program = tag == DT_FLAGS_1.0 && ENCODING.read(value) & DF_1_PIE.0 != 0;
+            if tag == DT_DEBUG.0 || is_marked_as_program {
                 return true;
             }
         }
@@ -473,7 +477,7 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the pages of gaps that can be taken out, in the order of the file, and why the largest other gap stays.
-    /// If there is no room for all gaps, it selects the largest.
+    /// If there are more than [`GAPS_MAX`] gaps, it selects the largest.
     fn select_pages(&self, gaps: &[Range<u64>]) -> (Vec<RemovedPages>, Option<HoleReason>) {
         let mut by_size: Vec<_> = gaps.iter().collect();
         by_size.sort_by_key(|gap| Reverse(len_of(gap)));
@@ -486,6 +490,7 @@ impl<'d> ElfLibrary<'d> {
                 // A gap without whole pages needs no reason.
                 Err(HoleReason::Small) => {}
                 Err(reason) if len_of(gap) > self.page && stay_reason.is_none() => stay_reason = Some(reason),
+                // A larger gap has a reason already, or this gap is hardly worth one.
                 Err(_) => {}
             }
         }
@@ -493,11 +498,12 @@ impl<'d> ElfLibrary<'d> {
         (removed, stay_reason)
     }
 
-    /// Returns the whole pages of a gap, which must be in a single segment and a single section.
+    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in one loaded
+    /// segment and in one section, and both must give it the same address.
     fn pages_of_gap(&self, gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
-        let (page, outside) = (self.page, HoleReason::Headers);
-        let start = gap.start.checked_next_multiple_of(page).ok_or(outside)?;
-        let mut range = start..gap.end.saturating_sub(gap.end.checked_rem(page).ok_or(outside)?);
+        let (page, overflow) = (self.page, HoleReason::Headers);
+        let start = gap.start.checked_next_multiple_of(page).ok_or(overflow)?;
+        let mut range = start..gap.end.saturating_sub(gap.end.checked_rem(page).ok_or(overflow)?);
         let segments = self.segments.iter().enumerate();
         let segments = segments.filter(|(_, segment)| overlaps(gap, segment.offset, segment.size));
         let (segment_index, segment) = only(segments).ok_or(HoleReason::Shared)?;
@@ -505,13 +511,15 @@ impl<'d> ElfLibrary<'d> {
         let sections =
             sections.filter(|(_, section)| !section.is(SHT_NOBITS) && overlaps(gap, section.offset, section.size));
         let (section_index, section) = only(sections).ok_or(HoleReason::Shared)?;
-        let segment_end = segment.offset.checked_add(segment.size).ok_or(outside)?;
-        let section_end = section.offset.checked_add(section.size).ok_or(outside)?;
-        // Memory that follows the bytes of the segment must still follow some of them.
+        let segment_end = segment.offset.checked_add(segment.size).ok_or(overflow)?;
+        let section_end = section.offset.checked_add(section.size).ok_or(overflow)?;
+        // The memory of a segment that has no bytes in the file (`.bss`) belongs to the last part of the segment. That
+        // part needs some bytes, so the last page stays.
         if range.end == segment_end && segment.memory > segment.size {
             range.end = range.end.saturating_sub(page);
         }
-        if !is_loaded(segment) || !section.is(SHT_PROGBITS) || !is_in_memory(section) {
+        let is_loaded_content = is_loaded(segment) && section.is(SHT_PROGBITS) && is_in_memory(section);
+        if !is_loaded_content {
             return Err(HoleReason::Shared);
         }
         if gap.end > segment_end || gap.end > section_end {
@@ -529,15 +537,15 @@ impl<'d> ElfLibrary<'d> {
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
     }
 
-    /// Reserves space for the new program headers, which are loaded in the first gap. Gaps that are too small for them
-    /// are not removed.
+    /// Reserves space for the new program headers, which are loaded in the first gap. Gaps before it that are too small
+    /// for them are not removed. Without a gap that is large enough, returns the reason.
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
         while let Some(first) = removed.first() {
             let count = to_u64(self.segments.len()).saturating_add(to_u64(removed.len())).saturating_add(1);
             let len = HEADER_LEN.saturating_add(count.saturating_mul(SEGMENT_LEN));
-            let (start, outside) = (first.range.start, HoleReason::Headers);
-            let mapped_len = len.checked_next_multiple_of(self.page).ok_or(outside)?;
+            let (start, overflow) = (first.range.start, HoleReason::Headers);
+            let mapped_len = len.checked_next_multiple_of(self.page).ok_or(overflow)?;
             if len > TABLE_MAX.saturating_add(HEADER_LEN) {
                 // Each gap needs a program header. With one gap less, the headers are shorter.
                 reason = HoleReason::Limits;
@@ -546,14 +554,16 @@ impl<'d> ElfLibrary<'d> {
                 // The headers do not fit into the memory of this gap, perhaps into that of the next one.
                 removed.remove(0);
             } else {
-                let len = len.checked_next_multiple_of(self.alignment_from(0).max(self.page)).ok_or(outside)?;
+                // Everything else moves by this length, so it is a multiple of what the segments need.
+                let len = len.checked_next_multiple_of(self.alignment_from(0).max(self.page)).ok_or(overflow)?;
                 return Ok(FrontHeaders { len, start });
             }
         }
         Err(reason)
     }
 
-    /// Shortens the removed pages of each segment so that everything after it moves by a multiple of its alignment.
+    /// Shortens the removed pages of each segment so that the segments after it move by multiples of the alignment that
+    /// they need.
     fn keep_alignment(&self, removed: &mut Vec<RemovedPages>) {
         for (index, segment) in self.loaded_segments() {
             let end = segment.offset.saturating_add(segment.size);
@@ -584,7 +594,11 @@ impl<'d> ElfLibrary<'d> {
         largest
     }
 
-    /// Returns the headers of the file without the removed pages, or `None` if a number does not fit into its field.
+    /// Returns the headers of the file without the removed pages. Returns `None` if there are no such pages, or if a
+    /// number does not fit into its field.
+    ///
+    /// A section with removed pages is split: new sections, its parts, hold its bytes. Its old header stays, without
+    /// contents, so that the numbers of the other sections stay valid.
     fn close_gaps(&self, removed: &[RemovedPages], front: &FrontHeaders) -> Option<ClosedHeaders> {
         if removed.is_empty() {
             return None;
@@ -593,13 +607,15 @@ impl<'d> ElfLibrary<'d> {
         let moves = moves_without(front, removed);
         let memory =
             self.loaded_segments().filter_map(|(_, segment)| segment.address.checked_add(segment.memory)).max();
-        // The next address after all segments, for a section whose contents its parts have now.
+        // The next address after all segments, for the old header of a split section.
         let mut free = memory?.checked_next_multiple_of(PAGE_MAX)?;
+        // The first section header describes no section.
         for (index, section) in sections.iter_mut().enumerate().skip(1) {
             let (start, size) = (section.offset, section.size);
             section.offset = moves.moved(start);
             if let Some(pages) = removed.iter().find(|pages| pages.section == index) {
-                // A section with fatbins has the range of all its parts, for cuobjdump: see above.
+                // cuobjdump reads only the first section of a name, whatever its type is. So the old header of a
+                // section with fatbins spans all parts.
                 let end = moves.moved(start.checked_add(size)?);
                 section.size = if pages.holds_fatbins { end.checked_sub(section.offset)? } else { 0 };
                 section.kind = SHT_NOBITS.0.into();
@@ -612,6 +628,7 @@ impl<'d> ElfLibrary<'d> {
         let end = moves.moved(self.len);
         let padding = padding_at(end)?;
         let section_count = u16::try_from(sections.len()).ok()?;
+        // Numbers from here on have special meanings in symbols.
         if section_count >= SHN_LORESERVE {
             return None;
         }
@@ -623,7 +640,8 @@ impl<'d> ElfLibrary<'d> {
         Some(ClosedHeaders { header, segments, sections, parts, padding })
     }
 
-    /// Returns the sections, followed by the parts of the sections that gaps split, at their old offsets.
+    /// Returns the sections, followed by the parts of the sections that gaps split, at their old offsets. Returns
+    /// `None` if a number does not fit into its field.
     fn split_sections(&self, removed: &[RemovedPages]) -> Option<(Vec<Section>, Vec<SectionPart>)> {
         let (mut sections, mut parts) = (self.sections.clone(), Vec::new());
         for (at, pages) in removed.iter().enumerate() {
@@ -638,8 +656,8 @@ impl<'d> ElfLibrary<'d> {
             // For a second gap in a section, the part before it was made with the first gap.
             let first = if is_first { start..pages.gap.start } else { start..start };
             let mut zeros = *old;
-            // Symbols may refer to the zeros that stay, so these get a section. Its name lacks the first letter,
-            // because it is not a section of device code.
+            // Symbols may refer to the zeros that stay, so these get a section. Names are offsets in a table: the next
+            // offset has the name without its first letter. The zeros get that name, because they are not device code.
             zeros.name = old.name.checked_add(1)?;
             let (removed_end, gap_end) = (pages.range.end, pages.gap.end);
             for (mut part, range) in [(*old, first), (zeros, removed_end..gap_end), (*old, gap_end..end)] {
@@ -650,6 +668,7 @@ impl<'d> ElfLibrary<'d> {
                 part.address = address;
                 part.offset = range.start;
                 part.size = len_of(&range);
+                // Later parts begin wherever the gap ends.
                 if range.start != start {
                     part.alignment = 1;
                 }
@@ -661,7 +680,8 @@ impl<'d> ElfLibrary<'d> {
         Some((sections, parts))
     }
 
-    /// Returns the new program headers.
+    /// Returns the new program headers, in which segments are split at their removed pages. Returns `None` if a number
+    /// does not fit into its field, or if the first gap is too small for the headers.
     fn split_segments(
         &self,
         removed: &[RemovedPages],
@@ -712,6 +732,7 @@ impl<'d> ElfLibrary<'d> {
         part.physical = segment.physical.wrapping_add(into);
         part.size = len_of(&range);
         part.memory = len_of(&range).wrapping_add(memory);
+        // A later part begins at any page, so its offset and address may agree only up to the size of a page.
         if is_loaded(segment) {
             part.alignment = if into == 0 { *alignment } else { self.page };
         }
@@ -728,12 +749,14 @@ impl<'d> ElfLibrary<'d> {
         sections.any(|section| section.flags & SHF_EXECINSTR.0 != 0 && range.contains(&section.offset))
     }
 
-    /// Sets the place of the new headers in the segment that loads them and in `PT_PHDR`, which describes them. Returns
-    /// `None` if they do not fit into memory.
+    /// Sets size and location of the new headers in the segment that loads them and in `PT_PHDR`, which describes them.
+    /// Returns `None` if they do not fit into the memory of that segment, or if `PT_PHDR` needs the `address` and there
+    /// is none.
     fn place_headers(&self, segments: &mut [Segment], address: Option<u64>) -> Option<()> {
         let table_len = table_len(segments);
         let headers_len = HEADER_LEN.checked_add(table_len)?.checked_next_multiple_of(self.page)?;
         for segment in segments {
+            // Everything else moved, so only the segment that loads the new headers has the offset 0.
             if is_loaded(segment) && segment.offset == 0 {
                 if segment.memory < headers_len {
                     return None;
@@ -752,7 +775,8 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the changes of all symbols that get another section. `section` returns the new section number for the
-    /// old number and the address of a symbol, or `None` if the symbol stays.
+    /// old number and the address of a symbol, or `None` if the symbol stays. The whole result is `None` if a symbol
+    /// table is broken, or if more than [`SYMBOLS_MAX`] symbols change.
     fn renumber_symbols(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
         let mut changes = Vec::new();
         let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
@@ -765,6 +789,7 @@ impl<'d> ElfLibrary<'d> {
             let symbols = Table::<Symbol>::new(ENCODING, slice(self.data, start, table.size)?);
             for (symbol, at) in symbols.iter().zip((start..).step_by(SYMBOL_LEN)) {
                 let number = usize::try_from(symbol.section).ok()?;
+                // Other numbers have special meanings, such as that a symbol is undefined or has a fixed value.
                 let is_section = (1..usize::from(SHN_LORESERVE)).contains(&number);
                 if !is_section {
                     continue;
@@ -800,6 +825,7 @@ impl<'d> ElfLibrary<'d> {
         }
 
         // The length of the old file: without the new headers at the front and at the end, and with the removed pages.
+        // `close` wrote as many zeros before the section headers as after them, where they can be counted.
         let after = len_u64(self.data).checked_sub(front_len)?.checked_add(removed_len(&removed))?;
         let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
         let table_start = self.header.sections_at;
@@ -822,6 +848,7 @@ impl<'d> ElfLibrary<'d> {
         }
 
         let kept = opened.sections.len();
+        // Section numbers after those of the old file are those of parts.
         let mut changes = self.renumber_symbols(|section, _| {
             let part = again.parts.get(section.checked_sub(kept)?)?;
             u16::try_from(part.section).ok()
@@ -850,7 +877,8 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the pages that were taken out of some segments, in the order of the file. `segments` are the old program
-    /// headers. `set_section_and_gap` then sets section and gap, which are placeholders here.
+    /// headers. `set_section_and_gap` then sets section and gap, which are placeholders here. Returns `None` for more
+    /// than [`GAPS_MAX`] gaps, or if a number is too large.
     fn find_removed_pages(&self, segments: &[Segment]) -> Option<Vec<RemovedPages>> {
         let mut removed = Vec::new();
         for (index, old) in segments.iter().enumerate() {
@@ -859,7 +887,7 @@ impl<'d> ElfLibrary<'d> {
             }
             let addresses = old.address..old.address.checked_add(old.size)?;
             let loaded = self.loaded_segments().map(|(_, part)| part);
-            // The segment at the offset 0 loads the new headers in the place of removed pages.
+            // The segment at the offset 0 loads the new headers where pages were removed.
             let mut parts = loaded.filter(|part| addresses.contains(&part.address) && part.offset > 0).peekable();
             while let Some(part) = parts.next() {
                 let start = part.address.checked_add(part.size)?;
@@ -867,6 +895,7 @@ impl<'d> ElfLibrary<'d> {
                     Some(next) => next.address,
                     None => addresses.end,
                 };
+                // No pages are missing after this part.
                 if start >= end {
                     continue;
                 }
@@ -883,7 +912,7 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Sets the section and the gap of removed pages. The gap is between two of the `added` sections, which are the
-    /// parts of the split section.
+    /// parts of the split section. Returns `None` if no section of the old file held the pages.
     fn set_section_and_gap(&self, pages: &mut RemovedPages, sections: &[Section], added: &[Section]) -> Option<()> {
         let Range { start, end } = pages.range;
         let index = sections.iter().position(|section| {

@@ -301,13 +301,13 @@ struct RejoinedSections {
     sections: Vec<CoffSection>,
     /// The pages that come back. Their ranges count from the start of the section.
     removed: Vec<RemovedPages>,
-    /// The places in the file where bytes come back, as empty ranges, each with the number of bytes.
+    /// The offsets in the file at which bytes come back, as empty ranges, each with the number of bytes.
     inserted: Vec<(Range<u64>, u64)>,
 }
 
 impl RejoinedSections {
     /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
-    /// section then has `end` bytes. `is_split` tells that another part follows.
+    /// section then has `end` bytes. `is_split` is whether another part follows.
     fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
@@ -335,6 +335,7 @@ struct PeImage {
 }
 
 impl PeImage {
+    /// Reads the headers of a file. Returns `None` if it is not a PE file, or ends before its section headers do.
     fn read(data: &[u8]) -> Option<Self> {
         if !data.starts_with(b"MZ") {
             return None;
@@ -403,10 +404,9 @@ impl PeImage {
     /// Ensures that sections can be split and moved.
     fn ensure_movable(&self, data: &[u8]) -> Result<(), HoleReason> {
         let file_alignment = self.header.file_alignment;
-        if self.header.section_alignment != PAGE
-            || !file_alignment.is_power_of_two()
-            || !(FILE_ALIGNMENT_MIN..=PAGE).contains(&file_alignment)
-        {
+        let is_usual_file_alignment =
+            file_alignment.is_power_of_two() && (FILE_ALIGNMENT_MIN..=PAGE).contains(&file_alignment);
+        if self.header.section_alignment != PAGE || !is_usual_file_alignment {
             return Err(HoleReason::Alignment);
         }
         if self.sections.len() > SECTIONS_MAX {
@@ -421,7 +421,8 @@ impl PeImage {
             let CoffSection { relocations, lines, relocation_count, line_count, .. } = *section;
             // Relocations and line numbers, which linked files hardly have, would need other offsets too.
             let has_numbers = relocations | lines | relocation_count | line_count != 0;
-            if section.address < address || !is_multiple(section.address, PAGE) || has_numbers {
+            let is_at_later_page = section.address >= address && is_multiple(section.address, PAGE);
+            if !is_at_later_page || has_numbers {
                 return Err(HoleReason::Headers);
             }
             address = section.address.saturating_add(section.memory.max(1));
@@ -512,7 +513,8 @@ impl PeImage {
     }
 
     /// Returns the pages of gaps that can be taken out, in the order of the file, and why the largest other gap stays.
-    /// If there are not enough section headers for all gaps, it selects the largest.
+    /// If there are not enough section headers for all gaps, it selects the largest. Returns `None` if the headers, the
+    /// list of debug data or the symbol table cannot be read.
     fn select_pages(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<(Vec<RemovedPages>, Option<HoleReason>)> {
         let others = self.other_ranges(data)?;
         let mut by_size: Vec<_> = gaps.iter().collect();
@@ -545,7 +547,8 @@ impl PeImage {
         Some((removed, stay_reason))
     }
 
-    /// Returns the whole pages of a gap, which must be in a single section.
+    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section,
+    /// after its first byte.
     fn pages_of_gap(&self, data: &[u8], gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let mut sections = self.sections.iter().enumerate();
         let holding = sections.find(|(_, section)| {
@@ -555,6 +558,7 @@ impl PeImage {
         let (index, section) = holding.ok_or(HoleReason::Shared)?;
         let loaded_end = section.loaded_range().end;
         let aligned = self.aligned(section.memory).ok_or(HoleReason::Headers)?;
+        // `open` joins no parts that have more bytes in the file than in memory, apart from padding.
         if section.size > aligned {
             return Err(HoleReason::Headers);
         }
@@ -595,7 +599,7 @@ impl PeImage {
         if used < self.header.headers_len || !self.has_minimum_headers() {
             limit = limit.min(used);
         }
-        // The data of some directories is in the headers, after the section headers.
+        // The data of some directories is in the headers, after the section headers. Addresses there are offsets.
         for index in 0..self.directory_count {
             if index == SIGNATURE {
                 continue;
@@ -625,7 +629,8 @@ impl PeImage {
         }
     }
 
-    /// Returns the headers without some pages, and where everything else goes.
+    /// Returns the headers without some pages, and the new offsets of everything else. Returns `None` if the numbers of
+    /// a section and of its gaps do not fit together.
     fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, OffsetMap)> {
         let mut sections = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
@@ -661,7 +666,7 @@ impl PeImage {
     }
 
     /// Returns the headers for other sections, with the length `len`. `data_len` is the new size of the initialized
-    /// data.
+    /// data. Returns `None` if the section headers need more than `len` bytes, or if a number is too large.
     fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &OffsetMap, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
         // There may be fewer section headers than before: zeros replace the old ones.
@@ -683,7 +688,7 @@ impl PeImage {
     }
 
     /// Joins the parts of the sections that [`close`] split, and gives back the pages that it took out at some of the
-    /// `ends`.
+    /// `ends`. Returns `None` if the numbers of a section do not fit together.
     fn rejoin_sections(&self, ends: &[u64]) -> Option<RejoinedSections> {
         let mut joined = RejoinedSections::default();
         let mut sections = self.sections.iter().peekable();
