@@ -20,7 +20,7 @@ const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end()
 const LDM_HASH_LOG_MIN: u32 = 6;
 
 /// The bytes of the window for each entry of the table for long-distance matching, as a power of two. At the default
-/// level, zstd's own choice is 7, which is half as many entries.
+/// level, zstd's own choice is 7, which means half the entries.
 const LDM_BYTES_LOG: u32 = 6;
 /// The sizes of the two tables for matches at the default level, as powers of two of entries: one more than zstd's own.
 const HASH_LOG: u32 = 18;

@@ -135,7 +135,7 @@ impl<'d> File<'d> {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
             return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
-        // `SHN_XINDEX` says that the number is too large for the symbol. It is in a table of its own, in 4 bytes.
+        // `SHN_XINDEX` says that the number is too large for the symbol. A separate table has it, in 4 bytes.
         let at = to_u64(number).checked_mul(4)?;
         let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
             // A missing number is treated as the number of a section that does not exist, which is a fault.

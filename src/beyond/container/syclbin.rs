@@ -101,7 +101,7 @@ struct AbstractModules {
 
 impl AbstractModules {
     /// Reads the index of the module that an entry belongs to. `at` is the offset of the entry. The index must be less
-    /// than `entries`, the number of entries in the file: each module has an entry of its own for its metadata.
+    /// than `entries`, the number of entries in the file: each module has a separate entry for its metadata.
     fn index(&mut self, info: &ImageInfo, entries: usize, at: u64) -> Result<usize, Malformed> {
         let recorded = info.string(b"am_index").unwrap_or_default();
         let index = match number(recorded) {

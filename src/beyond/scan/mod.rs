@@ -190,7 +190,7 @@ impl Scan {
     pub fn finds_code<'a>(&self, data: impl Into<Slice<'a>>) -> Result<bool> {
         let mut is_found = false;
         self.run_until(data, &mut |finding| {
-            // A code object by itself is reported as a bundle with one entry.
+            // A code object outside of bundles is reported as a bundle with one entry.
             is_found = matches!(finding, Finding::Bundle(_));
             Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

@@ -207,7 +207,7 @@ impl DiffConditions {
     }
 
     /// Returns the names of the conditions whose numbers no code of the old files records. Returns none if no condition
-    /// was judged, because that is an error by itself.
+    /// was judged, because the caller reports that as an error.
     pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.judged(total) == Judged::Something {

@@ -166,7 +166,7 @@ fn without_code(path: &Path) -> String {
 
 impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, if one of them is
-    /// met, or if a filter matches nothing, which is an error by itself.
+    /// met, or if a filter matches nothing, which is another error.
     fn ensure_judged(
         &self,
         conditions: &DiffConditions,

@@ -225,7 +225,7 @@ impl KernelsOptions {
     }
 
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
-    /// matches nothing, which is an error by itself.
+    /// matches nothing, which is another error.
     fn ensure_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
         let is_complete = problems.borrow().is_empty();
         if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {

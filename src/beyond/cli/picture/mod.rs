@@ -86,7 +86,7 @@ fn begins_with(path: &Path, start: &[u8]) -> bool {
 const WIDTH: u64 = 960;
 const MARGIN: u64 = 28;
 
-/// The space above the first heading of a file, in pixels. The heading has some space of its own.
+/// The space above the first heading of a file, in pixels. The heading has some space around it.
 const TOP_MARGIN: u64 = 24;
 
 /// The height of the map of sizes in a file, in pixels.

@@ -103,7 +103,7 @@ impl Canvas {
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
     fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
         let GpuStyle { key, color: (fill, ink) } = style;
-        // An outline, and the gap beside it, would hide a narrow part.
+        // An outline and its gap would hide a narrow part.
         let has_outline = rect.width > 6 && rect.height > 6;
         let drawn = if has_outline { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
         let class = if has_outline { r#"class="part" rx="2" "# } else { "" };

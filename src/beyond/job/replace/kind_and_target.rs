@@ -33,7 +33,7 @@ impl KindAndTarget {
             ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::triple_and_target_id(data))),
             _ => None,
         };
-        // These kinds have several formats, which are told apart.
+        // These kinds have several formats, which are compared too.
         let kind = match kind {
             ContentKind::Bundle | ContentKind::Coff | ContentKind::Text | ContentKind::Unknown => {
                 magic.name().unwrap_or(kind.name())

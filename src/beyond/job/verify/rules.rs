@@ -266,7 +266,7 @@ impl<'f> EntryIds<'f> {
     fn check_duplicate(&mut self, code_object: &CodeObjectRef<'f>) -> Option<BrokenRule> {
         let count = self.counts.entry(code_object.id()).or_default();
         *count += 1;
-        // A third entry is not a fault of its own.
+        // A third entry is not another fault.
         if *count != 2 {
             return None;
         }
