@@ -183,8 +183,8 @@
 //! # Features
 //!
 //! All features are enabled by default, because the executables need them. A program that uses the library sets
-//! `default-features = false` and lists the features that it needs. Without any, the formats of LLVM's tools can be read
-//! and written, but no compressed data.
+//! `default-features = false` and lists the features that it needs. Without any, the formats of LLVM's tools can be
+//! read and written, but no compressed data.
 //!
 //! | feature | enables |
 //! |---|---|

@@ -196,8 +196,8 @@ pub(crate) fn number<const N: usize>(data: &[u8], start: u64) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// Reads digits of a base up to 16. Returns the number, which is zero without digits, or `None` if a byte is not a digit
-/// or the number does not fit.
+/// Reads digits of a base up to 16. Returns the number, which is zero without digits, or `None` if a byte is not a
+/// digit or the number does not fit.
 pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
     let mut number = 0_u64;
     for digit in digits {

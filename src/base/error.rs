@@ -248,8 +248,8 @@ impl Error {
         Self::refused(ErrorKind::Ambiguous, path, None, reason).with(Remedy::Sole(sole))
     }
 
-    /// The error for a selection that matches no code object in `inputs`, or the parts of it that match none. The files
-    /// hold code objects for `present`.
+    /// The error for a selection without a match in `inputs`. `unmatched` are its parts that match no code object, or
+    /// empty to name no part. `present` are the targets that the files have code for.
     pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
         let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
         let (place, have) = match inputs {
@@ -259,9 +259,9 @@ impl Error {
         Self::unmatched(&format!("{wanted} in {place}; {have}"), unmatched, present)
     }
 
-    /// The error for a selection that matches no code object, if some files were skipped. `only_skipped` are the parts of
-    /// the selection that match only in skipped files, as far as these could be read. `skipped` is the number of matching
-    /// code objects in them.
+    /// The error for a selection that matches no code object, if some files were skipped. `only_skipped` are the
+    /// parts of the selection that match only in skipped files, as far as these could be read. `skipped` is the
+    /// number of matching code objects in them.
     pub(crate) fn no_sound_match(
         unmatched: &[String],
         only_skipped: &[String],

@@ -7,7 +7,8 @@ use std::fmt;
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused to open, read, write or replace a file. [`Error::io_error`](crate::Error::io_error) has its reason.
+    /// The operating system refused to open, read, write or replace a file.
+    /// [`Error::io_error`](crate::Error::io_error) has its reason.
     Io,
     /// An input refers to another file, as thin archives and split libraries do, that cannot be opened or read.
     /// [`Error::io_error`](crate::Error::io_error) has the reason.

@@ -1,8 +1,8 @@
 //! IDs of other compilers, which LLVM does not know, and our own words for targets.
 //!
 //! **DPC++**, Intel's compiler for SYCL, writes triples with any number of fields and further architectures
-//! (`sycl-spir64_gen`, `sycl-native_cpu-unknown-unknown`). It does so for OpenMP too (`openmp-spir64_x86_64`). The search
-//! writes these triples as they are spelled.
+//! (`sycl-spir64_gen`, `sycl-native_cpu-unknown-unknown`). It does so for OpenMP too (`openmp-spir64_x86_64`). The
+//! search writes these triples as they are spelled.
 //!
 //! **Other vendors**, whose compilers derive from clang, write bundles of their own kinds. Their triples have three
 //! fields, then one or two dashes, then the target ID. Two dashes are written.

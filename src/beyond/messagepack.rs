@@ -41,7 +41,7 @@ impl<'d> Value<'d> {
     /// Returns the values in a map or an array. `len` reads its header, or returns `None` for a value of another type.
     fn values(self, len: fn(&mut &'d [u8]) -> Option<u64>) -> Option<impl Iterator<Item = Self> + use<'d>> {
         let mut rest = self.bytes;
-        // Moves `rest` to the first value in it. The number of values is not needed: the last one ends with `rest`.
+        // Skips the header. The number of values in it is not needed: the last value ends where the bytes end.
         len(&mut rest)?;
         let end = self.offset.saturating_add(len_u64(self.bytes));
         Some(std::iter::from_fn(move || {

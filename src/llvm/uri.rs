@@ -129,8 +129,8 @@ impl Uri {
         &self.path
     }
 
-    /// The steps to the inflated data that holds the bytes, from the file on: the name of each step, and its number among
-    /// the steps of this name, counted from 1.
+    /// The steps to the inflated data that holds the bytes, from the file on: the name of each step, and its number
+    /// among the steps of this name, counted from 1.
     pub fn members(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.steps.iter().map(|step| (step.name.as_slice(), step.number))
     }

@@ -4,10 +4,10 @@
 //! <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]
 //! ```
 //!
-//! The Clang Offload Bundler documentation has two spellings, and both are accepted. A triple has all four fields, or it
-//! has no environment and the target ID follows the operating system (which LLVM up to 20 accepted too). The written
-//! form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is empty. For the
-//! operating system amdhsa, the environment is written as an empty field.
+//! The Clang Offload Bundler documentation has two spellings, and both are accepted. A triple has all four fields, or
+//! it has no environment and the target ID follows the operating system (which LLVM up to 20 accepted too). The
+//! written form has four fields, normalised as LLVM 22.1.8 does, and a dash before the target ID even if that is
+//! empty. For the operating system amdhsa, the environment is written as an empty field.
 //!
 //! Only the rules of LLVM are here. The search also reads the IDs of other compilers: see `src/beyond/ids.rs`.
 
@@ -71,9 +71,10 @@ pub struct Rules {
 
 /// A parsed bundle entry ID.
 ///
-/// `Display` writes the written form. With the feature `search`, `FromStr` accepts every kind, like `parse_any`. Two IDs
-/// are equal, and have the same hash, if their written forms are equal, however they were spelled. They are ordered by
-/// kind, then by triple and target ID in written form. The spelling is kept because [`EntryId::compatibility`] uses it.
+/// `Display` writes the written form. With the feature `search`, `FromStr` accepts every kind, like `parse_any`. Two
+/// IDs are equal, and have the same hash, if their written forms are equal, however they were spelled. They are
+/// ordered by kind, then by triple and target ID in written form. The spelling is kept because
+/// [`EntryId::compatibility`] uses it.
 ///
 /// ```
 /// use offload_bundle::id::{EntryId, IdError};
@@ -237,7 +238,8 @@ impl EntryId {
         (self.kind, self.written.as_str(), &self.target_id)
     }
 
-    /// The ID with its triple as spelled. For an ID read from a bundle of LLVM 22, this is the written form.
+    /// The ID with its triple as it was parsed, not normalized. An ID from a bundle of LLVM 22 comes out as it is
+    /// there.
     pub(crate) fn spelled(&self) -> String {
         if self.kind == OffloadKind::Other {
             return self.triple.as_str().to_owned();
@@ -248,10 +250,10 @@ impl EntryId {
     /// Compares the ID of a code object with a request. The result says whether the code object can run there, and why
     /// or why not.
     ///
-    /// The rules of the Clang Offload Bundler documentation apply: compatible kinds and triples, the same processor, and
-    /// every feature that the code object sets has the same setting in the request. As in LLVM 22.1.8,
-    /// the written form of the request is used. The code object's ID is tried as spelled, which is how LLVM 22 writes
-    /// it, and in its written form, since LLVM up to 20 wrote triples as typed.
+    /// The rules of the Clang Offload Bundler documentation apply: compatible kinds and triples, the same processor,
+    /// and every feature that the code object sets has the same setting in the request. As in LLVM 22.1.8, the
+    /// written form of the request is used. The code object's ID is tried as spelled, which is how LLVM 22 writes it,
+    /// and in its written form, since LLVM up to 20 wrote triples as typed.
     pub fn compatibility(&self, request: &Self, rules: Rules) -> Compatibility {
         let is_triple_compatible = self.is_triple_compatible(request);
         if self.kind == request.kind && is_triple_compatible && self.target_id == request.target_id {

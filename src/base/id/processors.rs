@@ -40,8 +40,8 @@ pub struct Processor {
     pub since: u8,
 }
 
-/// Returns the processor with a canonical or alternative name, or `None` if LLVM 23.1.4 does not know the name. The case
-/// of letters matters.
+/// Returns the processor with a canonical or alternative name, or `None` if LLVM 23.1.4 does not know the name. The
+/// case of letters matters.
 pub fn find(name: &str) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.name == name || processor.aliases.contains(&name))
 }

@@ -6,9 +6,9 @@
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
-//! LLVM rewrites some outputs in place and replaces others by a new file. [`OverwriteMode`] selects one of the two, and thus
-//! the treatment of an existing link or file. Either way, the new file is readable only by users who could read the old
-//! one.
+//! LLVM rewrites some outputs in place and replaces others by a new file. [`OverwriteMode`] selects one of the two,
+//! and thus the treatment of an existing link or file. Either way, the new file is readable only by users who could
+//! read the old one.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -39,8 +39,8 @@ pub(crate) enum OverwriteMode {
     /// new file gets its owner, permissions and extended attributes; if that is not possible, the old file is written
     /// in place.
     Rewrite,
-    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, except for the umask and for permissions that
-    /// the old file lacks. It is never written in place.
+    /// Like [`Rewrite`](Self::Rewrite), but the file gets these permissions, except for the umask and for permissions
+    /// that the old file lacks. It is never written in place.
     WithMode(u32),
     /// A new file replaces a link or a file, writable or not. A device, a pipe or a link to one is written to.
     Replace,

@@ -36,8 +36,8 @@ impl Staged {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives the file the name `target`, if it is free, and closes it. Otherwise the file gets a temporary name, which is
-    /// returned, to be renamed.
+    /// Gives the file the name `target`, if it is free, and closes it. Otherwise the file gets a temporary name,
+    /// which is returned, to be renamed.
     pub(crate) fn give_name(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.

@@ -26,8 +26,8 @@ use crate::llvm::cli::values;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    /// The directory on the command line in which the file was found, or `None` if the file itself was named. Most files
-    /// in directories have no device code.
+    /// The directory on the command line in which the file was found, or `None` if the file itself was named. Most
+    /// files in directories have no device code.
     pub(super) directory: Option<Arc<Path>>,
 }
 
@@ -37,8 +37,8 @@ impl WorkFile {
         self.directory.is_none()
     }
 
-    /// Opens the file, or copies the bytes that a URI names. A named file may be a pipe, which is read up to the limit; a
-    /// file from a directory may not.
+    /// Opens the file, or copies the bytes that a URI names. A named file may be a pipe, which is read up to the
+    /// limit; a file from a directory may not.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
@@ -232,15 +232,16 @@ fn print_results<T>(
         }
     });
     let written = to_stdout(|out| print(&mut results, out));
-    // If printing failed, because the reader has gone away, the other files are read too: no problem with them is hidden.
+    // If printing failed, because the reader has gone away, the other files are read too: no problem with them is
+    // hidden.
     for result in results {
         drop(result);
     }
     written
 }
 
-/// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`. Files
-/// are sorted by name, so that the output is reproducible.
+/// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`.
+/// Files are sorted by name, so that the output is reproducible.
 fn add_directory(path: &Path, depth: usize, files: &mut Vec<Result<WorkFile, Error>>) {
     let named: Arc<Path> = path.into();
     for entry in WalkDir::new(path).max_depth(depth).sort_by_file_name() {

@@ -53,8 +53,8 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
 }
 
 /// Returns the target ID for one that is typed with the name of a product, or with the architecture of AMD's triples:
-/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Any other text stays as
-/// it is.
+/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Any other text stays
+/// as it is.
 pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     let (name, rest) = typed.split_at(length_of_name(typed));
     let processor = match products::processor(name) {
@@ -92,9 +92,9 @@ impl<'c> Targets<'c> {
     }
 }
 
-/// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before `gfx1030`.
-/// Processors that LLVM knows come first, in its order; then processors of products, in the order of the table of
-/// products; then all others, by name.
+/// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before
+/// `gfx1030`. Processors that LLVM knows come first, in its order; then processors of products, in the order of the
+/// table of products; then all others, by name.
 pub(super) fn generation(target: &str) -> impl Ord + use<> {
     let processor = processor_of(target);
     // PTX and LTO-IR come with the machine code of the same version.
@@ -131,8 +131,8 @@ fn position_before(version: u32) -> Option<usize> {
     newest.map(|(_, at)| at)
 }
 
-/// Returns the start of the name that closely related GPUs have in common: `gfx110` of gfx1100 to gfx1103, and `sm_8` of
-/// sm_80 to sm_89. Returns `None` for targets with features or suffixes, and for GPUs that are not known.
+/// Returns the start of the name that closely related GPUs have in common: `gfx110` of gfx1100 to gfx1103, and `sm_8`
+/// of sm_80 to sm_89. Returns `None` for targets with features or suffixes, and for GPUs that are not known.
 pub(super) fn family_of(target: &str) -> Option<&str> {
     let (series, number) = split_series(target)?;
     let is_known = match series {
@@ -213,7 +213,8 @@ pub(super) fn products_of(target: &str) -> String {
     }
 }
 
-/// Returns a description such as `PTX: GPUs of its family`, or only the part before the colon if there is no room for more.
+/// Returns a description such as `PTX: GPUs of its family`, or only the part before the colon if there is no room for
+/// more.
 fn description_within(description: &str, room: usize) -> &str {
     match description.split_once(": ") {
         Some((form, _)) if description.len() > room => form,
@@ -252,8 +253,8 @@ fn products_of_family(family: &str) -> Vec<&'static str> {
     products
 }
 
-/// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each series,
-/// such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
+/// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each
+/// series, such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
 pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
     if let [target] = targets
         && let Some(description) = description_if_compiled(processor_of(target))
@@ -352,8 +353,8 @@ pub(super) fn without_brand(product: &str) -> &str {
     }
 }
 
-/// Splits the name of a product into its series and its model, before the first word with a digit: `RTX` and `3090 Ti`. The
-/// series is empty if that is the first word, or if there is none.
+/// Splits the name of a product into its series and its model, before the first word with a digit: `RTX` and `3090
+/// Ti`. The series is empty if that is the first word, or if there is none.
 fn split_product(name: &str) -> (&str, &str) {
     let mut start = 0;
     for word in name.split_inclusive(' ') {

@@ -1,5 +1,5 @@
-//! The command lines that LLVM's tools do not have: [`Subcommand`]s, parsed by `clap` alone. Each parses arguments, runs
-//! a job and prints results. [`ADDITIONS`] is their place in the command lines of LLVM's tools.
+//! The command lines that LLVM's tools do not have: [`Subcommand`]s, parsed by `clap` alone. Each parses arguments,
+//! runs a job and prints results. [`ADDITIONS`] is their place in the command lines of LLVM's tools.
 
 mod catalogue;
 mod completions;

@@ -68,7 +68,8 @@ impl ExactOption {
     }
 }
 
-/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be read.
+/// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be
+/// read.
 pub(super) fn ensure_match(
     allow_none: bool,
     found: &SelectionMatches,

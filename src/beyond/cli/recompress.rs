@@ -277,7 +277,8 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
 /// the files that could not be restored.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
-    // Holes stay in files that were written. Other files were not written, because they would have saved nothing but a hole.
+    // Holes stay in files that were written. Other files were not written, because they would have saved nothing but
+    // a hole.
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
         for hole in left {

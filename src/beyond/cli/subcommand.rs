@@ -312,8 +312,8 @@ fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     corrected
 }
 
-/// Returns the hint for a file that does not exist and has the name of a GPU: its option is missing, or a list has
-/// spaces. Returns `None` if there is no such file.
+/// Returns the hint for a path that does not exist and is the name of a GPU: the user forgot the option before it, or
+/// put spaces into a list. Returns `None` if no path is like that.
 fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<String> {
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();

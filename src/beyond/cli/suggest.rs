@@ -16,8 +16,8 @@ use super::gpus::{target_of, without_brand};
 use crate::llvm::cli::suggest::distance;
 
 /// Returns the subcommand among `names` that a misspelled word may mean, or `None` if none is near. The word may
-/// abbreviate it, or be its name in other tools; otherwise at most half of the word may be wrong. A word with a dot or a
-/// slash is a file.
+/// abbreviate it, or be its name in other tools; otherwise at most half of the word may be wrong. A word with a dot
+/// or a slash is a file.
 pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let word = word.to_str()?;
     if word.is_empty() || word.contains(['.', '/']) {
@@ -43,8 +43,8 @@ const ELSEWHERE: [(&[&str], &str); 4] = [
     (&["compress", "decompress", "strip"], "recompress"),
 ];
 
-/// Returns a word that has one of the long `options` after a single dash, as LLVM's tools accept it, with two dashes, or
-/// `None` for other words. The name may have one error: otherwise `-targets` would be `-t argets`.
+/// Returns a word that has one of the long `options` after a single dash, as LLVM's tools accept it, with two dashes,
+/// or `None` for other words. The name may have one error: otherwise `-targets` would be `-t argets`.
 pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsString> {
     let name = word.to_str()?.strip_prefix('-')?.split('=').next()?;
     if name.starts_with('-') || !options.iter().any(|option| means_option(name, option)) {
@@ -133,8 +133,8 @@ fn unknown_product(typed: &str) -> Option<String> {
 /// The largest number of products that are suggested for a name.
 const PRODUCTS_MAX: usize = 4;
 
-/// Returns the products that an incomplete name may mean, with their processors, as in `MI300X or MI300A (both gfx942)`,
-/// or `None` if there are none or too many.
+/// Returns the products that an incomplete name may mean, with their processors, as in `MI300X or MI300A (both
+/// gfx942)`, or `None` if there are none or too many.
 fn products_meant(typed: &str) -> Option<String> {
     let found = products::with_part(typed);
     let (first, _) = *found.first()?;

@@ -73,8 +73,8 @@ struct Outcome {
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
     unserved: Vec<String>,
-    /// Whether each library with a bundle that does not serve an expected GPU serves the GPU with other bundles. `None` if
-    /// all bundles serve the GPUs.
+    /// Whether each library with a bundle that does not serve an expected GPU serves the GPU with other bundles.
+    /// `None` if all bundles serve the GPUs.
     is_served_by_libraries: Option<bool>,
     judgement: Judgement,
     /// The number of problems that the end of the search added: GPUs that no file serves, or that nothing was verified.
@@ -113,10 +113,11 @@ impl Outcome {
         self.kpack.add(verified, !file.is_named());
     }
 
-    /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves, or
-    /// one if nothing was verified. Call it after the last file; a second call does nothing.
+    /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves,
+    /// or one if nothing was verified. Call it after the last file; a second call does nothing.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
+        // The libraries of a directory do not serve an expected GPU together.
         if !of_directories.is_empty() {
             self.is_served_by_libraries = Some(false);
         }
@@ -206,8 +207,8 @@ impl VerifyOptions {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
-            // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and `total` reads
-            // the result.
+            // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and
+            // `total` reads the result.
             let files = Each::new(files.map(|(_, verified)| verified));
             let faults = Late(|| {
                 let faults = outcome.borrow_mut().finish(problems);

@@ -163,7 +163,7 @@ impl<'a> Archive<'a> {
         Ok(encoding.read(field.bytes()))
     }
 
-    /// Returns records of `len` bytes after the first number of an index.
+    /// Returns the records after the first number of an index: `len` bytes in all, each of `record_len` bytes.
     fn records(
         &self,
         index: &Range<u64>,

@@ -1,5 +1,5 @@
-//! Reads the architecture of LTO-IR, NVIDIA's intermediate code for optimisation when linking: of `nvcc -ltoir`, of NVRTC,
-//! and of fatbins that are not obfuscated.
+//! Reads the architecture of LTO-IR, NVIDIA's intermediate code for optimisation when linking: of `nvcc -ltoir`, of
+//! NVRTC, and of fatbins that are not obfuscated.
 //!
 //! | offset | width | meaning |
 //! |---|---|---|

@@ -5,9 +5,9 @@
 //! | AMD's | code for the same processor, with the same features or with features left open, the first in the bundle; code for its generic target, likewise; SPIR-V |
 //! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one; LTO-IR likewise, if a bundle has nothing else |
 //!
-//! NVIDIA's code with the suffix `a` runs on one version only. Code with the suffix `f` runs on GPUs of the same family:
-//! the same major version, and the same minor version or a later one. Embedded GPUs (Tegra) take machine code for their
-//! own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
+//! NVIDIA's code with the suffix `a` runs on one version only. Code with the suffix `f` runs on GPUs of the same
+//! family: the same major version, and the same minor version or a later one. Embedded GPUs (Tegra) take machine code
+//! for their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
 //!
 //! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
 //! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.

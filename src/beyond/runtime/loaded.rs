@@ -15,8 +15,8 @@ use crate::beyond::scan::{CodeObject, Finding, Format, FoundBundle, Place, Scan}
 pub struct LoadedCodeObject {
     /// The code object.
     pub code_object: CodeObject,
-    /// The GPUs that load it, by their indices in the list that was asked for. A GPU whose name leaves features open may
-    /// load several code objects of a bundle.
+    /// The GPUs that load it, by their indices in the list that was asked for. A GPU whose name leaves features open
+    /// may load several code objects of a bundle.
     pub devices: Vec<usize>,
 }
 

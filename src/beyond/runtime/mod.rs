@@ -1,5 +1,5 @@
-//! The code that the runtimes of GPUs load: the code of a bundle that serves a GPU, and the number of bundles that serve
-//! it.
+//! The code that the runtimes of GPUs load: the code of a bundle that serves a GPU, and the number of bundles that
+//! serve it.
 //!
 //! A program runs on a GPU only if each bundle that it registers serves that GPU.
 //!

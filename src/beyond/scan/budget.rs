@@ -98,8 +98,8 @@ pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
     total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
 }
 
-/// Returns the number of bytes, beyond headers, that may be read to find the targets of the code objects of a bundle. An
-/// ELF file for an Intel GPU names the GPU in a section.
+/// Returns the number of bytes, beyond headers, that may be read to find the targets of the code objects of a bundle.
+/// An ELF file for an Intel GPU names the GPU in a section.
 pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
     let mut len = 0;
     for (index, entry) in bundle.entries.iter().enumerate() {

@@ -160,8 +160,8 @@ impl CodeObject {
         printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }
 
-    /// The stored size in bytes. If the bundle is compressed as a whole, it is a share of the stored size of the bundle,
-    /// by the inflated size of the code object.
+    /// The stored size in bytes. If the bundle is compressed as a whole, it is a share of the stored size of the
+    /// bundle, by the inflated size of the code object.
     pub fn stored(&self) -> u64 {
         match (self.bundle.compressed, &self.packed) {
             (Some(_), _) => scale(self.bundle.stored(), self.size, self.bundle.size).unwrap_or(0),
@@ -325,8 +325,8 @@ pub struct CodeObjectRef<'f> {
 }
 
 impl<'f> CodeObjectRef<'f> {
-    /// Returns the facts about the code object, to be kept after the search. `bundle` is the [information](FoundBundle::info)
-    /// about its bundle.
+    /// Returns the facts about the code object, to be kept after the search. `bundle` is the
+    /// [information](FoundBundle::info) about its bundle.
     pub fn keep(&self, bundle: &Arc<BundleInfo>) -> CodeObject {
         let id = self.id();
         CodeObject {
@@ -396,8 +396,8 @@ impl<'f> CodeObjectRef<'f> {
 
     /// Returns the range of its bytes, or `None` if they are not contiguous. It counts from the
     /// [origin](Place::origin) of its place or, in a compressed bundle, from the start of the inflated bundle. If the
-    /// code object is [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched bytes
-    /// after the search.
+    /// code object is [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched
+    /// bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let range = self.entry.range()?;
         let base = if self.found.bundle.compressed.is_some() { 0 } else { self.found.bundle.offset };
@@ -415,8 +415,8 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.unreadable()
     }
 
-    /// Returns a description of a code object with unreadable content, or `None` if the content can be read. Such a code
-    /// object is obfuscated, or its compression is unknown or missing in this build.
+    /// Returns a description of a code object with unreadable content, or `None` if the content can be read. Such a
+    /// code object is obfuscated, or its compression is unknown or missing in this build.
     pub fn unread(&self) -> Option<Unread> {
         let codec = self.packed()?.codec;
         let name = match codec {
@@ -523,8 +523,8 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.write_to(self.index, out)
     }
 
-    /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own. Returns
-    /// `None` if its bundle is compressed, or it has to be restored.
+    /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own.
+    /// Returns `None` if its bundle is compressed, or it has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
         if let Some(bytes) = self.in_place() {
             return Some(bytes);

@@ -67,7 +67,8 @@ impl Follow {
         own.contains(path)
     }
 
-    /// Returns whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE` is set.
+    /// Returns whether ROCm's loader would load nothing from archives in this process, because `ROCM_KPACK_DISABLE`
+    /// is set.
     pub fn is_disabled() -> bool {
         let value = env::var_os("ROCM_KPACK_DISABLE").unwrap_or_default();
         !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
@@ -226,8 +227,8 @@ fn is_target_id(text: &[u8]) -> bool {
         || (text.starts_with(b"gfx") && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-+:".contains(byte)))
 }
 
-/// Returns whether a loader could load a library and resolve its references. Their paths count from the directory of the
-/// file.
+/// Returns whether a loader could load a library and resolve its references. Their paths count from the directory of
+/// the file.
 fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
     if section.input().is_none() || !library.steps().is_empty() {
         return false;

@@ -105,8 +105,8 @@ use crate::llvm::container::sequence::Inflate;
 pub struct Scan {
     /// How much of each compressed bundle is inflated.
     pub inflate: Inflate,
-    /// The stored members of zip files to read completely and compare with their checksums. Compressed members that have
-    /// to be inflated are always checked.
+    /// The stored members of zip files to read completely and compare with their checksums. Compressed members that
+    /// have to be inflated are always checked.
     pub checksums: Checksums,
     /// Whether all bytes are searched: also in other sections, between sections, and in files of other formats. Bytes
     /// that begin like a container of code objects or an ELF file for a GPU are reported if they can be read.

@@ -6,9 +6,9 @@
 //! - A [deep](super::Scan::deep) search does the same with all bytes.
 //!
 //! A search by content looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset.
-//! Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file with tables
-//! and content inside the data, a SPIR-V module whose functions end, complete PTX. The search continues after the end of
-//! a finding.
+//! Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file with
+//! tables and content inside the data, a SPIR-V module whose functions end, complete PTX. The search continues after
+//! the end of a finding.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -95,8 +95,9 @@ fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<S
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: sections of data, and sections into which its
-    /// wrappers point. `found` is the number of bundles in the sections for them. Images of `tables` were found already.
+    /// Searches sections of an object that are not made for device code: sections of data, and sections into which
+    /// its wrappers point. `found` is the number of bundles in the sections for them. Images of `tables` were found
+    /// already.
     pub(super) fn search_other_sections(
         &mut self,
         object: FilePart<'_>,
@@ -172,9 +173,9 @@ impl Walk<'_, '_, '_> {
         Ok(position.max(range.end))
     }
 
-    /// Returns whether wrappers of an object may point at bundles outside of its sections for bundles. `found` is the
-    /// number of bundles in the sections for bundles. A check of the whole file looks at all wrappers, whatever their
-    /// number.
+    /// Returns whether wrappers, the records that point at bundles, may point outside of the sections for bundles:
+    /// there are more wrappers than `found`, the number of bundles in these sections. A check of the whole file looks
+    /// at all wrappers, whatever their number.
     fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         if self.scan.checksums == Checksums::OfAll {
             return true;

@@ -1,9 +1,9 @@
 //! Finds the sections of an ELF or PE file with bundles to be rewritten. Refuses sections that share bytes with other
 //! sections, or that two segments load.
 //!
-//! No linker writes such files. Rewriting the bundles would change the bytes of the other section or segment, or of the
-//! tables of headers, symbols or the signature. Several device code sections with exactly the same range count as one. A
-//! section without bytes in the file (`SHT_NOBITS`) shares none.
+//! No linker writes such files. Rewriting the bundles would change the bytes of the other section or segment, or of
+//! the tables of headers, symbols or the signature. Several device code sections with exactly the same range count as
+//! one. A section without bytes in the file (`SHT_NOBITS`) shares none.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;

@@ -81,8 +81,8 @@ impl Walk<'_, '_, '_> {
         self.search_stream_after_head(head, at, stream)
     }
 
-    /// Searches data after its first bytes were read. A fault that ends these bytes is reported here, unless a reader of
-    /// the data reports it.
+    /// Searches data after its first bytes were read. A fault that ends these bytes is reported here, unless a reader
+    /// of the data reports it.
     fn search_stream_after_head(&mut self, head: StreamHead, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let StreamHead { bytes, mut fault } = head;
         // A member whose size is recorded is incomplete then, and not searched at all.
@@ -510,8 +510,8 @@ impl Walk<'_, '_, '_> {
         self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
     }
 
-    /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member can
-    /// be read.
+    /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member
+    /// can be read.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
         limit.allow_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))

@@ -49,7 +49,7 @@ impl Place {
 }
 
 impl CodeObject {
-    /// Returns the place inside the code object, if it is a container.
+    /// Returns the place of what is inside the code object. It is for code objects that are containers.
     fn place_inside(&self) -> Place {
         self.bundle.place.join_numbered(Step::Entry(step_name(&self.id).to_vec()), self.number)
     }

@@ -67,8 +67,8 @@ impl PatternError {
 }
 
 impl Pattern {
-    /// Parses a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`. `ptx` matches PTX of any
-    /// version.
+    /// Parses a bundle entry ID, a target ID, or either with the wildcards `*`, `?` and `[...]`. `ptx` matches PTX of
+    /// any version.
     ///
     /// # Errors
     /// [`PatternError`] for an empty text, wildcards that do not parse, and target features without a sign.
@@ -184,7 +184,7 @@ impl Selection {
         self.kinds.iter().any(|&kind| Self::kind_takes(kind, id))
     }
 
-    /// Returns whether a code object with this ID matches a target pattern, whatever its kind.
+    /// Returns whether the target in this ID matches a pattern. The offload kind of the ID does not count.
     pub(crate) fn target_takes(&self, pattern: &Pattern, id: &ParsedId) -> bool {
         pattern.matches(id, self.comparison)
     }
@@ -283,7 +283,8 @@ impl<'s> PreparedSelection<'s> {
             texts.push(text.into());
         }
         if let Some(id) = &id.parsed {
-            // Entry IDs are compared with the target ID. Target IDs are compared with the GPU, which the triple may name.
+            // Entry IDs are compared with the target ID. Target IDs are compared with the GPU, which the triple may
+            // name.
             let target = id.target();
             let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
             for processor in processors.into_iter().flatten() {

@@ -78,8 +78,9 @@ impl OverlapLimit {
 }
 
 impl CodeObject {
-    /// Returns the code object as it is stored in `input`, the searched file: its bytes, or its compressed form if it is
-    /// compressed on its own. Returns `None` if its bundle is compressed, or not in the file, or if it has to be restored.
+    /// Returns the code object as it is stored in `input`, the searched file: its bytes, or its compressed form if it
+    /// is compressed on its own. Returns `None` if its bundle is compressed, or not in the file, or if it has to be
+    /// restored.
     pub(crate) fn stored_in<'i>(&self, input: &'i Input) -> Option<Slice<'i>> {
         if !self.bundle.is_in(input) {
             return None;
@@ -280,10 +281,10 @@ impl Scan {
         }
     }
 
-    /// Reads code objects that a search of `input` with the same settings has found, on all processors, and passes each
-    /// to `take` with its index in `wanted`: first the ones in the file itself, in order. If `take` breaks off, nothing
-    /// more is read. If a bundle cannot be inflated, the first of its code objects has the error, and the others are not
-    /// passed on.
+    /// Reads code objects that a search of `input` with the same settings has found, on all processors, and passes
+    /// each to `take` with its index in `wanted`: first the ones in the file itself, in order. If `take` breaks off,
+    /// nothing more is read. If a bundle cannot be inflated, the first of its code objects has the error, and the
+    /// others are not passed on.
     ///
     /// # Errors
     /// The errors of another search, which finds code objects in members of zip files and packages.

@@ -65,8 +65,8 @@ impl Uri {
     /// Returns the bytes that the URI names. `file` is the file at its [path](Self::path).
     ///
     /// # Errors
-    /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise the
-    /// errors of inflating.
+    /// An [`Error`] of the kind [`NotFound`](ErrorKind::NotFound) if the file has no such member or range, otherwise
+    /// the errors of inflating.
     pub fn resolve<'a>(&self, file: &'a Input, limits: Limits) -> Result<Resolved<'a>> {
         if self.steps.is_empty() {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));

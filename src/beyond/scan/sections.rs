@@ -174,8 +174,8 @@ pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malfor
     Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
 }
 
-/// The maximum number of sections that [`lost_wrappers`] reads. Compilers write at most one for each kind of wrapper, and
-/// each section takes all relocations of the file.
+/// The maximum number of sections that [`lost_wrappers`] reads. Compilers write at most one for each kind of wrapper,
+/// and each section takes all relocations of the file.
 const WRAPPER_SECTIONS_MAX: usize = 16;
 
 /// Counts the wrappers in the first sections of an object that do not point at device code.

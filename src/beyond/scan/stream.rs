@@ -166,8 +166,8 @@ impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
     }
 }
 
-/// Returns the error of a reader, with the name of the format that is broken. Errors of the operating system, and errors
-/// that are explained already, stay as they are.
+/// Returns the error of a reader, with the name of the format that is broken. Errors of the operating system, and
+/// errors that are explained already, stay as they are.
 pub(super) fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
     let error = Error::io(source.path(), error);
     match error.io_error() {

@@ -740,8 +740,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.search_other_sections(at, sections, &tables, found)
     }
 
-    /// Searches a section of an object, which may be read together with its `tables`. Returns its place, or `None` if
-    /// the walk does not lead there.
+    /// Searches a section of an object. A section that needs them is read together with the object's `tables`.
+    /// Returns the place of the section, or `None` if a search for one place does not lead through it.
     pub(super) fn search_section(
         &mut self,
         object: FilePart<'_>,

@@ -65,8 +65,8 @@ struct CodeObjectFields<'c> {
     kind: Option<&'static str>,
     /// The target triple in the entry ID, without dashes at its end. Null if the ID is not valid.
     triple: Option<String>,
-    /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor that
-    /// its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
+    /// The target ID in the entry ID: processor and features, such as `gfx90a:xnack+`; if it has none, the processor
+    /// that its triple names, such as `gfx942` for `amdgpu9.42-amd-amdhsa`. Null if neither is there.
     target_id: Option<String>,
     /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little
     /// of a compressed bundle was inflated (`--inflate` inflates all of it).
@@ -224,7 +224,8 @@ impl Compressed {
     fn of(code_object: &CodeObject) -> Option<Self> {
         let (method, format_version, inflated_size) = match (code_object.bundle.compressed, &code_object.packed) {
             (Some(recorded), _) => (recorded.method.name(), recorded.version, recorded.inflated),
-            // Code objects are compressed by themselves in fatbins and kpack archives. Both formats have only version 1.
+            // Code objects are compressed by themselves in fatbins and kpack archives. Both formats have only version
+            // 1.
             (None, Some(packed)) => (packed.codec.name(), fatbin::VERSION, packed.inflated),
             (None, None) => return None,
         };

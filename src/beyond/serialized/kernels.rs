@@ -56,8 +56,8 @@ pub(crate) struct KernelRow<'r> {
 }
 
 impl<'r> KernelRow<'r> {
-    /// Makes a row of a kernel with its GPU and its names, as they are shown, and with the [URI](CodeObject::uri) of its
-    /// code object.
+    /// Makes a row of a kernel with its GPU and its names, as they are shown, and with the [URI](CodeObject::uri) of
+    /// its code object.
     pub(crate) fn new(
         code_object: &'r CodeObject,
         uri: Option<&'r str>,

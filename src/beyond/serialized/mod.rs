@@ -1,7 +1,8 @@
 //! Reports as the executable prints them in JSON (feature `serde`). The comments of the fields are the descriptions in
 //! `docs/*.schema.json`, which a unit test compares with these types; `BLESS=1` writes them again.
 //!
-//! Names and texts are safe to show on a terminal. Paths are not escaped; they have U+FFFD for bytes that are not UTF-8.
+//! Names and texts are safe to show on a terminal. Paths are not escaped; they have U+FFFD for bytes that are not
+//! UTF-8.
 
 mod code_object;
 mod diff;
@@ -92,9 +93,9 @@ pub(crate) struct LibraryCoverage {
     member: Option<String>,
     /// The number of bundles of the library.
     bundles: usize,
-    /// For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this one
-    /// that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no bundles, or if there are too many GPUs and
-    /// bundles to compare.
+    /// For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this
+    /// one that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no
+    /// bundles, or if there are too many GPUs and bundles to compare.
     coverage: Option<Vec<ServedGpu>>,
 }
 

@@ -41,8 +41,8 @@ impl<F: Serialize, A: Serialize, T: Serialize> Report for VerifyReport<F, A, T> 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct FaultOfTree {
-    /// The file, or the directory of files, that the fault is reported for. Names of GPUs in the path of a directory are
-    /// replaced by `*`: directories that differ only in them are one.
+    /// The file, or the directory of files, that the fault is reported for. Names of GPUs in the path of a directory
+    /// are replaced by `*`: directories that differ only in them are one.
     path: String,
     #[serde(flatten)]
     fault: Fault,

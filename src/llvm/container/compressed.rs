@@ -11,10 +11,10 @@
 //! | | 8 | 8 | 8 | hash: the first 8 bytes of the MD5 of the inflated bundle |
 //!
 //! Integers are little-endian. A zstd stream may be several frames, skippable ones too. Version 1 does not record the
-//! total size: the bundle ends with the last whole zstd frame, of 256 at most, or with the zlib stream. Only inflating
-//! finds the end of a zlib stream. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer selects the oldest of
-//! v2 and v3 that can hold the sizes, so that runtimes before ROCm 7 can read it. The default compression is that of
-//! LLVM 22.1.8: zstd with long-distance matching, level 3.
+//! total size: the bundle ends with the last whole zstd frame, of 256 at most, or with the zlib stream. Only
+//! inflating finds the end of a zlib stream. Layout: LLVM 18 (v1), LLVM 19 (v2), LLVM 22.1.8 (v3). The writer selects
+//! the oldest of v2 and v3 that can hold the sizes, so that runtimes before ROCm 7 can read it. The default
+//! compression is that of LLVM 22.1.8: zstd with long-distance matching, level 3.
 //!
 //! Rejected: another version or method, sizes or a hash that disagree with the data, bytes after the stream.
 

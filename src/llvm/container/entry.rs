@@ -119,8 +119,8 @@ pub trait BundleEntry: From<Entry> {
         self.entry().copy_parts(data, sink)
     }
 
-    /// Inflates a code object that is compressed on its own. Returns the inflated bytes and the range of the code object
-    /// in them, or `None` if the code object is a range of its bundle or restored from parts.
+    /// Inflates a code object that is compressed on its own. Returns the inflated bytes and the range of the code
+    /// object in them, or `None` if the code object is a range of its bundle or restored from parts.
     ///
     /// # Errors
     /// The errors of inflating it.
@@ -145,7 +145,8 @@ pub struct Contents<E = Entry> {
     pub entries: Vec<E>,
     /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
-    /// The faults of a bundle whose length is known nevertheless, so that other entries and the next bundle can be read.
+    /// The faults of a bundle whose length is known nevertheless, so that other entries and the next bundle can be
+    /// read.
     pub faults: Vec<Malformed>,
 }
 

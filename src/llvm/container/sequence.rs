@@ -22,9 +22,9 @@ use crate::base::io::meter::{Meter, Metered};
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Sink, Writer};
 
-/// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is used.
-/// Only the header of a larger bundle is read at first; it is checked when code objects are extracted. The limit is lower
-/// in unit tests.
+/// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is
+/// used. Only the header of a larger bundle is read at first; it is checked when code objects are extracted. The
+/// limit is lower in unit tests.
 const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::base::io::input::MEMORY_MAX };
 
 /// The amount of padding, in bytes, that is read before the file is queried for a hole again.
@@ -33,8 +33,8 @@ const PADDING_BLOCK: u64 = 64 << 10;
 /// The number of bytes of a large compressed bundle that are inflated first to find its entries.
 const PREFIX: usize = 64 << 10;
 
-/// The maximum number of bytes of a large compressed bundle that are inflated into memory to find its entries. If they do
-/// not hold the header, the whole bundle is inflated into a file.
+/// The maximum number of bytes of a large compressed bundle that are inflated into memory to find its entries. If
+/// they do not hold the header, the whole bundle is inflated into a file.
 const PREFIX_MAX: usize = 16 << 20;
 
 /// The number of bytes that are inflated at a time when code objects are extracted.
@@ -443,8 +443,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.next().transpose()
     }
 
-    /// Returns the claimed inflated size of the last bundle, or `None` if it is not compressed or exceeds the limits. The
-    /// bundle may be broken.
+    /// Returns the claimed inflated size of the last bundle, or `None` if it is not compressed or exceeds the limits.
+    /// The bundle may be broken.
     pub(crate) fn claimed(&self) -> Option<u64> {
         self.claimed
     }
@@ -525,8 +525,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
     }
 
-    /// Inflates until the header is complete, doubling the length at each attempt. Returns the contents and the inflated
-    /// bytes, or `None` if even the longest prefix does not hold the header.
+    /// Inflates until the header is complete, doubling the length at each attempt. Returns the contents and the
+    /// inflated bytes, or `None` if even the longest prefix does not hold the header.
     fn read_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(HashCheck::Skip)?;

@@ -207,8 +207,8 @@ impl Inflater<'_> {
         Ok(count)
     }
 
-    /// Reads from the stream. The decoder always gets a buffer for a block, so that all readers find a broken part after
-    /// the same number of bytes.
+    /// Reads from the stream. The decoder always gets a buffer for a block, so that all readers find a broken part
+    /// after the same number of bytes.
     fn read_block(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.block_at >= self.block.len() {
             if let Some(buffer) = buffer.get_mut(..BLOCK) {

@@ -40,8 +40,8 @@ pub struct Text {
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 impl Text {
-    /// Identifies the format of the text bundle that begins with `head`. Returns `None` unless the first line that is not
-    /// empty is a marker line.
+    /// Identifies the format of the text bundle that begins with `head`. Returns `None` unless the first line that is
+    /// not empty is a marker line.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let head = head.trim_ascii_start();
         for comment in COMMENTS {
@@ -203,7 +203,8 @@ struct PlannedLine<'m> {
     origin: Option<(&'m Member<'m>, usize)>,
 }
 
-/// Reads the entries of a planned bundle as if its contents had only the first `kept` of their marker lines.
+/// Reads the entries of a planned bundle. Of the lines in its contents that look like marker lines, only the first
+/// `kept` count as such, so that a caller finds the first line that breaks the bundle.
 fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malformed> {
     let mut remaining = kept;
     let mut markers = Vec::new();
@@ -491,7 +492,8 @@ mod tests {
         members
     }
 
-    /// Whether contents are refused after one of them loses its marker lines from an offset on, and later ones lose all.
+    /// Whether contents are refused after one of them loses its marker lines from an offset on, and later ones lose
+    /// all.
     fn is_refused(contents: &[String], index: usize, kept: usize) -> bool {
         let mut contents = contents.to_vec();
         let lost = contents[index].split_off(kept).replace("; __CLANG", "; x_CLANG");

@@ -108,8 +108,8 @@ impl BundleFiles {
         }
     }
 
-    /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that must
-    /// not be able to read the fat object.
+    /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that
+    /// must not be able to read the fat object.
     fn overwrite_mode_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
         for ((id, _), input) in self.members.iter().zip(inputs) {
             if id.kind() == OffloadKind::Host {

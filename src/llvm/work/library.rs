@@ -70,8 +70,8 @@ impl<'a> LibraryMember<'a> {
         self.content.len()
     }
 
-    /// Passes the bundles in the member to `each`, one by one, so that only one is inflated at a time. A member may be a
-    /// file without bundles.
+    /// Passes the bundles in the member to `each`, one by one, so that only one is inflated at a time. A member may
+    /// be a file without bundles.
     pub(super) fn for_each_bundle(
         &self,
         inflate: Inflate,

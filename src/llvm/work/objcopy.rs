@@ -15,8 +15,8 @@ use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
 impl BundleFiles {
-    /// For a fat object, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes any other bundle, and
-    /// returns `None`.
+    /// For a fat object, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes any other bundle,
+    /// and returns `None`.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].

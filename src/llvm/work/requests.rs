@@ -36,8 +36,8 @@ pub(super) struct Candidate<'b> {
 }
 
 impl<'j> Requests<'j> {
-    /// The rules that find the request of an entry. Each rule is tried on all entries of a bundle, in file order, before
-    /// the next one. Of the rules that compare names, LLVM has only the first.
+    /// The rules that find the request of an entry. Each rule is tried on all entries of a bundle, in file order,
+    /// before the next one. Of the rules that compare names, LLVM has only the first.
     const RULES: [fn(&Self, &Candidate<'_>) -> Option<usize>; 6] = [
         Self::first_written_like_entry,
         Self::first_spelled_like_entry,
@@ -248,8 +248,8 @@ impl<'j> Requests<'j> {
     }
 }
 
-/// Returns the error for a request that LLVM refuses, or the error of the file: LLVM checks requests before it reads the
-/// file.
+/// Returns the error for a request that LLVM refuses, or the error of the file: LLVM checks requests before it reads
+/// the file.
 pub(super) fn unknown_request_or(requests: &[(EntryId, PathBuf)], error: Error) -> Error {
     for (id, _) in requests {
         if let Some(unknown) = unknown_request(id) {

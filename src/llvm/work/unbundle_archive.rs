@@ -1,8 +1,8 @@
 //! Unbundles an archive: from a library of bundles to one library for each target.
 //!
-//! Follows LLVM 22.1.8, with the entries of a bundle in file order. Each entry goes to the archive of every request that
-//! it is compatible with. Several entries may serve one request, and one entry may serve several requests. The new
-//! member is named `<stem of the member>-<entry ID><stem of the member><extension>`, with `_` for each `:`.
+//! Follows LLVM 22.1.8, with the entries of a bundle in file order. Each entry goes to the archive of every request
+//! that it is compatible with. Several entries may serve one request, and one entry may serve several requests. The
+//! new member is named `<stem of the member>-<entry ID><stem of the member><extension>`, with `_` for each `:`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

@@ -202,7 +202,8 @@ impl NestedLimit {
         Ok(Some(binary))
     }
 
-    /// Names this limit in the error for a claim that exceeds no other limit.
+    /// Explains a rejected claim that is within the limit of a single container: all nested containers together have a
+    /// limit too, and too little of it was left.
     fn name_limit(&self, error: Error) -> Error {
         match error.fault() {
             Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
@@ -364,7 +365,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             results.named += 1;
             match self.used_names.get(&name) {
                 None => break name,
-                // Another request has given this image the same name already.
+                // Another request has given this image the same name already. `seen` numbers the images, so it is the
+                // number of the current one.
                 Some(&owner) if owner == self.seen => return Ok(()),
                 Some(_) => {}
             }

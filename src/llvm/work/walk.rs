@@ -9,8 +9,8 @@
 //! | archive | members that are any of these; those of a thin archive are separate files |
 //! | any other file | none |
 //!
-//! Names and rules: LLVM 22.1.8. The content of a section or global is an offload binary whatever it begins with. Images
-//! are not searched. The first error ends the walk.
+//! Names and rules: LLVM 22.1.8. The content of a section or global is an offload binary whatever it begins with.
+//! Images are not searched. The first error ends the walk.
 
 use std::path::Path;
 

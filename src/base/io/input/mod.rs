@@ -38,8 +38,8 @@ const ATTRIBUTE_MAX: u64 = 4096;
 pub enum Accept {
     /// Files of any type. The tool waits for a pipe or a device and reads it to its end, as LLVM's tools do.
     Any,
-    /// Files of any type except devices that may be endless: the only devices opened are terminals and `/dev/null`. Pipes
-    /// and their names (`/dev/stdin`) do not count as devices.
+    /// Files of any type except devices that may be endless: the only devices opened are terminals and `/dev/null`.
+    /// Pipes and their names (`/dev/stdin`) do not count as devices.
     Finite,
     /// Regular files, for paths that the user did not name: files found in a directory or in a thin archive. Opening
     /// never blocks. A file without a recorded size is treated as empty, because most files under `/proc` are endless

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::bytes::to_u64;
 
-/// The number of bytes that jobs have read of a regular file, and its length. Other inputs have the length zero here, so
-/// that they do not count.
+/// The number of bytes that jobs have read of a regular file, and its length. Other inputs have the length zero here,
+/// so that they do not count.
 #[derive(Debug, Default)]
 pub(super) struct FileProgress {
     pub(super) read: AtomicU64,

@@ -61,8 +61,8 @@ pub(super) struct Stamp {
 pub(super) enum FileChange {
     /// The file is shorter.
     Shorter,
-    /// The file has another length or time of modification, it is another file, or its time of modification was set back
-    /// after a change.
+    /// The file has another length or time of modification, it is another file, or its time of modification was set
+    /// back after a change.
     Modified,
 }
 

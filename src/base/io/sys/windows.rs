@@ -80,8 +80,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// A generated name of a file: `_` replaces characters that no name may have here, follows a dot or space at the end, and
-/// precedes the name of a device.
+/// A generated name of a file: `_` replaces characters that no name may have here, follows a dot or space at the end,
+/// and precedes the name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];

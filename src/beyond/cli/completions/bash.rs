@@ -95,8 +95,8 @@ fn value_branch(arg: &Arg) -> String {
     format!("                {spellings}) options='' words='' files=''; {} ;;\n", suggestions(arg))
 }
 
-/// Returns the command of the script that sets the suggestions for the value of an argument: words, files or nothing. The
-/// command `:` does nothing.
+/// Returns the command of the script that sets the suggestions for the value of an argument: words, files or nothing.
+/// The command `:` does nothing.
 fn suggestions(arg: &Arg) -> String {
     let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     if !words.is_empty() {

@@ -1,5 +1,5 @@
-//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options, which may begin with
-//! one dash.
+//! `completions`: prints shell scripts that complete subcommands, their options and LLVM's options, which may begin
+//! with one dash.
 
 mod bash;
 mod one_dash;
@@ -101,7 +101,8 @@ fn without_files(arg: Arg) -> Arg {
     if has_no_hint { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
-/// Returns the command of a tool under this name, as a subcommand or as an executable. It accepts `--version` but not `-V`.
+/// Returns the command of a tool under this name, as a subcommand or as an executable. It accepts `--version` but not
+/// `-V`.
 fn tool_command(name: &'static str, tool: &Tool) -> Command {
     let definition = tool.command();
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");

@@ -1,5 +1,5 @@
-//! LLVM's options, which may begin with one dash: `-type=o`. `clap_complete` knows only `--type`, so its scripts for fish
-//! and zsh get the other spelling here.
+//! LLVM's options, which may begin with one dash: `-type=o`. `clap_complete` knows only `--type`, so its scripts for
+//! fish and zsh get the other spelling here.
 
 use clap::{Arg, Command, ValueHint};
 
@@ -97,8 +97,8 @@ pub(super) fn zsh_script(script: &str, everything: &Command) -> String {
     let mut is_llvm = false;
     let mut previous = "";
     for line in script.lines() {
-        // The options of a command follow this line. The line before has the name of the subcommand in parentheses, or is
-        // about the executable itself.
+        // The options of a command follow this line. The line before has the name of the subcommand in parentheses,
+        // or is about the executable itself.
         if line.contains(ARGUMENTS) {
             let name = previous.trim_matches(['(', ')']);
             is_llvm = takes_one_dash(everything.find_subcommand(name).unwrap_or(everything));

@@ -24,7 +24,8 @@ impl Compared {
         Self::with_kernels(job, pair, top, ListedKernels::All)
     }
 
-    /// Compares a pair for a table. Keeps at most `top` kernels, each once if relocatable and linked code have the same.
+    /// Compares a pair for a table. Keeps at most `top` kernels, each once if relocatable and linked code have the
+    /// same.
     pub(super) fn for_table(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
         Self::with_kernels(job, pair, top, ListedKernels::WithoutRepeats)
     }

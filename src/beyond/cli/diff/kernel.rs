@@ -14,8 +14,8 @@ use crate::beyond::serialized::Counts;
 use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
 use crate::beyond::cli::kernels::report::demangled_names;
 
-/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by spills,
-/// then scratch memory, registers, shared memory and code size.
+/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by
+/// spills, then scratch memory, registers, shared memory and code size.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
@@ -126,8 +126,8 @@ fn old_and_new(column: &KernelColumn, kernel: &KernelDiff) -> [Option<u64>; 2] {
     [column.number_of(kernel.old.as_ref()), column.number_of(kernel.new.as_ref())]
 }
 
-/// Leaves out kernels in relocatable code if the rows of the same kernels in the linked code of the library say the same.
-/// Several kernels of the same name are compared in their order.
+/// Leaves out kernels in relocatable code if the rows of the same kernels in the linked code of the library say the
+/// same. Several kernels of the same name are compared in their order.
 fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     let mut linked: HashMap<KernelKey<'_>, VecDeque<&KernelDiff>> = HashMap::new();
     for kernel in &kernels {
@@ -186,8 +186,8 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
     new - old
 }
 
-/// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills and
-/// scratch memory of an added kernel count as growth. A removed kernel has none.
+/// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills
+/// and scratch memory of an added kernel count as growth. A removed kernel has none.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

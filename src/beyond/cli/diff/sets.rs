@@ -74,8 +74,9 @@ fn pairs(
         let old = old_files.remove(&path);
         pairs.push(FilePair { path, old, new: Some(new) });
     }
-    // Files of different paths are paired too, by rules that ignore more and more: the version of a library, the hash in its
-    // name, its directory, and last the version of a package. Each rule sees only files that have no partner yet.
+    // Files of different paths are paired too, by rules that ignore more and more: the version of a library, the hash
+    // in its name, its directory, and last the version of a package. Each rule sees only files that have no partner
+    // yet.
     for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
         pair_alike(alike, &mut old_files, &mut pairs);
     }
@@ -98,7 +99,8 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
     by_path
 }
 
-/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other file.
+/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other
+/// file.
 fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut old_paths: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {
@@ -118,7 +120,8 @@ fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, Wor
 }
 
 /// Returns the name of a package without its version. The version is the second part of the name:
-/// `name-version-tags.whl` for a wheel, `name_version_arch.deb` for a package of Debian. Other paths are returned whole.
+/// `name-version-tags.whl` for a wheel, `name_version_arch.deb` for a package of Debian. Other paths are returned
+/// whole.
 fn package_without_version(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let separator = match path.extension().and_then(OsStr::to_str) {

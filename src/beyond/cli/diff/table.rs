@@ -156,7 +156,8 @@ impl GpuRow<'_> {
         }
     }
 
-    /// Returns the key that sorts rows: GPUs that are lost, GPUs that are gained, then GPUs with the largest difference.
+    /// Returns the key that sorts rows: GPUs that are lost, GPUs that are gained, then GPUs with the largest
+    /// difference.
     fn sort_key(&self) -> Reverse<(u8, u64)> {
         let rank = match self.presence {
             Presence::Lost => 2,
@@ -216,8 +217,8 @@ impl DiffText<'_, '_> {
 
     /// Writes the sizes by GPU.
     fn write_gpus(&mut self) -> io::Result<()> {
-        // GPUs whose code objects are all equal are listed only if no code object differs. Otherwise their stored sizes may
-        // differ only because they share compressed bundles with code that changed.
+        // GPUs whose code objects are all equal are listed only if no code object differs. Otherwise their stored
+        // sizes may differ only because they share compressed bundles with code that changed.
         let has_changes = self.total.gpus.values().any(has_changed_objects);
         let mut rows = Vec::new();
         for (name, gpu) in &self.total.gpus {

@@ -68,8 +68,8 @@ impl DiffTotal {
         for (name, gpu) in &self.gpus {
             presences.insert(name, Presence::by_name(gpu));
         }
-        // A GPU whose name is in one of the files only is not lost or gained if the other file serves it completely, with
-        // code of another name.
+        // A GPU whose name is in one of the files only is not lost or gained if the other file serves it completely,
+        // with code of another name.
         let [old, new] = &self.coverage;
         for (presence, other) in [(Presence::Lost, new), (Presence::Gained, old)] {
             let (mut names, mut devices): (Vec<&str>, Vec<Device>) = (Vec::new(), Vec::new());
@@ -91,8 +91,8 @@ impl DiffTotal {
         presences
     }
 
-    /// Returns up to two sentences: the GPUs that only the old files have code for, and the GPUs that only the new files
-    /// have code for.
+    /// Returns up to two sentences: the GPUs that only the old files have code for, and the GPUs that only the new
+    /// files have code for.
     pub(crate) fn lost_and_gained(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
         let mut sentences = Vec::new();
         for (title, presence) in [("GPUs lost", Presence::Lost), ("GPUs gained", Presence::Gained)] {

@@ -266,8 +266,8 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
     Ok(())
 }
 
-/// Writes a table of the libraries in a package, or of files that are libraries themselves. The name of the only package
-/// is left out. A bar has its full length for the stored size `largest`.
+/// Writes a table of the libraries in a package, or of files that are libraries themselves. The name of the only
+/// package is left out. A bar has its full length for the stored size `largest`.
 fn write_package(
     libraries: &[&Library],
     is_only: bool,

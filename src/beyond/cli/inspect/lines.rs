@@ -155,7 +155,8 @@ impl Line {
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
-        // A line for a single code object begins with its place: the key in a kpack archive, or the number of its bundle.
+        // A line for a single code object begins with its place: the key in a kpack archive, or the number of its
+        // bundle.
         let label = if !rows.is_each() {
             id
         } else if bundle.format == Format::Kpack

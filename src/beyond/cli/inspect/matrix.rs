@@ -79,8 +79,8 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     report
 }
 
-/// Returns tables with the names of their rows: one for all libraries if it is narrow enough, and otherwise one for each
-/// package.
+/// Returns tables with the names of their rows: one for all libraries if it is narrow enough, and otherwise one for
+/// each package.
 fn tables(served: &ServedTable<'_>, style: Style) -> Vec<(Option<String>, Vec<Grid>)> {
     let width = style.width.unwrap_or(usize::MAX);
     if let Some(grids) = Grid::narrow(served, style, width) {
@@ -153,8 +153,9 @@ struct Grid {
 }
 
 impl Grid {
-    /// Returns the first of three layouts whose tables are all narrow enough, or `None` if none is. The layouts are a table
-    /// with libraries as rows, such a table for each vendor of GPUs, and a table for each vendor with GPUs as rows.
+    /// Returns the first of three layouts whose tables are all narrow enough, or `None` if none is. The layouts are a
+    /// table with libraries as rows, such a table for each vendor of GPUs, and a table for each vendor with GPUs as
+    /// rows.
     fn narrow(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
         let whole = Self::new(&served.libraries, &served.groups, style);
         let by_vendor = whole.split_by_vendor(served);

@@ -73,16 +73,16 @@ pub(super) struct InspectOptions {
 /// A file, its findings, and a hint if there are none.
 type InspectedFile = (WorkFile, Inspected, Option<String>);
 
-/// Returns the number of findings in a file, and one for the file and each bundle. It estimates the memory that they take
-/// while they wait to be printed.
+/// Returns the number of findings in a file, and one for the file and each bundle. It estimates the memory that they
+/// take while they wait to be printed.
 fn weight((_, inspected, _): &InspectedFile) -> usize {
     let Inspected { bundles, unread, references, problems, .. } = inspected;
     let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
     code_objects + unread.len() + references.len() + problems.len() + 1
 }
 
-/// Sorts GPUs by the number of bundles that do not serve them, largest first. Single GPUs come before targets that several
-/// GPUs run, such as PTX.
+/// Sorts GPUs by the number of bundles that do not serve them, largest first. Single GPUs come before targets that
+/// several GPUs run, such as PTX.
 fn sort_by_need(gpus: &mut [(Device, ServedBundles)]) {
     gpus.sort_by_key(|(gpu, served)| (!gpu.is_one(), Reverse(served.missing())));
 }

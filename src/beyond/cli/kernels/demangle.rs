@@ -2,8 +2,8 @@
 //!
 //! Names may be hostile: a few bytes can expand to gigabytes of text, because a mangled name refers to its own parts.
 //! The parser limits its recursion. This module limits the lengths, and the expressions that make the parser try
-//! everything twice. Limits are in proportion to the name, and invalid names are counted. So the time for the names of a
-//! file is in proportion to the file.
+//! everything twice. Limits are in proportion to the name, and invalid names are counted. So the time for the names
+//! of a file is in proportion to the file.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,8 +18,8 @@ const DEMANGLED_MAX: usize = 64 << 10;
 /// The most work for each byte of a name. Each written byte and each call of the writer is a unit of work.
 const WORK_MAX: usize = 64;
 
-/// The depth to which the parser reads, enough for 16 nested template arguments. The parser reads some parts twice if it
-/// fails after them, so each level may double its work: up to half a second for a name that is not valid.
+/// The depth to which the parser reads, enough for 16 nested template arguments. The parser reads some parts twice if
+/// it fails after them, so each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
 /// After this many invalid names in a file, the others are read to a smaller depth, so that each takes little time.

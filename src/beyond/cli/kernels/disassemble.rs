@@ -178,8 +178,8 @@ impl Disassembler {
             bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
         }
         let printed = String::from_utf8_lossy(&output.stdout);
-        // llvm-objdump also succeeds if it finds none of the names. The line before the instructions of a kernel has its name:
-        // `0000000000001000 <name>:`.
+        // llvm-objdump also succeeds if it finds none of the names. The line before the instructions of a kernel has
+        // its name: `0000000000001000 <name>:`.
         let labels = printed.lines().filter_map(|line| line.strip_suffix(">:")?.split_once(" <"));
         let labels: HashSet<&str> = labels.map(|(_, name)| name).collect();
         if let Some(missing) = names.iter().find(|name| !labels.contains(*name)) {

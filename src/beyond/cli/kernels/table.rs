@@ -111,14 +111,15 @@ impl<'r> ListedKernel<'r> {
             Some(_) if column.is_flag => "yes".to_owned(),
             Some(number) => number.to_string(),
             None if !column.is_flag => "-".to_owned(),
-            // A comparison shows that the kernel had the flag in one file only; otherwise an empty cell is easier to read.
+            // A comparison shows that the kernel had the flag in one file only; otherwise an empty cell is easier to
+            // read.
             None if self.change.is_some() => "no".to_owned(),
             None => String::new(),
         }
     }
 
-    /// Returns whether a column is in the table because of this row: its numbers differ or, if no files are compared, it
-    /// has a number.
+    /// Returns whether a column is in the table because of this row: its numbers differ or, if no files are compared,
+    /// it has a number.
     fn differs_in(&self, column: &KernelColumn) -> bool {
         column.number_of(self.old) != column.number_of(self.new)
     }

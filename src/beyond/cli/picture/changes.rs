@@ -202,7 +202,8 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
     words
 }
 
-/// The GPUs as HTML: the lost ones, the legend, a table of the GPUs that the old files have code for, and a folded one of gained GPUs.
+/// The GPUs as HTML: the lost ones, the legend, a table of the GPUs that the old files have code for, and a folded
+/// one of gained GPUs.
 pub(crate) fn tables(total: &DiffTotal) -> String {
     let gpus = gpu_changes(total);
     let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);

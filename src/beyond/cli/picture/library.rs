@@ -14,8 +14,8 @@ use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
-/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture. All
-/// others are merged into one entry.
+/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture.
+/// All others are merged into one entry.
 const LIBRARIES_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 40;
 
@@ -219,7 +219,8 @@ impl Libraries {
         self.largest.iter().chain(rest)
     }
 
-    /// Returns the kept libraries in the natural order of their names, and last the sum of the libraries that are not kept.
+    /// Returns the kept libraries in the natural order of their names, and last the sum of the libraries that are not
+    /// kept.
     pub(crate) fn by_name(&self) -> Vec<&Library> {
         let mut libraries: Vec<&Library> = self.iter().collect();
         libraries
@@ -227,8 +228,8 @@ impl Libraries {
         libraries
     }
 
-    /// Returns the pattern of the libraries' names with `*` for the part that is their label, or `None` if labels are whole
-    /// names.
+    /// Returns the pattern of the libraries' names with `*` for the part that is their label, or `None` if labels are
+    /// whole names.
     pub(crate) fn pattern(&self) -> Option<String> {
         if self.common.is_empty() { None } else { Some(self.common.pattern()) }
     }
@@ -277,8 +278,8 @@ impl Libraries {
         &self.coverage
     }
 
-    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or bundles to
-    /// compare.
+    /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or
+    /// bundles to compare.
     pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
         if self.number_in_rest > 0 {
             return None;
@@ -356,7 +357,8 @@ impl Library {
                 self.member = Some(format!("{member}/"));
             }
             None => {
-                // The files are at the top of a package, which then is the file of the library, or in a directory on disk.
+                // The files are at the top of a package, which then is the file of the library, or in a directory on
+                // disk.
                 let path = file.to_string_lossy();
                 let is_package = path == self.path;
                 let end = if is_package { "" } else { "/" };
@@ -452,8 +454,8 @@ fn without_extension(label: &str) -> String {
     }
 }
 
-/// Returns the last name in the path of a directory. If that is only a `*` in place of names of GPUs, the name before it
-/// is returned too (`hsa/*`).
+/// Returns the last name in the path of a directory. If that is only a `*` in place of names of GPUs, the name before
+/// it is returned too (`hsa/*`).
 fn last_name(directory: &str) -> &str {
     let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
     match named.rfind(path::is_separator) {
@@ -478,8 +480,9 @@ struct Parts<'f> {
     lacks_archives: bool,
 }
 
-/// Makes a text of libraries, such as their name, unique. If several libraries have the same, each gets its path in place
-/// of it, without the directories that they have in common. `path` returns the path and a text to write after it.
+/// Makes a text of libraries, such as their name, unique. If several libraries have the same, each gets its path in
+/// place of it, without the directories that they have in common. `path` returns the path and a text to write after
+/// it.
 fn make_unique(
     libraries: &mut [Library],
     text: fn(&mut Library) -> &mut String,

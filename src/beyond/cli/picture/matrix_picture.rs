@@ -1,5 +1,5 @@
-//! The matrix of GPUs and libraries as a picture and as a table of HTML. Colours tell gaps from code that a library need not
-//! have.
+//! The matrix of GPUs and libraries as a picture and as a table of HTML. Colours tell gaps from code that a library
+//! need not have.
 
 use std::fmt::Write;
 
@@ -25,8 +25,8 @@ const HEAD: u64 = 150;
 const LEGEND_ROW: u64 = 22;
 const KEY: u64 = 20;
 
-/// The longest label, in characters, that is always written level in the head of a table, and the most characters of all
-/// labels together. Longer labels are written upright.
+/// The longest label, in characters, that is always written level in the head of a table, and the most characters of
+/// all labels together. Longer labels are written upright.
 const LEVEL_MAX: usize = 8;
 const ALL_LEVEL_MAX: usize = 100;
 
@@ -86,8 +86,8 @@ impl Service {
     }
 }
 
-/// Whether newer versions of a library serve a GPU, but no older version does. Versions of a library are libraries whose
-/// labels differ only in numbers, such as `rocm64` and `rocm70`.
+/// Whether newer versions of a library serve a GPU, but no older version does. Versions of a library are libraries
+/// whose labels differ only in numbers, such as `rocm64` and `rocm70`.
 fn is_before_first_version(column: usize, labels: &[&str], served: &[ServedBundles]) -> bool {
     let Some(own) = labels.get(column) else { return false };
     let mut has_newer = false;
@@ -157,8 +157,8 @@ impl Matrix<'_> {
         let is_level = self.columns.iter().all(|library| fits(&library.name, widest));
         let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
         let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
-        // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below 3/5.
-        // The columns get narrower by as much, so that the last name stays inside the picture.
+        // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
+        // 3/5. The columns get narrower by as much, so that the last name stays inside the picture.
         let reach = if is_level { 0 } else { head * 3 / 5 };
         let cell = self.cell_width(canvas.inner.saturating_sub(reach));
         let area = canvas.reserve(head);

@@ -1,5 +1,5 @@
-//! Pictures of device code: the sizes, the bundles that serve each GPU, and the differences between files. `--svg` writes them as
-//! files, and `report` puts them into its page.
+//! Pictures of device code: the sizes, the bundles that serve each GPU, and the differences between files. `--svg`
+//! writes them as files, and `report` puts them into its page.
 
 pub(super) mod changes;
 mod colors;
@@ -42,8 +42,8 @@ pub(super) fn picture(mut libraries: Libraries) -> String {
     canvas.into_file()
 }
 
-/// Fails if the output that `option` names would overwrite an input, or a kpack archive, which an input may refer to. An
-/// earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory.
+/// Fails if the output that `option` names would overwrite an input, or a kpack archive, which an input may refer to.
+/// An earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
@@ -151,8 +151,8 @@ impl Canvas {
         svg(&size, (WIDTH, height), &(style + &self.out))
     }
 
-    /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the label
-    /// instead.
+    /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the
+    /// label instead.
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
         let (width, height) = (self.inner + 2 * self.margin, self.end);
         let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
@@ -214,7 +214,8 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Returns the length of a bar for `size`, in pixels, if the bar for `whole` has the length `width`. It is 0 if `whole` is 0.
+/// Returns the length of a bar for `size`, in pixels, if the bar for `whole` has the length `width`. It is 0 if
+/// `whole` is 0.
 fn scaled(size: u64, whole: u64, width: u64) -> u64 {
     let x = (u128::from(size) * u128::from(width)).checked_div(whole.into()).unwrap_or(0);
     u64::try_from(x).unwrap_or(0)

@@ -16,8 +16,8 @@ const NAMED_MIN: u64 = 44;
 /// The least width of a name that is shortened. A name that would be shorter is left out.
 const READABLE_MIN: u64 = 96;
 
-/// The smallest area of a part, in square pixels; smaller items share a part. This also limits the size of a picture, since files can
-/// name any number of targets.
+/// The smallest area of a part, in square pixels; smaller items share a part. This also limits the size of a picture,
+/// since files can name any number of targets.
 const PART_MIN: u128 = 64;
 
 /// Distances and sizes of the legend.
@@ -183,8 +183,8 @@ fn unnamed(more: usize) -> String {
     count(more, "more target is not named", "more targets are not named")
 }
 
-/// The styles of GPUs, which are in the order of the legend. Where there are no more colours, the GPUs with the least code
-/// share grey, and only their numbers tell them apart.
+/// The styles of GPUs, which are in the order of the legend. Where there are no more colours, the GPUs with the least
+/// code share grey, and only their numbers tell them apart.
 fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     let mut colors = COLORS.into_iter();
     let mut styles = HashMap::new();
@@ -249,8 +249,8 @@ fn divide(area: Rect, sizes: &[u64], rects: &mut Vec<Rect>) {
         return rects.push(area);
     }
     let (mut number, mut size) = (1, u128::from(*first));
-    // The first part gets sizes until it is as near to half of the whole as possible. The last size is left for the other
-    // part, which must not be empty.
+    // The first part gets sizes until it is as near to half of the whole as possible. The last size is left for the
+    // other part, which must not be empty.
     for next in rest.iter().take(rest.len() - 1) {
         if size * 2 + u128::from(*next) > whole {
             break;

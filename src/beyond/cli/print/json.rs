@@ -28,8 +28,8 @@ fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result
 /// Writes a message in one line, without the end of the line.
 pub(crate) fn message(message: &Message<'_>) -> String {
     let mut line = Vec::new();
-    // Writing to memory does not fail. Nor does serializing: that fails only for a map with keys that are not strings, and
-    // the keys of a message are names of fields.
+    // Writing to memory does not fail. Nor does serializing: that fails only for a map with keys that are not
+    // strings, and the keys of a message are names of fields.
     drop(serde_json::to_writer(Escaping(&mut line), message));
     String::from_utf8_lossy(&line).into_owned()
 }
@@ -41,8 +41,8 @@ pub(crate) fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// A value that is computed when it is serialized. Fields are serialized in order, so the value may depend on an [`Each`]
-/// before it.
+/// A value that is computed when it is serialized. Fields are serialized in order, so the value may depend on an
+/// [`Each`] before it.
 pub(crate) struct Late<F>(pub(crate) F);
 
 impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {

@@ -133,8 +133,8 @@ fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
     one.get(start..).unwrap_or_default()
 }
 
-/// Returns the length of a text up to its last separator, with the separator. A point is no separator, because it may be
-/// inside a version.
+/// Returns the length of a text up to its last separator, with the separator. A point is no separator, because it may
+/// be inside a version.
 fn end_of_words(text: &str) -> usize {
     match text.rfind(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '.') {
         Some(at) => at.saturating_add(1),

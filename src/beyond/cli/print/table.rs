@@ -8,8 +8,8 @@ use super::text::{Style, ansi, markdown};
 use super::units::per_mille;
 
 impl Style {
-    /// Returns a bar of `width` columns for `whole`, as long as the share of `part`. Unicode has blocks for eighths of a
-    /// column; a bar in ASCII has whole columns. Each bar for a part above 0 is visible.
+    /// Returns a bar of `width` columns for `whole`, as long as the share of `part`. Unicode has blocks for eighths
+    /// of a column; a bar in ASCII has whole columns. Each bar for a part above 0 is visible.
     fn bar(self, part: u64, whole: u64, width: usize) -> String {
         let cells = u64::try_from(width).unwrap_or_default();
         // Rounded up, so that a small part is visible.
@@ -31,8 +31,8 @@ impl Style {
         "█".repeat(full) + rest
     }
 
-    /// Returns a text, without its middle if it is wider than `width`, and the length in bytes of the end that is left. The
-    /// end has at most `tail` columns. A text that fits is all end.
+    /// Returns a text, without its middle if it is wider than `width`, and the length in bytes of the end that is
+    /// left. The end has at most `tail` columns. A text that fits is all end.
     fn elided(self, text: &str, width: usize, tail: usize) -> (String, usize) {
         if columns_of(text) <= width {
             return (text.to_owned(), text.len());
@@ -76,7 +76,8 @@ const BAR_MIN: usize = 4;
 pub(crate) enum Fit {
     /// The column stays as it is.
     Stays,
-    /// The column is left out, after columns with a higher rank. Of columns with the same rank, the last one goes first.
+    /// The column is left out, after columns with a higher rank. Of columns with the same rank, the last one goes
+    /// first.
     LeftOut(u8),
     /// The column is shortened: to this width before other columns are left out, then as far as necessary.
     Shortened(usize),
@@ -282,8 +283,8 @@ impl<'t, R> Table<'t, R> {
         }
     }
 
-    /// Returns the next column to leave out: the first with only zeros, or else the last one with the highest rank. Returns
-    /// `None` if no column is left that may be left out.
+    /// Returns the next column to leave out: the first with only zeros, or else the last one with the highest rank.
+    /// Returns `None` if no column is left that may be left out.
     fn next_to_leave_out(&mut self) -> Option<&mut Column<'t, R>> {
         let mut next: Option<(u8, &mut Column<'t, R>)> = None;
         for column in &mut self.columns {

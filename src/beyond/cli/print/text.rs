@@ -169,7 +169,8 @@ pub(super) fn markdown(text: &str) -> String {
         let begins_list_or_heading = if at == 0 {
             matches!(c, '-' | '+' | '=' | '>')
         } else if at == length_of_number && matches!(c, '.' | ')') {
-            // A number at the start, with a point or parenthesis, begins an item of a list if a space or nothing follows.
+            // A number at the start, with a point or parenthesis, begins an item of a list if a space or nothing
+            // follows.
             text.chars().nth(at + 1).is_none_or(char::is_whitespace)
         } else {
             false

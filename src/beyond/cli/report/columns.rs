@@ -11,7 +11,8 @@ use serde_json::Value;
 pub(super) struct Columns {
     /// The number of rows.
     rows: usize,
-    /// The columns, by the name of the field. A field of an object has the name of the object and a point before its own.
+    /// The columns, by the name of the field. A field of an object has the name of the object and a point before its
+    /// own.
     columns: BTreeMap<String, PageColumn>,
 }
 

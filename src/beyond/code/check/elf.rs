@@ -27,7 +27,8 @@ use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
 
-/// The first file type reserved for operating systems and processors, which have other rules for the rest of the header.
+/// The first file type reserved for operating systems and processors, which have other rules for the rest of the
+/// header.
 const RESERVED_TYPES: u16 = 0xfe00;
 
 /// The offsets of fields in the ELF header.

@@ -374,7 +374,8 @@ fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
 
-/// Whether a code object may keep its form in a fatbin whose code gets `compression`: the same drivers must read it.
+/// Whether a code object may stay compressed as it is while the other code of its fatbin gets `compression`: each
+/// driver that reads the new compression must also read the old one.
 fn may_keep_form(codec: Option<Codec>, compression: Option<Compression>) -> bool {
     match compression {
         Some((method, _)) => is_readable(codec, method),

@@ -50,13 +50,14 @@ pub(crate) struct NewContent<'p> {
 }
 
 impl NewContent<'_> {
-    /// Returns the new offset of data that starts at an old offset, or `None` if that is inside of a changed bundle, or
-    /// between bundles and not directly after one.
+    /// Returns the new offset of data that starts at an old offset. Returns `None` inside of a bundle whose bytes
+    /// changed, and in the padding between two bundles.
     fn start_at(&self, old: u64) -> Option<u64> {
         // The number of bundles that begin at the offset or before it.
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         // Nothing before the first bundle moves.
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
+        // The inside of a bundle that only moved moves with it.
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
         }

@@ -153,7 +153,7 @@ pub(super) struct Side<'i> {
     pub(super) objects: Vec<SideObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
-    /// The names of all its members without versions, unless it is a static library.
+    /// The names of all members of the file, without the versions in them. Empty for a static library.
     pub(super) members: HashSet<Vec<u8>>,
     pub(super) matches: SelectionMatches,
     pub(super) problems: Vec<Error>,

@@ -61,8 +61,8 @@ impl<'j> Pending<'j> {
         Ok(self)
     }
 
-    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if it is
-    /// there already.
+    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if
+    /// it is there already.
     pub(super) fn move_to(&mut self, directory: &Path, inputs: &HashSet<PathBuf>) -> Result<()> {
         let path = directory.join(self.extracted.path.file_name().unwrap_or_default());
         if path == self.extracted.path {
@@ -133,8 +133,8 @@ impl<'j> Pending<'j> {
     }
 }
 
-/// Creates a directory whose name the user did not choose. A link of this name is refused, because another user may have
-/// put it there.
+/// Creates a directory whose name the user did not choose. A link of this name is refused, because another user may
+/// have put it there.
 fn create_own_directory(directory: &Path) -> Result<()> {
     if directory.is_symlink() {
         let reason = "the new directory for the files has the name of a link; --output names another directory";

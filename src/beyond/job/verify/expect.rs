@@ -521,7 +521,7 @@ fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> 
     if unserved.len() == device.variant_count() {
         return Some(device.lack());
     }
-    // Without code for some settings only, the text names the features that all these settings have.
+    // If code is missing for some settings only, the text names the features that all of these settings share.
     let mut shared = Vec::new();
     for feature in first {
         if unserved.iter().all(|other| other.contains(feature)) {

@@ -164,6 +164,7 @@ impl KpackTree {
         }
         if self.has_library {
             for archive in &self.archives {
+                // A library refers to an archive by path and contents. If the table is unreadable, the path is enough.
                 let is_referred = match archive.table {
                     Some(_) => referred.contains(archive.path.as_path()),
                     None => self.referred.contains(&archive.path),

@@ -59,8 +59,8 @@ impl ToolOptions for PackagerOptions {
     }
 }
 
-/// Replaces the text of an error by LLVM's, which names only the file `input` and omits the details of the fault. A note
-/// gives the details.
+/// Replaces the text of an error by LLVM's, which names only the file `input` and omits the details of the fault. A
+/// note gives the details.
 fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {

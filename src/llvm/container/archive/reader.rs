@@ -172,8 +172,8 @@ fn fault_in(header: &Header) -> Option<&'static str> {
 
 const BAD_SIZE: &str = "Invalid archive member size";
 
-/// Returns the length of a name that is stored before the content of a member, or `None` for other names. `header` begins
-/// with the header of the member.
+/// Returns the length of a name that is stored before the content of a member, or `None` for other names. `header`
+/// begins with the header of the member.
 pub(crate) fn name_len(header: &[u8]) -> Option<u64> {
     size_in(header.strip_prefix(b"#1/")?.get(..13)?)
 }

@@ -203,8 +203,8 @@ impl Index {
         sum([numbers_len, len_u64(&self.names)])
     }
 
-    /// Plans the member that holds the index. `offsets` are the offsets of the members, relative to the first one, which
-    /// follows `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
+    /// Plans the member that holds the index. `offsets` are the offsets of the members, relative to the first one,
+    /// which follows `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
         let before = sum([len_u64(MAGIC), HEADER_LEN, names_len])?;
         let last = offsets.last().copied().unwrap_or(0);

@@ -140,7 +140,8 @@ impl<'a> Bits<'a> {
         Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
     }
 
-    /// Reads the next block at the top level. Returns `None` at the end. Up to 8 bytes after the last block are ignored.
+    /// Reads the next block at the top level. Returns `None` at the end. Up to 8 bytes after the last block are
+    /// ignored.
     pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
         const TOP_WIDTH: u64 = 2;
         if self.remaining() <= 64 {

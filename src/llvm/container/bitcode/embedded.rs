@@ -151,9 +151,9 @@ const ATTACHMENT: u64 = 36;
 const INDEX_OFFSET: u64 = 38;
 const INDEX: u64 = 39;
 
-/// Calls `take` with each metadata record and the number of its definition.
+/// Calls `take` with each metadata record and the index of the first value that it defines.
 ///
-/// Returns the number of definitions.
+/// Returns how many values all records define.
 fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<u64> {
     let mut number = 0_u64;
     each_block(module, METADATA_BLOCK, |mut block| {

@@ -5,8 +5,8 @@
 //! is 0xff00 or more, its link the number of the section with the names, its info the number of program headers.
 //! Layout: System V ABI, generic part.
 //!
-//! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments and
-//! sections outside the bytes, and a file without any of them.
+//! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
+//! and sections outside the bytes, and a file without any of them.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{
@@ -75,8 +75,8 @@ impl Header {
         Machine(u16::try_from(self.machine).unwrap_or_default())
     }
 
-    /// Returns the end of the later one of the two header tables. Most tools write a table last, so this is usually the end
-    /// of the file, also of a cubin.
+    /// Returns the end of the later one of the two header tables. Most tools write a table last, so this is usually
+    /// the end of the file, also of a cubin.
     pub(crate) fn tables_end(&self) -> Option<u64> {
         let segments_len = self.segment_len.checked_mul(self.segment_count)?;
         let sections_len = self.section_len.checked_mul(self.section_count)?;

@@ -358,7 +358,8 @@ fn is_binary_cpio(data: &[u8]) -> bool {
     }
 }
 
-/// Whether data has the numbers of a header: the bytes in the last of some pages. A text may begin with the same letters.
+/// Whether data has the numbers of a header: the bytes in the last of some pages. A text may begin with the same
+/// letters.
 fn is_dos_program(data: &[u8]) -> bool {
     matches!((number::<2>(data, 2), number::<2>(data, 4)), (Some(..512), Some(1..)))
 }
@@ -394,9 +395,9 @@ pub(crate) fn is_elf_object(head: &[u8]) -> bool {
     matches!(kind, 1..=3)
 }
 
-/// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object: by the machine alone, even if the rest is
-/// broken. [`Magic::identify`] knows only the machines that compilers still write for, since any data may begin with two
-/// zeros.
+/// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object: by the machine alone, even if the rest
+/// is broken. [`Magic::identify`] knows only the machines that compilers still write for, since any data may begin
+/// with two zeros.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     // The start of a compiled resource file (`.res`).
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];

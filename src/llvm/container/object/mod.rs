@@ -94,8 +94,8 @@ impl FatObject {
         Ok(Some((object, found)))
     }
 
-    /// Returns the object without the sections of its bundle, as the only entry, without an ID. The bundle need not have
-    /// an entry for the host. Returns `None` if `data` is not a fat object.
+    /// Returns the object without the sections of its bundle, as the only entry, without an ID. The bundle need not
+    /// have an entry for the host. Returns `None` if `data` is not a fat object.
     pub(crate) fn host(data: &[u8], base: u64) -> Result<Option<Contents>, Malformed> {
         let Some((object, found)) = Self::read_object(data, base)? else { return Ok(None) };
         let parts = object.host(data, &found);
@@ -310,8 +310,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Restores the host from the record of a fat object. Returns `None` unless the fat object was made here and has not
-    /// been changed since.
+    /// Restores the host from the record of a fat object. Returns `None` unless the fat object was made here and has
+    /// not been changed since.
     fn restore_host(&self, data: &[u8], found: &[FoundSection]) -> Option<Vec<Part>> {
         let (format, claimed) = match self {
             Self::Elf(elf) => (HostFormat::Elf, elf.claimed_host()),

@@ -9,10 +9,10 @@
 //! | 40 | 8 | the host's own offset of the section headers (ELF) or of the symbols (COFF) |
 //! | 48 | 8 | the last bytes of the host's ELF header, which count sections, or the length of its COFF strings |
 //!
-//! Integers are little-endian. The record is between the contents of the sections and the table that the object's header
-//! points to. No section covers it: copies keep it, and every tool that rewrites the object drops it. It is untrusted
-//! like any other input. A reader restores the host from it, adds the sections again, and accepts it only if the result
-//! is the same fat object.
+//! Integers are little-endian. The record is between the contents of the sections and the table that the object's
+//! header points to. No section covers it: copies keep it, and every tool that rewrites the object drops it. It is
+//! untrusted like any other input. A reader restores the host from it, adds the sections again, and accepts it only
+//! if the result is the same fat object.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::view::View;

@@ -385,8 +385,8 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
     file.set_len(0)
 }
 
-/// The permissions that keep their meaning under another owner. Another group keeps permissions that everybody has. Under
-/// an access control list, which names other users, only the owner keeps permissions.
+/// The permissions that keep their meaning under another owner. Another group keeps permissions that everybody has.
+/// Under an access control list, which names other users, only the owner keeps permissions.
 fn for_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
     if has_access_control_list {
         0o700

@@ -887,7 +887,8 @@ impl<'d> ElfLibrary<'d> {
             }
             let addresses = old.address..old.address.checked_add(old.size)?;
             let loaded = self.loaded_segments().map(|(_, part)| part);
-            // The segment at the offset 0 loads the new headers where pages were removed.
+            // The segment at offset 0 loads the new headers at addresses of removed pages. The other parts in the
+            // address range show which pages are left.
             let mut parts = loaded.filter(|part| addresses.contains(&part.address) && part.offset > 0).peekable();
             while let Some(part) = parts.next() {
                 let start = part.address.checked_add(part.size)?;

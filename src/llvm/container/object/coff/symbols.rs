@@ -26,12 +26,13 @@ pub(super) struct SymbolMoves<'f> {
 /// A rewritten symbol table.
 pub(super) struct MovedSymbols {
     pub(super) table: Vec<u8>,
-    /// The symbols of removed sections.
+    /// The indices of the symbols of removed sections. They stay as empty records, so that other indices stay valid.
     pub(super) emptied: HashSet<u64>,
 }
 
 impl Coff<'_> {
-    /// Adjusts the offsets and numbers in the symbol table. Returns `None` if nothing in it depends on them.
+    /// Adjusts offsets and section numbers in the symbol table. Returns `None` if no symbol can change: no section
+    /// has line numbers, whose offsets symbols hold, and no section number changes.
     pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {
@@ -72,8 +73,8 @@ impl Coff<'_> {
 }
 
 impl SymbolMoves<'_> {
-    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section, or `None` if the
-    /// section that it is associated with is removed.
+    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section, or `None` if
+    /// the section that it is associated with is removed.
     fn change_symbol(
         &self,
         symbol: &mut CoffSymbol,

@@ -181,7 +181,8 @@ impl Elf<'_> {
     fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
         let source = content_of(section);
-        // If the old offset is not aligned, the file needs no alignment. If it is aligned, the offset bounds the alignment.
+        // If the old offset is not aligned, the file needs no alignment. If it is aligned, the offset bounds the
+        // alignment.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
         let is_empty = len_of(&source) == 0;

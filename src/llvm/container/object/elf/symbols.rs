@@ -1,9 +1,9 @@
 //! Rewrites the symbols of an ELF object whose sections get other numbers. A number that does not fit a symbol is in a
 //! table of large numbers.
 //!
-//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their numbers. A
-//! local symbol is emptied, such as the section symbols written by linkers that combine objects. Any other symbol becomes
-//! a weak reference, which needs no definition.
+//! A symbol in a section of the bundle is removed with it, but keeps its place, so that all others keep their
+//! numbers. A local symbol is emptied, such as the section symbols written by linkers that combine objects. Any other
+//! symbol becomes a weak reference, which needs no definition.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
