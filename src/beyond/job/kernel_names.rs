@@ -49,7 +49,7 @@ pub type Demangle = fn(&[u8]) -> Option<String>;
 /// How a typed name means a kernel, the weakest way first. In a file, only the strongest way counts for each typed
 /// name: a name that equals that of a kernel is not a pattern too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NameMatch {
+pub enum NameMatch {
     /// The typed name has wildcards, which match the whole name of the kernel.
     Pattern,
     /// The name of the kernel contains the typed name.
@@ -135,7 +135,7 @@ impl KernelNames {
     /// returns them. A name with the wildcards `*`, `?` and `[...]` must match the whole name of a kernel. Its
     /// wildcards are literal if the name of a kernel in the file contains it as typed. A name after `=` means only the
     /// kernel of this name.
-    pub(crate) fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
+    pub fn typed<'n>(typed: impl IntoIterator<Item = &'n str>, demangle: Demangle) -> Self {
         let mut all = Self::empty(demangle);
         for text in typed {
             if all.names.iter().any(|known| known == text) {
@@ -221,7 +221,7 @@ impl KernelNames {
 
     /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name
     /// means it.
-    pub(crate) fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
+    pub fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
         let mut meant = MeantNames::default();
         for spelling in spellings {
             self.add_meaning(&plain(spelling), &mut meant);

@@ -30,16 +30,19 @@ pub use diff::{
     CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
     without_hash,
 };
+#[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference};
-pub use kernel_names::{Demangle, KernelNames};
-pub(crate) use kernel_names::{EXACT, NameMatch, plain as plain_kernel_name};
+pub use kernel_names::{Demangle, KernelNames, NameMatch};
+#[cfg(feature = "cli")]
+pub(crate) use kernel_names::{EXACT, plain as plain_kernel_name};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
+#[cfg(feature = "cli")]
 pub(crate) use similar_names::SimilarNames;
 pub use unmatched::SelectionMatches;
 pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};

@@ -28,7 +28,9 @@ mod load;
 pub(crate) mod loadable;
 mod loaded;
 
-pub(crate) use code::{BundleCodes, Code, GpuVendor, UnfoundCode};
+#[cfg(feature = "cli")]
+pub(crate) use code::GpuVendor;
+pub(crate) use code::{BundleCodes, Code, UnfoundCode};
 pub(crate) use coverage::{CodeSet, FileSet, LoadUnit, LoadUnits};
 pub use coverage::{Coverage, ServedBundles, ServedDirectory};
 pub use device::{Device, DeviceError, split_ptx};
