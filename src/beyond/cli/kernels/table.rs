@@ -173,7 +173,8 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
         }
     }
     let mut start = 0;
-    if place_column == PlaceColumn::File {
+    // Texts that come with the rows are cut already.
+    if place_column == PlaceColumn::File && rows().all(|row| row.place.is_none()) {
         start = common_start(places.values().map(String::as_str), text.style);
     }
     let mut columns = vec![
