@@ -3,6 +3,7 @@
 //! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
 //! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
 
+use std::borrow::Borrow;
 use std::fmt::{self, Display};
 
 use crate::base::bytes;
@@ -84,6 +85,14 @@ pub(crate) fn listed(
     match items.count() {
         0 => first.join(separator),
         more => format!("{}{last}{more} more", first.join(separator)),
+    }
+}
+
+/// Joins words as `a, b or c`.
+pub(crate) fn alternatives<S: Borrow<str>>(words: &[S]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {}", others.join(", "), last.borrow()),
+        _ => words.concat(),
     }
 }
 

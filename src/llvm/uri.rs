@@ -35,6 +35,11 @@ pub(crate) const SCHEME: &[u8] = b"file://";
 /// The first characters of a URI that names memory of a process.
 pub(crate) const MEMORY: &[u8] = b"memory://";
 
+/// Returns whether a text begins as URIs do.
+pub(crate) fn has_scheme(text: &OsStr) -> bool {
+    [SCHEME, MEMORY].iter().any(|scheme| text.as_encoded_bytes().starts_with(scheme))
+}
+
 /// The bytes that are escaped in a URI.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 

@@ -9,16 +9,16 @@ use crate::base::id::OffloadKind;
 use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
 use crate::beyond::serialized::ExtractReport;
 use crate::llvm::event::Event;
+use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 
 use super::deep;
 use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json;
 use super::print::problem::Problem;
-use super::subcommand::{Options, heading, usage_error};
+use super::subcommand::{Options, heading, refuse};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
@@ -109,7 +109,7 @@ impl Options for ExtractOptions {
         let destination = self.destination();
         if self.json && destination == Destination::StandardOutput {
             let text = "the argument '--json' cannot be used with '--output -': both print to the standard output";
-            return refuse(console, ErrorKind::ArgumentConflict, text);
+            return refuse::<Self>(console, ErrorKind::ArgumentConflict, text);
         }
         let mut problems = Vec::new();
         let mut selection = self.comparison.selection(&self.target);
@@ -121,7 +121,7 @@ impl Options for ExtractOptions {
                     Ok(gpus) => devices.extend(gpus),
                     Err(error) => {
                         let text = format!("--as-runtime needs names of GPUs: {error}");
-                        return refuse(console, ErrorKind::ValueValidation, &text);
+                        return refuse::<Self>(console, ErrorKind::ValueValidation, &text);
                     }
                 }
             }
@@ -211,11 +211,6 @@ impl ExtractOptions {
                 .note(&format!("{} files {verb} in '{directory}'; --output names another directory", extracted.len()));
         }
     }
-}
-
-/// Prints an error of the command line that `clap` does not find.
-fn refuse(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
-    usage_error(&ExtractOptions::command().bin_name(console.program()).error(kind, text))
 }
 
 /// Returns the files to search. Adds directories, and files in them, that cannot be read to `problems`.

@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use crate::base::display::listed;
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
-use crate::llvm::uri::{MEMORY, SCHEME, Uri};
+use crate::llvm::uri::{Uri, has_scheme};
 use clap::error::ErrorKind as UsageErrorKind;
-use clap::{CommandFactory, Parser, ValueHint};
+use clap::{Parser, ValueHint};
 
 use super::files::SizeOption;
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::units::{bytes, count};
-use super::subcommand::{Options, heading, usage_error};
+use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
 
 /// The number of code objects that an error lists.
@@ -66,20 +66,19 @@ pub(super) struct ReplaceOptions {
 impl Options for ReplaceOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let is_selected = !self.target.is_empty() || self.kernel.is_some() || self.comparison.exact;
-        if is_uri(&self.place) && is_selected {
+        if has_scheme(&self.place) && is_selected {
             let text = "a URI names one code object, so --target, --kernel and --exact need the name of a file instead";
-            let mut command = Self::command().bin_name(console.program());
-            return usage_error(&command.error(UsageErrorKind::ArgumentConflict, text));
+            return refuse::<Self>(console, UsageErrorKind::ArgumentConflict, text);
         }
         if self.place == "-" {
             let text = "standard input has no code object that can be replaced; ./- names a file";
-            return usage_error(&Self::command().bin_name(console.program()).error(UsageErrorKind::InvalidValue, text));
+            return refuse::<Self>(console, UsageErrorKind::InvalidValue, text);
         }
         let replaced = match self.uri(console) {
             Ok(uri) => self.replace(uri, console),
             Err(error) => Err(error),
         };
-        if is_uri(&self.place)
+        if has_scheme(&self.place)
             && let Err(error) = &replaced
             && is_invalid_uri(error)
         {
@@ -95,7 +94,7 @@ impl Options for ReplaceOptions {
 impl ReplaceOptions {
     /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.
     fn uri(&self, console: &mut Console) -> anyhow::Result<Uri> {
-        if is_uri(&self.place) {
+        if has_scheme(&self.place) {
             return Ok(Uri::parse(&self.place)?);
         }
         let file = Path::new(&self.place);
@@ -141,11 +140,6 @@ impl ReplaceOptions {
         }
         Ok(replace.run(&mut |event| console.event(event))?)
     }
-}
-
-fn is_uri(place: &OsString) -> bool {
-    let place = place.as_encoded_bytes();
-    place.starts_with(SCHEME) || place.starts_with(MEMORY)
 }
 
 fn is_invalid_uri(error: &anyhow::Error) -> bool {

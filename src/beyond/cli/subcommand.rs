@@ -330,6 +330,11 @@ fn is_gpu_name(path: &Path) -> bool {
     path.to_str().is_some_and(suggest::is_gpu)
 }
 
+/// Prints an error of the command line of a subcommand that `clap` does not find. Returns the exit status.
+pub(super) fn refuse<O: Options>(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
+    usage_error(&O::command().bin_name(console.program()).error(kind, text))
+}
+
 /// Prints an error or a help text of `clap`. Returns the exit status.
 pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
     if error.use_stderr() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::base::display::printable;
+use crate::base::display::{alternatives, printable};
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::products;
@@ -146,21 +146,13 @@ fn products_meant(typed: &str) -> Option<String> {
             found.iter().map(|(processor, name)| format!("{} ({processor})", without_brand(name))).collect();
         return Some(alternatives(&each));
     }
-    let names: Vec<String> = found.iter().map(|(_, name)| without_brand(name).to_owned()).collect();
+    let names: Vec<&str> = found.iter().map(|(_, name)| without_brand(name)).collect();
     let number = match names.len() {
         1 => "",
         2 => "both ",
         _ => "all ",
     };
     Some(format!("{} ({number}{first})", alternatives(&names)))
-}
-
-/// Joins alternatives as in `A, B or C`.
-fn alternatives(names: &[String]) -> String {
-    match names {
-        [start @ .., last] if !start.is_empty() => format!("{} or {last}", start.join(", ")),
-        names => names.join(""),
-    }
 }
 
 /// Returns the letters of a product before its number, such as `mi` of MI300X, or `None` if it has no number.

@@ -7,7 +7,7 @@ use std::path::Path;
 use object::{Object as _, ObjectSymbol as _};
 
 use super::share::check_size;
-use super::similar_names::{SimilarNames, SoughtName};
+use super::similar_names::{SimilarNames, SoughtName, without_space};
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -214,11 +214,6 @@ impl KernelNames {
         })
     }
 
-    /// Returns whether one of the names is that of a kernel, given in one spelling: mangled or not.
-    pub fn has(&self, spelling: &str) -> bool {
-        self.by_name.contains_key(&plain(spelling))
-    }
-
     /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name
     /// means it.
     pub fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
@@ -355,7 +350,7 @@ pub(crate) fn plain(name: &str) -> String {
             break;
         }
     }
-    name.chars().filter(|letter| !letter.is_whitespace()).collect()
+    without_space(name)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel_names::EXACT;
-use crate::base::display::{printable, printable_start};
+use crate::base::display::{alternatives, printable, printable_start};
 use crate::beyond::globs::WILDCARDS;
 
 /// The number of similar names that are kept for each typed name.
@@ -56,7 +56,12 @@ impl SoughtName {
         }
         // One letter in four may be wrong, but not all letters of a short name.
         let wrong_max = (len + 1) / 4;
-        let wrong = wrong_letters(self.function.as_bytes(), function_name(&kernel).as_bytes());
+        let function = function_name(&kernel);
+        // Each letter that the shorter name lacks is wrong.
+        if function.len() + wrong_max < len {
+            return None;
+        }
+        let wrong = wrong_letters(self.function.as_bytes(), function.as_bytes());
         if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
     }
 
@@ -118,15 +123,11 @@ impl SimilarNames {
             }
         }
         names.truncate(KEPT_MAX);
-        let last = names.pop()?;
-        if names.is_empty() {
-            return Some(format!("did you mean {last}?"));
-        }
-        Some(format!("did you mean {} or {last}?", names.join(", ")))
+        if names.is_empty() { None } else { Some(format!("did you mean {}?", alternatives(&names))) }
     }
 }
 
-fn without_space(name: &str) -> String {
+pub(super) fn without_space(name: &str) -> String {
     name.chars().filter(|letter| !letter.is_whitespace()).collect()
 }
 

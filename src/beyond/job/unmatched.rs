@@ -167,7 +167,8 @@ impl SelectionMatches {
 
     /// Fails if a part of the selection has not matched in any of the files, which are `inputs`.
     ///
-    /// # Errors The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have
+    /// # Errors
+    /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have
     /// code objects for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
         let (unmatched, _) = self.unmatched(WantedCode::by(&PreparedSelection::new(selection)), None);

@@ -13,7 +13,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::{Content, Inflate};
-use crate::llvm::uri::{MEMORY, SCHEME, Uri, ensure_inside};
+use crate::llvm::uri::{Uri, ensure_inside, has_scheme};
 
 /// The bytes that a URI names.
 #[derive(Debug)]
@@ -31,8 +31,7 @@ impl Uri {
     /// as URIs do.
     pub(super) fn of_path(path: &Path) -> Option<Result<Self>> {
         let uri = path.as_os_str();
-        let is_uri = [SCHEME, MEMORY].into_iter().any(|scheme| uri.as_encoded_bytes().starts_with(scheme));
-        if is_uri && !path.exists() { Some(Self::parse(uri)) } else { None }
+        if has_scheme(uri) && !path.exists() { Some(Self::parse(uri)) } else { None }
     }
 
     /// Opens a file with `open` or, if `path` is a URI, copies the bytes that it names. The path of the input is the

@@ -270,6 +270,11 @@ pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 
+/// Returns whether a section with this name, in an ELF or PE file, has device images.
+pub(crate) fn has_device_images(name: &[u8]) -> bool {
+    [&b"__CLANG_"[..], b"OFFLOAD_"].iter().any(|start| name.starts_with(start))
+}
+
 /// Returns the content of a section, or `None` if no row of [`SECTIONS`] applies to it.
 fn known_content(section: &Section<'_>) -> Option<SectionContent> {
     let (_, content) = SECTIONS.iter().find(|(rule, _)| rule.fits(section))?;

@@ -112,16 +112,24 @@ pub(crate) fn finish(
     status
 }
 
+/// Returns the tool that the name of a program selects, or `None` if it is the name of none. As in LLVM, the name may have
+/// a prefix or a suffix, such as a version.
+pub(crate) fn tool_of_program(program: &[u8]) -> Option<&'static Tool> {
+    for tool in TOOLS {
+        for name in tool.names {
+            if memchr::memmem::find(program, name.as_bytes()).is_some() {
+                return Some(tool);
+            }
+        }
+    }
+    None
+}
+
 /// Selects the tool for a command line. Returns it with the command line, without the word that selects the tool.
 fn select_tool(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let called = Program::new(program_name(&argv));
-    for tool in TOOLS {
-        // As in LLVM, a program's name may have a prefix or a suffix, such as a version.
-        for name in tool.names {
-            if memchr::memmem::find(called.name, name.as_bytes()).is_some() {
-                return (tool, argv);
-            }
-        }
+    if let Some(tool) = tool_of_program(called.name) {
+        return (tool, argv);
     }
     for tool in TOOLS {
         if let (Some(name), Some(word)) = (tool.subcommand, argv.get(1))

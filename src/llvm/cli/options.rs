@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
 use super::additions::Call;
+use crate::base::display::alternatives;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{boolean, signed, size, unsigned};
 
@@ -265,14 +266,6 @@ pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> 
 /// Formats a boolean or a number as Rust parses it.
 fn in_decimal(value: Option<impl ToString>) -> Option<Vec<u8>> {
     Some(value?.to_string().into_bytes())
-}
-
-/// Joins words as `a, b or c`.
-fn alternatives(words: &[&str]) -> String {
-    match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => words.concat(),
-    }
 }
 
 /// The options and words of a tool for completions and manual pages, in the order of the help texts: every option that

@@ -3,6 +3,7 @@
 use clap::{Arg, Command, ValueHint};
 
 use super::one_dash::spelled_with_one_dash;
+use super::words_of;
 
 /// The part of the script that takes the first word for a subcommand.
 const FIRST_WORD: &str = r"    if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
@@ -98,9 +99,9 @@ fn value_branch(arg: &Arg) -> String {
 /// Returns the command of the script that sets the suggestions for the value of an argument: words, files or nothing.
 /// The command `:` does nothing.
 fn suggestions(arg: &Arg) -> String {
-    let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    let words = words_of(arg);
     if !words.is_empty() {
-        return format!("words='{}'", words.join(" "));
+        return format!("words='{words}'");
     }
     match arg.get_value_hint() {
         ValueHint::AnyPath | ValueHint::FilePath => "files=1".to_owned(),

@@ -15,7 +15,7 @@ use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::stdout::text_to_stdout;
-use crate::llvm::cli::{PROGRAM, TOOLS};
+use crate::llvm::cli::{PROGRAM, TOOLS, tool_of_program};
 
 /// Print a script that completes command lines in your shell
 #[derive(Clone, Debug, Parser)]
@@ -63,22 +63,26 @@ fn fish_words(everything: &Command) -> String {
     let mut lines = String::new();
     for command in everything.get_subcommands() {
         let positional = command.get_positionals().next();
-        let values = positional.iter().flat_map(|arg| arg.get_possible_values());
-        let words: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+        let words = positional.map(words_of).unwrap_or_default();
         let takes_files = positional.is_some() && words.is_empty();
         if !takes_files {
             let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());
-            lines.push_str(&format!("complete -c {program} -n \"{condition}\" -f -a \"{}\"\n", words.join(" ")));
+            lines.push_str(&format!("complete -c {program} -n \"{condition}\" -f -a \"{words}\"\n"));
         }
     }
     lines
 }
 
+/// Returns the words that an argument accepts, with spaces between them. The text is empty if it accepts any.
+fn words_of(arg: &Arg) -> String {
+    let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    words.join(" ")
+}
+
 /// The command line of the executable with this name. A part of the name selects one of LLVM's tools. Any other name is
 /// that of the executable with all subcommands.
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
-    let selects = |tool: &&&Tool| tool.names.iter().any(|part| name.contains(part));
-    match TOOLS.iter().find(selects) {
+    match tool_of_program(name.as_bytes()) {
         Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),
         None => everything(catalogue, name),
     }

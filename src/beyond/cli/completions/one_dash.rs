@@ -3,6 +3,8 @@
 
 use clap::{Arg, Command, ValueHint};
 
+use super::words_of;
+
 /// The heading that marks options as LLVM's.
 pub(super) const LLVM: &str = "LLVM's options";
 
@@ -76,13 +78,12 @@ fn fish_options(program: &str, condition: &str, command: &Command) -> String {
 /// Returns the flags of `complete` that say what fish suggests for the value of an option: files, or words of a list.
 /// Returns an empty text if the option takes no value.
 fn fish_value(arg: &Arg) -> String {
-    let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     if !arg.get_action().takes_values() {
         String::new()
     } else if arg.get_value_hint() == ValueHint::FilePath {
         " -r -F".to_owned()
     } else {
-        format!(" -r -f -a '{}'", words.join(" "))
+        format!(" -r -f -a '{}'", words_of(arg))
     }
 }
 

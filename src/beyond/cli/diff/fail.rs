@@ -284,7 +284,7 @@ fn added_spills(total: &DiffTotal) -> Vec<String> {
 
 /// The numbers of registers that a kernel spills, and its name.
 fn spills_text(kernel: &KernelDiff) -> String {
-    let names = demangled_names(std::iter::once(&kernel.name), None);
+    let names = demangled_names(std::iter::once(&kernel.name));
     let shown = names.get(&kernel.name).map(|name| &**name).unwrap_or_default();
     let [old, new] = [&kernel.old, &kernel.new].map(|kernel| match kernel {
         Some(kernel) => spills(kernel).to_string(),

@@ -12,7 +12,7 @@ use crate::beyond::scan::sections::is_relocatable_code;
 use crate::beyond::serialized::Counts;
 
 use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
-use crate::beyond::cli::kernels::report::demangled_names;
+use crate::beyond::cli::kernels::report::{SPARE, demangled_names};
 
 /// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by
 /// spills, then scratch memory, registers, shared memory and code size.
@@ -46,10 +46,6 @@ pub(super) struct SpillingKernels {
     pub(super) worst: KernelDiff,
 }
 
-/// Kernels are sorted, and the last ones dropped, when there are more than twice as many as are listed, or more than
-/// twice this number if that is larger. So a short list is not sorted again after every file.
-const SPARE: usize = 256;
-
 impl KernelRows {
     /// Returns the rows of a pair of files: at most `top`.
     pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize, listed: ListedKernels) -> Self {
@@ -68,7 +64,7 @@ impl KernelRows {
         }
         kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
         kernels.truncate(top);
-        let names = demangled_names(kernels.iter().map(|kernel| &kernel.name), None);
+        let names = demangled_names(kernels.iter().map(|kernel| &kernel.name));
         for kernel in kernels {
             let name = names.get(&kernel.name).cloned().unwrap_or_default();
             rows.kept.push((kernel, name));

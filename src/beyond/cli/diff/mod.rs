@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use crate::base::io::write_file;
 use crate::beyond::job::{Diff, SelectionMatches};
 use crate::beyond::serialized::DiffReport;
+use clap::Parser;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 
 use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
@@ -24,7 +24,7 @@ use super::picture::{changes, ensure_apart};
 use super::print::json::{self, Each, Late};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
-use super::subcommand::{Options, heading, usage_error};
+use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
 use compared::Compared;
 use fail::{DiffConditions, FailOnValue};
@@ -88,10 +88,7 @@ impl Options for DiffOptions {
         let Self { old, new, .. } = self;
         let conditions = match DiffConditions::new(&self.fail_on) {
             Ok(conditions) => conditions,
-            Err(text) => {
-                let mut command = Self::command().bin_name(console.program());
-                return usage_error(&command.error(ErrorKind::ArgumentConflict, text));
-            }
+            Err(text) => return refuse::<Self>(console, ErrorKind::ArgumentConflict, text),
         };
         let is_json = self.json;
         let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });

@@ -13,7 +13,7 @@ use super::lines::Line;
 use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, some_products_of};
 use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, Libraries, Library, ServingLibraries};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, columns_of};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, count};
 
@@ -228,11 +228,6 @@ pub(super) fn write(
 
 /// The space between columns.
 const GAP: usize = 2;
-
-/// The width of a column with these cells and this title.
-fn widest(cells: impl Iterator<Item = String>, title: &str) -> usize {
-    cells.map(|cell| columns_of(&cell)).max().unwrap_or_default().max(title.len())
-}
 
 /// The largest number of libraries that are listed.
 const LIBRARIES_MAX: usize = 40;

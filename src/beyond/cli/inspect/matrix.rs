@@ -8,7 +8,7 @@ use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;
 use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, Libraries, ServedLibrary, ServedTable};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, columns_of};
+use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{count, grouped};
 
@@ -237,18 +237,13 @@ impl Grid {
     }
 
     fn width_of_names(&self) -> usize {
-        let widest = self.rows.iter().map(|(name, _)| columns_of(name)).max().unwrap_or_default();
-        widest.max(self.title.len()).min(NAME)
+        widest(self.rows.iter().map(|(name, _)| name), self.title).min(NAME)
     }
 
     fn width_of_column(&self, index: usize) -> usize {
-        let mut widest = self.titles.get(index).map(|title| columns_of(title)).unwrap_or_default();
-        for (_, served) in &self.rows {
-            if let Some(served) = served.get(index) {
-                widest = widest.max(text_of(*served).len());
-            }
-        }
-        widest
+        let title = self.titles.get(index).map(String::as_str).unwrap_or_default();
+        let cells = self.rows.iter().filter_map(|(_, served)| served.get(index));
+        widest(cells.map(|served| text_of(*served)), title)
     }
 
     fn write(&self, text: &mut Text<'_>) -> io::Result<()> {

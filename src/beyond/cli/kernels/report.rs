@@ -29,7 +29,7 @@ const NAMES_AT_A_TIME: usize = 256;
 
 /// Kernels are sorted, and the last ones dropped, when there are more than twice as many as are listed, or more than
 /// twice this number if that is larger. So a short list is not sorted again after every file.
-const SPARE: usize = 256;
+pub(crate) const SPARE: usize = 256;
 
 /// A kernel with the URI of its code object, or the error of the URI.
 pub(crate) struct KernelWithUri {
@@ -124,27 +124,23 @@ const NAMES_SHOWN: usize = 10;
 const CHARACTERS_SHOWN: usize = 80;
 
 impl NameMatches {
-    fn new(list: &KernelList, names: Option<&KernelNames>, has_match: bool) -> Self {
+    fn new(kernels: &[KernelName<'_>], wanted: Option<&KernelNames>, has_match: bool) -> Self {
         let mut matches = Self { has_match, ..Self::default() };
-        if let Some(names) = names
+        if let Some(wanted) = wanted
             && !has_match
         {
-            matches.note_present(list, names);
+            matches.note_present(kernels, wanted);
         }
         matches
     }
 
     /// Notes the first kernels of a file, and all those with similar names.
-    fn note_present(&mut self, list: &KernelList, names: &KernelNames) {
-        let (mut known, demangler) = (HashSet::new(), Demangler::default());
-        for kernel in list.code_objects.iter().flat_map(|code_object| &code_object.kernels) {
-            if known.insert(&kernel.name) {
-                let name = shown_name(&kernel.name, demangler.demangled(&kernel.name));
-                names.note_similar(&name, &mut self.similar);
-                // One name more than is shown says that there are more.
-                if self.present.len() <= NAMES_SHOWN {
-                    self.present.push(name);
-                }
+    fn note_present(&mut self, kernels: &[KernelName<'_>], wanted: &KernelNames) {
+        for kernel in kernels {
+            wanted.note_similar(&kernel.shown, &mut self.similar);
+            // One name more than is shown says that there are more.
+            if self.present.len() <= NAMES_SHOWN {
+                self.present.push(Arc::clone(&kernel.shown));
             }
         }
     }
@@ -218,8 +214,9 @@ impl FileKernels {
     pub(crate) fn new(list: KernelList, wanted: WantedKernels<'_>) -> crate::base::error::Result<Self> {
         let WantedKernels { name, hostcall, fail_on, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
-        let names = demangled_names(kernels.map(|kernel| &kernel.name), name);
-        let name_matches = NameMatches::new(&list, name, !names.is_empty());
+        let demangled = KernelName::demangle(kernels.map(|kernel| &kernel.name), name);
+        let names = selected(&demangled);
+        let name_matches = NameMatches::new(&demangled, name, !names.is_empty());
         let (mut rows, mut conditions) = (Vec::new(), ConditionResults::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
             let gpu: Arc<str> = gpu_name(&code_object, recorded_target).into();
@@ -240,8 +237,9 @@ impl FileKernels {
         }
         // Conditions also apply to kernels that --top leaves out, so they are checked before rows are dropped.
         conditions.check(&rows)?;
-        let sort_keys = RecordedKeys::of_kernels(&rows);
+        let mut sort_keys = RecordedKeys::default();
         if let Some(order) = order {
+            sort_keys = RecordedKeys::of_kernels(&rows);
             order.keep(&mut rows);
         }
         let others = CountsByKind(list.others);
@@ -263,60 +261,63 @@ fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
     }
 }
 
-/// Returns the names of the kernels that `wanted` means, as they are shown, or of all kernels if it is `None`. Each is
-/// demangled once.
-pub(crate) fn demangled_names<'n>(
-    names: impl Iterator<Item = &'n Arc<[u8]>>,
-    wanted: Option<&KernelNames>,
-) -> HashMap<Arc<[u8]>, Arc<str>> {
-    let mut known = HashSet::new();
-    let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
-    let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
-    let demangler = Demangler::default();
-    let selected: Vec<Option<SelectedName>> = parallel::in_order(
-        chunks,
-        |chunk| chunk.iter().map(|name| SelectedName::new(&demangler, name, wanted)).collect::<Vec<_>>(),
-        Vec::len,
-        |selected| selected.flatten().collect(),
-    );
-    // Only kernels with the strongest kind of match are selected. So a typed name that a kernel has as it stands is not
-    // used as a pattern too.
-    let strongest = selected.iter().flatten().map(|name| name.by).max();
-    let mut shown = HashMap::new();
-    for (name, selected) in names.into_iter().zip(selected) {
-        if let Some(selected) = selected
-            && Some(selected.by) == strongest
-        {
-            shown.insert(Arc::clone(name), selected.shown);
-        }
-    }
-    shown
+/// Returns the names of kernels, as they are shown. Each is demangled once.
+pub(crate) fn demangled_names<'n>(names: impl Iterator<Item = &'n Arc<[u8]>>) -> HashMap<Arc<[u8]>, Arc<str>> {
+    selected(&KernelName::demangle(names, None))
 }
 
-/// The name of a selected kernel.
-struct SelectedName {
+/// The name of a kernel.
+struct KernelName<'n> {
+    mangled: &'n Arc<[u8]>,
     shown: Arc<str>,
-    /// How the typed name selects it.
-    by: NameMatch,
+    /// How the typed name selects the kernel, or `None` if it does not.
+    by: Option<NameMatch>,
 }
 
-impl SelectedName {
-    /// Demangles the name of a kernel, or returns `None` if `wanted` does not mean the kernel.
-    fn new(demangler: &Demangler, name: &[u8], wanted: Option<&KernelNames>) -> Option<Self> {
+impl<'n> KernelName<'n> {
+    /// Demangles the names of kernels, each once, and matches them with the `wanted` ones. Without `wanted`, all kernels
+    /// are selected.
+    fn demangle(names: impl Iterator<Item = &'n Arc<[u8]>>, wanted: Option<&KernelNames>) -> Vec<Self> {
+        let mut known = HashSet::new();
+        let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
+        let chunks: Vec<&[&Arc<[u8]>]> = names.chunks(NAMES_AT_A_TIME).collect();
+        let demangler = Demangler::default();
+        parallel::in_order(
+            chunks,
+            |chunk| chunk.iter().map(|name| KernelName::new(&demangler, name, wanted)).collect::<Vec<_>>(),
+            Vec::len,
+            |demangled| demangled.flatten().collect(),
+        )
+    }
+
+    fn new(demangler: &Demangler, name: &'n Arc<[u8]>, wanted: Option<&KernelNames>) -> Self {
         let demangled = demangler.demangled(name);
         let by = match wanted {
             // All kernels are wanted, so all have the same kind of match.
-            None => NameMatch::Name,
+            None => Some(NameMatch::Name),
             Some(wanted) => {
                 let mangled = String::from_utf8_lossy(name);
                 match &demangled {
-                    Some(demangled) => wanted.strongest_match(&[&mangled, demangled])?,
-                    None => wanted.strongest_match(&[&mangled])?,
+                    Some(demangled) => wanted.strongest_match(&[&mangled, demangled]),
+                    None => wanted.strongest_match(&[&mangled]),
                 }
             }
         };
-        Some(Self { shown: shown_name(name, demangled), by })
+        Self { mangled: name, shown: shown_name(name, demangled), by }
     }
+}
+
+/// Returns the selected names. Only kernels with the strongest kind of match are selected. So a typed name that a kernel
+/// has as it stands is not used as a pattern too.
+fn selected(names: &[KernelName<'_>]) -> HashMap<Arc<[u8]>, Arc<str>> {
+    let strongest = names.iter().filter_map(|name| name.by).max();
+    let mut selected = HashMap::new();
+    for name in names {
+        if name.by.is_some() && name.by == strongest {
+            selected.insert(Arc::clone(name.mangled), Arc::clone(&name.shown));
+        }
+    }
+    selected
 }
 
 fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {

@@ -92,8 +92,7 @@ impl GpuChange<'_> {
     /// The sizes and their difference.
     fn text(&self) -> String {
         match self.change {
-            SizeChange::SameSize => format!("{}, {}", bytes(self.new), self.difference()),
-            SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
+            SizeChange::SameSize | SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
             SizeChange::Lost => format!("{}, {}", bytes(self.old), self.difference()),
             _ => format!("{} → {}, {}", bytes(self.old), bytes(self.new), self.difference()),
         }
@@ -104,11 +103,11 @@ impl GpuChange<'_> {
         let color = self.change.color();
         if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }
     }
+}
 
-    /// Returns the larger of the two sizes. The largest of all GPUs has the longest bar.
-    fn largest(&self) -> u64 {
-        self.old.max(self.new)
-    }
+/// Returns the largest size of all GPUs, before or after, which has the longest bar.
+fn largest(gpus: &[GpuChange<'_>]) -> u64 {
+    gpus.iter().map(|gpu| gpu.old.max(gpu.new)).max().unwrap_or(0)
 }
 
 /// Returns the GPUs: lost ones first, then those with the largest growth, gained ones last.
@@ -174,7 +173,7 @@ impl Canvas {
 
     /// Draws a row for each GPU.
     fn draw_changes(&mut self, gpus: &[GpuChange<'_>]) {
-        let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);
+        let largest = largest(gpus);
         for gpu in gpus {
             let rect = self.reserve(ROW);
             self.draw_text(rect.x, rect.y + 13, r#"font-weight="600""#, &shortened(gpu.gpu, rect.width / 2));
@@ -206,7 +205,7 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
 /// one of gained GPUs.
 pub(crate) fn tables(total: &DiffTotal) -> String {
     let gpus = gpu_changes(total);
-    let largest = gpus.iter().map(GpuChange::largest).max().unwrap_or(0);
+    let largest = largest(&gpus);
     // Gained GPUs are the last ones.
     let (known, gained) = gpus.split_at(gpus.partition_point(|gpu| gpu.change != SizeChange::Gained));
     let mut out = String::new();

@@ -92,6 +92,7 @@ pub(crate) struct Libraries {
     number_in_rest: usize,
     /// The bundles of all libraries.
     pub(super) coverage: Coverage,
+    is_finished: bool,
     /// The parts that labels of libraries leave out.
     common: CommonParts,
 }
@@ -160,8 +161,11 @@ impl Libraries {
     }
 
     /// Sorts the libraries once all are known. Names that several libraries have are replaced by paths. Labels lose the
-    /// beginning and the end that all of them have in common.
+    /// beginning and the end that all of them have in common. A second call does nothing: labels must not be cut again.
     pub(crate) fn finish(&mut self) {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
         // The order of a hash map is random, and libraries of the same size stay in this order.
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -306,7 +310,7 @@ impl Libraries {
 
 impl Library {
     fn new<'f>(file: &Inspected, member: Option<String>, parts: &Parts<'f>, targets: &mut Targets<'f>) -> Self {
-        let short = file.path.file_name().unwrap_or(file.path.as_os_str()).to_string_lossy().into_owned();
+        let short = file_name(&file.path);
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
             None => (short.clone(), short),
@@ -351,7 +355,7 @@ impl Library {
         let file = directory.file();
         match directory.member() {
             Some(member) => {
-                let package = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+                let package = file_name(file);
                 self.name = format!("{package}({member}/)");
                 self.short = format!("{}/", last_name(&member));
                 self.member = Some(format!("{member}/"));
@@ -445,6 +449,11 @@ impl Library {
         };
         (path, String::new())
     }
+}
+
+/// Returns the last name in a path, or the whole path if it has none, such as `..`.
+pub(crate) fn file_name(path: &path::Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn without_extension(label: &str) -> String {

@@ -23,12 +23,11 @@ pub(crate) struct Matrix<'p> {
 impl<'p> Matrix<'p> {
     /// Returns the matrix, or `None` if no library has bundles for GPUs, or if there are too many bundles to compare.
     pub(crate) fn new(libraries: &'p Libraries) -> Option<Self> {
-        let gpus = libraries.served()?;
-        if gpus.is_empty() {
+        let ServedTable { libraries: mut columns, mut groups, complete_gpus, other_gpus, .. } =
+            ServedTable::new(libraries)?;
+        if groups.is_empty() {
             return None;
         }
-        let complete = gpus.iter().filter(|(_, served)| served.is_complete()).count();
-        let ServedTable { libraries: mut columns, mut groups, other_gpus, .. } = ServedTable::new(libraries)?;
         let mut more_gpus = other_gpus;
         for group in groups.split_off(groups.len().min(GPUS_MAX)) {
             more_gpus += group.gpus.len();
@@ -41,7 +40,7 @@ impl<'p> Matrix<'p> {
         let mut facts = format!(
             "{}; {} served by all bundles for GPUs of their vendor",
             count(libraries.coverage.bundles(), "bundle", "bundles"),
-            count(complete, "GPU is", "GPUs are")
+            count(complete_gpus, "GPU is", "GPUs are")
         );
         if more > 0 {
             let _ = write!(facts, "; {} not shown", count(more, "more library is", "more libraries are"));

@@ -22,6 +22,8 @@ pub(crate) struct ServedTable<'l> {
     pub(crate) groups: Vec<GpuGroup>,
     /// The parts that the names of all libraries have in common.
     pub(crate) common: CommonParts,
+    /// The number of GPUs that all bundles for GPUs of their vendor serve.
+    pub(crate) complete_gpus: usize,
     /// The number of GPUs that the table leaves out because there are too many.
     pub(crate) other_gpus: usize,
     /// The libraries that are not in the table, by the reason.
@@ -102,7 +104,9 @@ impl<'l> ServedTable<'l> {
     /// Returns the table, or `None` if there are too many GPUs and bundles to compare. It has no rows if no bundle has
     /// code for a GPU.
     pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
-        let mut gpus: Vec<Device> = libraries.served()?.into_iter().map(|(gpu, _)| gpu).collect();
+        let served = libraries.served()?;
+        let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
+        let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
@@ -113,7 +117,7 @@ impl<'l> ServedTable<'l> {
             }
         }
         let mut table = Self::of_rows(&gpus, rows);
-        (table.other_gpus, table.left_out) = (other_gpus, left_out);
+        (table.complete_gpus, table.other_gpus, table.left_out) = (complete_gpus, other_gpus, left_out);
         Some(table)
     }
 

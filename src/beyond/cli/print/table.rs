@@ -51,6 +51,11 @@ pub(crate) fn columns_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
+/// The width of a column with these cells and this title.
+pub(crate) fn widest(cells: impl Iterator<Item = impl AsRef<str>>, title: &str) -> usize {
+    cells.map(|cell| columns_of(cell.as_ref())).max().unwrap_or_default().max(columns_of(title))
+}
+
 /// The first characters that fit into `room` columns.
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     let (mut text, mut columns) = (String::new(), 0_usize);

@@ -322,11 +322,11 @@ class Table {
     const chosen = this.choices
       .filter(({ select }) => select.value !== "")
       .map(({ field, select }) => [field, Number(select.value)]);
+    const isChosen = (row) => chosen.every(([field, value]) => field.rows[row] === value);
     const isKept = (row) =>
-      (!words.length || named.some((field, index) => hits[index][field.rows[row]])) &&
-      chosen.every(([field, value]) => field.rows[row] === value);
+      (!words.length || named.some((field, index) => hits[index][field.rows[row]])) && isChosen(row);
     this.rows = words.length || chosen.length ? this.order.filter(isKept) : this.order;
-    this.hideColumns(chosen);
+    this.hideColumns(chosen.length ? this.order.filter(isChosen) : null);
     const all = kernels(this.count);
     this.status.value = this.rows.length === this.count ? all : `${format.format(this.rows.length)} of ${all}`;
     this.table.setAttribute("aria-rowcount", this.rows.length + 1);
@@ -335,15 +335,16 @@ class Table {
     this.draw();
   }
 
-  /** Leaves out columns of numbers that are zero or empty in all rows with the values that are chosen. */
-  hideColumns(chosen) {
+  /** Leaves out columns of numbers that are zero or empty in some rows, or in all rows if there is no list of rows. */
+  hideColumns(rows) {
     const zeros = [];
     this.shownColumns = this.columns.filter((column, index) => {
       if (!column.isNumber || this.sorted?.index === index) return true;
       const fields = [column.field, column.old].map((name) => this.fields[name]).filter(Boolean);
       const values = new Set();
-      for (let row = 0; row < this.count; row++) {
-        if (chosen.every(([field, value]) => field.rows[row] === value)) fields.forEach((field) => values.add(field.at(row)));
+      for (const field of fields) {
+        if (rows) rows.forEach((row) => values.add(field.at(row)));
+        else field.values.forEach((value) => values.add(value));
       }
       const isUsed = [...values].some(Boolean);
       if (!isUsed && values.has(0)) zeros.push(column.title);

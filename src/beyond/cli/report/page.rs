@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
 use crate::beyond::cli::diff::total::DiffTotal;
-use crate::beyond::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped};
+use crate::beyond::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped, file_name};
 use crate::beyond::cli::print::json::push_escaped;
 use crate::beyond::cli::print::problem::Problem;
 use crate::beyond::cli::print::units::{bytes, count, grouped};
@@ -181,10 +181,6 @@ fn title(paths: &[PathBuf]) -> String {
         [path] => file_name(path),
         paths => count(paths.len(), "path", "paths"),
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Returns names that tell two paths apart: the names of the files, or the whole paths if these are the same.

@@ -13,6 +13,7 @@ use crate::beyond::job::similar_names::SimilarNames;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
+use crate::beyond::scan::sections;
 use crate::beyond::scan::{
     CodeObjectRef, Finding, Format, FoundBundle, ParsedId, Pattern, Place, PreparedSelection, Scan, Step,
 };
@@ -341,9 +342,6 @@ impl<'j> RemainingCode<'j> {
     }
 }
 
-/// The beginnings of the names of sections with device images, in ELF and PE files.
-const DEVICE_IMAGES: [&[u8]; 2] = [b"__CLANG_", b"OFFLOAD_"];
-
 /// Names the vendor of a code object and the kind of its container, such as "Intel's SYCL images".
 fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
     let kind = if is_in_device_images(code_object.found.place) {
@@ -360,10 +358,7 @@ fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
 
 /// Returns whether a place is in a section of device images. An image may be an archive with code for several GPUs.
 fn is_in_device_images(place: &Place) -> bool {
-    place
-        .steps()
-        .iter()
-        .any(|step| matches!(step, Step::Section(name) if DEVICE_IMAGES.iter().any(|start| name.starts_with(start))))
+    place.steps().iter().any(|step| matches!(step, Step::Section(name) if sections::has_device_images(name)))
 }
 
 fn plural_of(format: Format) -> &'static str {

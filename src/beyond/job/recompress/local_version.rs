@@ -93,7 +93,8 @@ impl<'j> WheelVersion<'j> {
     /// Returns the path of the new wheel: in the directory `output`, or `output` itself if it has the name of the new
     /// wheel.
     ///
-    /// # Errors [`ErrorKind::Conflict`] if `output` is no directory and has another name: installers refuse a wheel
+    /// # Errors
+    /// [`ErrorKind::Conflict`] if `output` is no directory and has another name: installers refuse a wheel
     /// with another file name.
     pub(super) fn output_path(&self, output: &Path) -> Result<PathBuf> {
         let file_name = format!("{}-{}-{}", self.name, self.label.add_to(&self.version), self.tags);
@@ -111,7 +112,8 @@ impl<'j> WheelVersion<'j> {
     /// Checks that a zip file with members of these names is a wheel of this name and version. Returns the path of its
     /// `.dist-info` directory, with a slash at its end.
     ///
-    /// # Errors [`ErrorKind::Unsupported`] if there is not exactly one `.dist-info` directory, if it lacks a file that
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if there is not exactly one `.dist-info` directory, if it lacks a file that
     /// wheels have, or if its name has another project or version.
     pub(super) fn find_info(&self, names: &[&[u8]]) -> Result<String> {
         let mut found: Option<&[u8]> = None;

@@ -79,8 +79,8 @@ pub(super) fn rewrite(
         work.run.progress.report(0, 1, observer);
         let sum = if member.is_directory {
             None
-        } else if work.is_metadata(&member) {
-            Some(work.rewrite_metadata(&member)?)
+        } else if let Some(sum) = work.rewrite_metadata(&member)? {
+            Some(sum)
         } else {
             work.rewrite_member(&member, record.is_some(), observer)?
         };
@@ -225,24 +225,17 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether a member is `METADATA`, which has the version that changes.
-    fn is_metadata(&self, member: &WheelMember<'_>) -> bool {
-        match &self.version {
-            Some(change) => change.metadata == member.name,
-            None => false,
+    /// Writes `METADATA` with the new version. Returns its hash and size, or `None` if the member is another one or no
+    /// version changes.
+    fn rewrite_metadata(&mut self, member: &WheelMember<'_>) -> Result<Option<HashAndSize>> {
+        let Some(change) = &self.version else { return Ok(None) };
+        if change.metadata != member.name {
+            return Ok(None);
         }
-    }
-
-    /// Writes `METADATA` with the new version. Returns its hash and size.
-    fn rewrite_metadata(&mut self, member: &WheelMember<'_>) -> Result<HashAndSize> {
         let old = member.read_small("METADATA")?;
-        let new = match &self.version {
-            Some(change) => change.version.new_metadata(old.bytes())?,
-            None => old.bytes().to_vec(),
-        };
-        let new = Input::from_bytes("", new);
+        let new = Input::from_bytes("", change.version.new_metadata(old.bytes())?);
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
-        self.replace_member(member, new.as_slice(), packed)
+        self.replace_member(member, new.as_slice(), packed).map(Some)
     }
 
     /// Recompresses a member if it holds bundles, and writes it if it changed. Returns the hash and the size of its

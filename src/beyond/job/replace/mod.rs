@@ -138,7 +138,8 @@ impl Replace {
 
     /// Writes the file.
     ///
-    /// # Errors Any [`Error`]; the output is then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no code
+    /// # Errors
+    /// Any [`Error`]; the output is then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no code
     /// object has the URI, [`Limit`](ErrorKind::Limit) if the new one has no room, and
     /// [`Unsupported`](ErrorKind::Unsupported) if its container cannot be written.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Replaced> {
