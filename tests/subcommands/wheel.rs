@@ -4,6 +4,7 @@ use crate::machine::memory_directory;
 use std::fs;
 
 use super::*;
+use crate::properties::fatbins;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
 use crate::reference::harness::find;
@@ -325,6 +326,30 @@ fn patterns_are_for_all_members_together() {
     assert!(said.contains("no code object matches 'gfx1100' in 'in'; it has: "), "{said}");
     let said = refused(&data, &["--drop", "gfx*"]);
     assert!(said.ends_with("error: 'in': no device code would be left\n"), "{said}");
+}
+
+#[test]
+fn hip_libraries_without_code_are_not_expected_to_serve_gpus_of_nvidia() {
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(90, 3))]);
+    let cuda = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin)]);
+    let data = zip(&[Zipped::new("cuda.so", DEFLATED, &cuda), Zipped::new("hip.so", DEFLATED, &library(&bundle(1)))]);
+    let (nvidia, said) = small(&data, &["--keep-for", "sm_90"]);
+    assert!(said.contains("1 member left without device code"), "{said}");
+    let table = tool(&["inspect", "in"], &[("in", &nvidia)]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    // All libraries for NVIDIA's GPUs serve it, so their number has no column.
+    assert!(table.contains("  sm_90  ") && !table.contains(" of "), "{table}");
+    for (gpu, option, status) in [
+        ("sm_90", "--expect", 0),
+        ("sm_90", "--expect-any", 0),
+        ("gfx906", "--expect", 1),
+        ("gfx906", "--expect-any", 1),
+    ] {
+        let verified = tool(&["verify", option, gpu, "in"], &[("in", &nvidia)]);
+        let printed = String::from_utf8(verified.stdout).unwrap();
+        assert_eq!(verified.status, status, "{option} {gpu}: {printed}");
+        assert_eq!(printed.contains("hip.so"), status == 1, "{option} {gpu}: {printed}");
+    }
 }
 
 #[test]

@@ -194,7 +194,7 @@ class Reference:
 class ServedGpu:
     """A GPU, and how many bundles serve it."""
     bundles: int
-    """The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU."""
+    """The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown."""
     gpu: str
     """The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute
     capability 9.0 or later, which compile PTX.
@@ -676,7 +676,7 @@ class LostGpu:
 class Served:
     """The number of bundles that serve a GPU."""
     bundles: int
-    """The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU."""
+    """The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown."""
     serving: int
     """The number of bundles that serve it."""
 

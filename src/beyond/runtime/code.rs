@@ -8,7 +8,8 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
-use crate::beyond::scan::{Format, FoundBundle};
+use crate::beyond::scan::sections::HIP_SECTIONS;
+use crate::beyond::scan::{Format, FoundBundle, Place};
 use crate::llvm::container::content_kind::ContentKind;
 
 /// The vendor of a GPU. Its runtime takes no code for GPUs of others.
@@ -183,7 +184,7 @@ pub(crate) struct BundleCodes {
     pub(crate) found: Vec<FoundCode>,
     /// Code that HIP's runtime does not find there.
     pub(crate) unfound: Vec<UnfoundCode>,
-    /// The vendors of the GPUs that it has entries for, found or not.
+    /// The vendors of the GPUs that it has entries for, found or not. Empty if that is unknown.
     pub(crate) vendors: BTreeSet<GpuVendor>,
     /// Whether all code of the bundle is in containers inside of it, which the search reports as bundles too.
     pub(crate) is_outer: bool,
@@ -248,6 +249,11 @@ impl BundleCodes {
                 Some(&reason) => codes.unfound.push(UnfoundCode { code, id: code_object.shown_id(), reason }),
             }
         }
+        // Clang writes these sections for AMD's GPUs. Such a bundle has only the host's entry if the code for all GPUs
+        // was left out, as by `recompress --keep-for` with GPUs of another vendor.
+        if codes.vendors.is_empty() && is_in_hip_section(found.place) {
+            codes.vendors.insert(GpuVendor::Amd);
+        }
         codes.keep_lto_ir_alone();
         codes.is_outer = has_container && codes.found.is_empty() && codes.unfound.is_empty();
         codes
@@ -274,6 +280,14 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
         _ => GpuVendor::Other,
+    }
+}
+
+/// Whether a place is in a section for the bundles of HIP programs.
+fn is_in_hip_section(place: &Place) -> bool {
+    match place.section() {
+        Some(section) => HIP_SECTIONS.contains(&section.as_str()),
+        None => false,
     }
 }
 

@@ -108,7 +108,7 @@ pub struct ServedDirectory {
 pub struct ServedBundles {
     /// The number of bundles that serve it.
     pub serving: usize,
-    /// The number of bundles that should: those with entries for GPUs of its vendor, or without entries for any GPU.
+    /// The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown.
     pub bundles: usize,
 }
 

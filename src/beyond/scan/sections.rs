@@ -84,14 +84,17 @@ enum SectionRule {
 /// The name that lld gives `.llvm.offloading` in PE files, which have no table for longer names.
 const CUT_NAME: &str = ".llvm.of";
 
+/// The sections with HIP's bundles. lld cuts the name in PE files, which have no table for longer names.
+pub(crate) const HIP_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
+
 /// The sections with relocatable CUDA code (`nvcc -rdc=true`). The linker keeps them in addition to the linked code.
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
 /// The known sections and their content. The first matching row applies.
 const SECTIONS: [(SectionRule, SectionContent); 28] = [
     (SectionRule::Type(SectionType(0x6fff_4c0b)), SectionContent::OffloadBinaries),
-    (SectionRule::Is(".hip_fatbin"), SectionContent::Containers),
-    (SectionRule::Is(".hip_fat"), SectionContent::Containers),
+    (SectionRule::Is(HIP_SECTIONS[0]), SectionContent::Containers),
+    (SectionRule::Is(HIP_SECTIONS[1]), SectionContent::Containers),
     (SectionRule::Is(".mc_fatbin"), SectionContent::PerhapsContainers),
     (SectionRule::Is(".mt_fatbin"), SectionContent::PerhapsContainers),
     (SectionRule::Is(".topsfb"), SectionContent::PerhapsContainers),
