@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::machine::{executable, memory_directory, skipped};
+use crate::machine::{executable, memory_directory, skip_unless};
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -85,7 +85,11 @@ pub fn has_namespaces() -> bool {
     mount.args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);
     let works = mount.output().is_ok_and(|run| run.status.success());
     if !works {
-        skipped("no file systems can be mounted here; full disks and read-only directories are not tried", None);
+        skip_unless(
+            "OFFLOAD_REQUIRE_NAMESPACES",
+            "full disks and read-only directories",
+            "no file systems can be mounted",
+        );
     }
     works
 }
