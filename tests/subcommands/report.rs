@@ -14,12 +14,20 @@ fn kernel(name: &str, vgprs: u32, vgpr_spills: u32) -> Kernel {
 
 /// Returns a library with code for two GPUs. Only one of them is in all bundles.
 fn library(kernels: &[Kernel]) -> Vec<u8> {
+    library_of_bundles(kernels, &[&[GFX906, GFX90A], &[GFX90A]])
+}
+
+/// Returns a library with bundles for these GPUs.
+fn library_of_bundles(kernels: &[Kernel], bundles: &[&[&str]]) -> Vec<u8> {
     let code = amd(kernels);
-    let [both, one] = [&[(GFX906, &code[..]), (GFX90A, &code)][..], &[(GFX90A, &code)]]
-        .map(|entries| formats::binary(&[&[(HOST, &b""[..])], entries].concat(), 4096));
-    let mut bundles = both;
-    bundles.resize(bundles.len().next_multiple_of(4096), 0);
-    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &[bundles, one].concat()).aligned(4096)])
+    let mut content = Vec::new();
+    for ids in bundles {
+        let mut entries = vec![(HOST, &b""[..])];
+        entries.extend(ids.iter().map(|id| (*id, &code[..])));
+        content.resize(content.len().next_multiple_of(4096), 0);
+        content.extend(formats::binary(&entries, 4096));
+    }
+    Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &content).aligned(4096)])
 }
 
 fn few() -> Vec<u8> {
@@ -343,6 +351,16 @@ fn report_of_two_files_names_both_and_lists_lost_gpus_then_growth_and_folds_gain
                <td class=\"number\">1.50 kB</td><td class=\"number\">+50.0 %</td>\
                <td class=\"bars\"><i style=\"width:11.1%\"></i><b style=\"width:16.7%\"></b></td></tr>";
     assert!(known.contains(row), "{known}");
+}
+
+#[test]
+fn report_of_two_files_lists_gpus_with_code_in_fewer_bundles() {
+    let kernels = [kernel("_Z3addPfi", 8, 0)];
+    let old = library_of_bundles(&kernels, &[&[GFX906, GFX90A], &[GFX906, GFX90A]]);
+    let (_, page, _) = page(&[("old.so", &old), ("new.so", &library(&kernels))], &["--diff", "old.so", "new.so"]);
+    let list = "<details open><summary class=\"gap\">1 GPU of a library has code in fewer bundles</summary><ul>\
+                <li>1 of 2 bundles of 'new.so' serve gfx906, before 2 of 2 bundles</li></ul></details>";
+    assert!(page.contains(list), "{page}");
 }
 
 #[test]

@@ -165,6 +165,12 @@ fn number_of(target: &str) -> &str {
     }
 }
 
+/// Returns the target of a code object in short. The triples of SPIR-V name no vendor and no system, so it is the
+/// architecture alone: `spirv64`.
+pub(super) fn short_target(target: &str) -> &str {
+    target.trim_end_matches("-unknown-unknown")
+}
+
 /// Returns the short name of GPUs of one family: `gfx1100…1103`, `sm_80,86,89`. A range includes all GPUs that are
 /// known between its ends; `mark` is written between the ends. Targets without a family are joined by commas.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {

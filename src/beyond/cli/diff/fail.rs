@@ -249,11 +249,7 @@ fn lost_gpus(total: &DiffTotal) -> Vec<String> {
             reasons.push(format!("no code for {name} any longer, before {before}"));
         }
     }
-    for (library, loss) in &total.losses {
-        if presences.get(&*loss.gpu) != Some(&Presence::Lost) {
-            reasons.push(loss_text(library, loss));
-        }
-    }
+    reasons.extend(total.less_served());
     reasons
 }
 

@@ -62,7 +62,7 @@ impl KernelRows {
             kernels = without_repeats(kernels);
             rows.relocatable = all - kernels.len();
         }
-        kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
+        kernels.sort_by_cached_key(|kernel| Reverse(severity(kernel)));
         kernels.truncate(top);
         let names = demangled_names(kernels.iter().map(|kernel| &kernel.name));
         for kernel in kernels {
@@ -84,7 +84,7 @@ impl KernelRows {
 
     /// Keeps the first `top` rows.
     pub(super) fn keep(&mut self, top: usize) {
-        self.kept.sort_by_cached_key(|(kernel, _)| Reverse(worsening(kernel)));
+        self.kept.sort_by_cached_key(|(kernel, _)| Reverse(severity(kernel)));
         self.kept.truncate(top);
     }
 }
@@ -180,6 +180,16 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
         None => 0,
     });
     new - old
+}
+
+/// Returns the key that sorts kernels: kernels of both files that became worse, then added kernels with spills or
+/// scratch memory, then the rest.
+fn severity(kernel: &KernelDiff) -> (bool, [i128; 5]) {
+    let growth = worsening(kernel);
+    let is_in_both = kernel.old.is_some() && kernel.new.is_some();
+    // The most important number that changed decides.
+    let is_worse = growth > [0; 5];
+    (is_in_both && is_worse, growth)
 }
 
 /// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills

@@ -17,6 +17,7 @@ use super::fail::loss_text;
 use super::kernel::KernelRows;
 use super::sets::FilePair;
 use super::total::{DiffTotal, Presence, sum};
+use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
 use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_directory};
@@ -224,7 +225,7 @@ impl DiffText<'_, '_> {
         for (name, gpu) in &self.total.gpus {
             let is_listed = has_changed_objects(gpu) || !has_changes && gpu.old.stored != gpu.new.stored;
             if is_listed {
-                rows.push(GpuRow { name, gpu: *gpu, presence: self.presence(name) });
+                rows.push(GpuRow { name: short_target(name), gpu: *gpu, presence: self.presence(name) });
             }
         }
         if rows.is_empty() {

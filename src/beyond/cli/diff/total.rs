@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::beyond::cli::gpus::short_target;
 use crate::beyond::job::{EqualCounts, GpuDiff, LostCoverage};
 use crate::beyond::runtime::{Coverage, Device};
 use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
 use serde::{Serialize, Serializer};
 
 use super::compared::Compared;
+use super::fail::loss_text;
 use super::kernel::{SpillsByGpu, add_spills};
 
 /// The differences of all files.
@@ -99,11 +101,24 @@ impl DiffTotal {
             let mut names = Vec::new();
             for name in self.gpus.keys() {
                 if presences.get(&**name) == Some(&presence) {
-                    names.push(&**name);
+                    names.push(short_target(name));
                 }
             }
             if !names.is_empty() {
                 sentences.push(format!("{title}: {}", names.join(", ")));
+            }
+        }
+        sentences
+    }
+
+    /// Returns a sentence for each GPU that fewer bundles of a library serve than before. GPUs that are lost everywhere
+    /// are left out.
+    pub(crate) fn less_served(&self) -> Vec<String> {
+        let presences = self.presences();
+        let mut sentences = Vec::new();
+        for (library, loss) in &self.losses {
+            if presences.get(&*loss.gpu) != Some(&Presence::Lost) {
+                sentences.push(loss_text(library, loss));
             }
         }
         sentences

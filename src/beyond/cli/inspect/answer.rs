@@ -10,7 +10,7 @@ use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
-use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, some_products_of};
+use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, short_target, some_products_of};
 use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, Libraries, Library, ServingLibraries};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, widest};
@@ -110,8 +110,7 @@ impl GpuLine {
     fn label(&self, style: Style, is_full: bool) -> String {
         match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
-            // The triples of SPIR-V end with this, because they name no vendor and no system.
-            [_] => self.sums.label.trim_end_matches("-unknown-unknown").to_owned(),
+            [_] => short_target(&self.sums.label).to_owned(),
             _ => label_of_family(&self.targets(), style.range()),
         }
     }

@@ -20,6 +20,9 @@ const BEFORE: &str = "#8b949e";
 /// The largest number of GPUs in a picture, and in each table.
 const GPUS_MAX: usize = 60;
 
+/// The largest number of losses in single libraries that the page shows unfolded.
+const LOSSES_OPEN_MAX: usize = 10;
+
 /// Describes how the code for a GPU changed. GPUs are shown in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SizeChange {
@@ -212,6 +215,17 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
     let lost: Vec<&str> = known.iter().filter(|gpu| gpu.change == SizeChange::Lost).map(|gpu| gpu.gpu).collect();
     if !lost.is_empty() {
         let _ = writeln!(out, "<p class=\"gap\">GPUs lost: {}</p>", escaped(&lost.join(", ")));
+    }
+    let less_served = total.less_served();
+    if !less_served.is_empty() {
+        // A long list is folded.
+        let open = if less_served.len() <= LOSSES_OPEN_MAX { " open" } else { "" };
+        let gpus = count(less_served.len(), "GPU of a library has", "GPUs of libraries have");
+        let _ = write!(out, "<details{open}><summary class=\"gap\">{gpus} code in fewer bundles</summary><ul>");
+        for sentence in less_served {
+            let _ = write!(out, "<li>{}</li>", escaped(&sentence));
+        }
+        out.push_str("</ul></details>\n");
     }
     out.push_str("<ul class=\"key\">");
     for (word, _) in legend(&gpus) {
