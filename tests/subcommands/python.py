@@ -40,6 +40,11 @@ for given in [data, io.BytesIO(data), open(BUNDLE, "rb")]:
     if not isinstance(given, bytes):
         given.close()
 try:
+    offload_bundle.inspect()
+    raise AssertionError("no input")
+except TypeError as error:
+    assert str(error) == "inspect() needs at least one file", error
+try:
     offload_bundle.inspect(data, data)
     raise AssertionError("two inputs of bytes")
 except TypeError:

@@ -66,7 +66,7 @@ fn several_matches_are_an_error_with_the_uris_and_none_is_an_error_as_of_extract
         (&["file://in", "new", "-t", "gfx906"], 2, "a URI names one code object"),
         (&["-", "new", "-t", "gfx906"], 2, "standard input has no code object that can be replaced"),
         (&["in", "new", "--kernel", ".kd"], 2, "a name is missing"),
-        (&["file:///x#", "new"], 1, "hint: `inspect --each --uri FILE` prints the URIs of the code objects in a file"),
+        (&["file:///x#", "new"], 1, "hint: `inspect --uri FILE` prints the URIs of the code objects in a file"),
         (&["file:///none/in#offset=0&size=1", "new"], 1, "'/none/in': No such file"),
     ] {
         let (found, said) = run(args);
@@ -74,5 +74,5 @@ fn several_matches_are_an_error_with_the_uris_and_none_is_an_error_as_of_extract
     }
     let uri = format!("file://{}/in#offset=1&size=1", fs::canonicalize(dir.path()).unwrap().display());
     let (status, said) = run(&[&uri, "new"]);
-    assert!(status == 1 && said.contains("'; `inspect --each --uri FILE` prints the URIs"), "{said}");
+    assert!(status == 1 && said.contains("'; `inspect --uri FILE` prints the URIs"), "{said}");
 }

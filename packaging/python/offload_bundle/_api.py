@@ -247,6 +247,8 @@ def _run(
     subcommand: str, files: Sequence[Input], options: dict[str, Any]
 ) -> tuple[subprocess.CompletedProcess[bytes], list[dict[str, Any]]]:
     """Runs a subcommand. Returns what it printed, and its messages."""
+    if not files:
+        raise TypeError(f"{subcommand}() needs at least one file")
     paths: list[str] = []
     data = b""
     for file in files:

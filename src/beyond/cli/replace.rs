@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::listed;
+use crate::base::display::{listed, printable};
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
 use crate::llvm::uri::{Uri, has_scheme};
@@ -28,7 +28,7 @@ pub(super) struct ReplaceOptions {
         value_hint = ValueHint::FilePath,
         help = "File with the code object to replace, or the URI of the code object: file://<path>#offset=<n>&size=<n>",
         long_help = "File with the code object to replace, which --target and --kernel select as in `extract`. Exactly one must match. \
-            Or the URI of the code object, as `inspect --each --uri` prints it: file://<path>#offset=<n>&size=<n>"
+            Or the URI of the code object, as `inspect --uri` prints it: file://<path>#offset=<n>&size=<n>"
     )]
     place: OsString,
     /// File with the new code object.
@@ -82,16 +82,30 @@ impl Options for ReplaceOptions {
             && let Err(error) = &replaced
             && is_invalid_uri(error)
         {
-            console
-                .last_hints
-                .push("`inspect --each --uri FILE` prints the URIs of the code objects in a file".to_owned());
+            console.last_hints.push("`inspect --uri FILE` prints the URIs of the code objects in a file".to_owned());
         }
-        console.line(&result_text(replaced?));
+        let text = result_text(replaced?);
+        match self.written_file() {
+            Some(file) => console.line(&format!("{file}: {text}")),
+            None => console.line(&text),
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl ReplaceOptions {
+    /// Returns the name of the file that is written, safe to print: the file with the code object itself unless there is
+    /// an output. Returns `None` for standard output, and if a URI names the file.
+    fn written_file(&self) -> Option<String> {
+        match &self.output {
+            Some(output) if output.as_os_str() == "-" => None,
+            Some(output) => Some(printable(&output.to_string_lossy())),
+            // The URI that was typed has it already.
+            None if has_scheme(&self.place) => None,
+            None => Some(printable(&self.place.to_string_lossy())),
+        }
+    }
+
     /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.
     fn uri(&self, console: &mut Console) -> anyhow::Result<Uri> {
         if has_scheme(&self.place) {

@@ -57,7 +57,7 @@ impl Uri {
     }
 
     pub(crate) fn not_found(&self) -> Error {
-        let reason = format!("no code object has the URI '{self}'; `inspect --each --uri FILE` prints the URIs");
+        let reason = format!("no code object has the URI '{self}'; `inspect --uri FILE` prints the URIs");
         Error::refused(ErrorKind::NotFound, &self.path, None, reason)
     }
 

@@ -54,8 +54,8 @@ pub(super) struct InspectOptions {
     /// Print tables of libraries and GPUs, with the gaps; with --json, add them to the document.
     #[arg(long, conflicts_with_all = ["each", "summary", "gpus"], help_heading = heading::OUTPUT)]
     matrix: bool,
-    /// With --each, print the URI of each code object: the file, the members in it and the range of bytes.
-    #[arg(long, requires = "each", help_heading = heading::OUTPUT)]
+    /// Print each code object with its URI: the file, the members in it and the range of bytes.
+    #[arg(long, conflicts_with_all = ["summary", "gpus", "matrix"], help_heading = heading::OUTPUT)]
     uri: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
     #[arg(long, help_heading = heading::SEARCH)]
@@ -201,7 +201,7 @@ impl InspectOptions {
     }
 
     fn rows(&self) -> TableRows {
-        if self.each && self.uri {
+        if self.uri {
             TableRows::EachWithUri
         } else if self.each {
             TableRows::Each

@@ -9,6 +9,7 @@ use std::{env, fs};
 
 use crate::base::display::{printable, printable_name};
 use crate::base::io::{Input, sys};
+use crate::beyond::cli::print::units::count;
 use crate::beyond::scan::{CodeObject, Scan};
 use crate::llvm::container::content_kind::ContentKind;
 use anyhow::{Context as _, anyhow, bail, ensure};
@@ -21,6 +22,9 @@ const CODE_OBJECTS_MAX: usize = 100;
 
 /// The bytes of names in the arguments of one run. A command line of Windows has at most 32 KiB.
 const NAMES_MAX: usize = 24 << 10;
+
+/// The largest number of names that the line before the instructions lists.
+const SHOWN_NAMES_MAX: usize = 3;
 
 /// Characters that make it impossible to select a name. llvm-objdump takes names in a comma list. An argument ends at a
 /// NUL, and the names in the output are read line by line.
@@ -61,9 +65,8 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
     for (place, disassembler, runs, code) in prepared {
         for names in runs {
             let (program, output) = disassembler.run(&names, code).map_err(|error| anyhow!("{place}: {error:#}"))?;
-            let shown: Vec<String> =
-                disassembler.arguments(&names).iter().map(|argument| printable(argument)).collect();
-            writeln!(out, "# {place}: {} {}", printable(&program.to_string_lossy()), shown.join(" "))?;
+            let command = disassembler.shown_command(program, &names);
+            writeln!(out, "# {place}: {command}")?;
             for warning in String::from_utf8_lossy(&output.stderr).lines() {
                 writeln!(out, "# {}", printable(warning))?;
             }
@@ -121,6 +124,17 @@ impl Disassembler {
             Self::Nvdisasm => vec!["-c".to_owned()],
             Self::Objdump => vec!["-d".to_owned(), format!("--disassemble-symbols={}", names.join(","))],
         }
+    }
+
+    /// Returns the command line for people. Of many names it has the first ones, because the output repeats all.
+    fn shown_command(self, program: &Path, names: &[&str]) -> String {
+        let (shown, others) = names.split_at_checked(SHOWN_NAMES_MAX).unwrap_or((names, &[]));
+        let mut words = vec![printable(&program.to_string_lossy())];
+        words.extend(self.arguments(shown).iter().map(|argument| printable(argument)));
+        if !others.is_empty() {
+            words.push(format!("and {}", count(others.len(), "more kernel", "more kernels")));
+        }
+        words.join(" ")
     }
 
     /// Runs the installed programs until one succeeds. Returns the program and its output.

@@ -81,7 +81,7 @@ pub(super) struct KernelsOptions {
         value_parser = PossibleValuesParser::new(SortKey::names()).try_map(|name| SortKey::from_name(&name).ok_or("not a column")),
     )]
     sort: Option<SortKey>,
-    /// List only the first N kernels.
+    /// List only the first N kernels of --sort.
     #[arg(long, value_name = "N", requires = "sort", help_heading = heading::OUTPUT)]
     top: Option<usize>,
     /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N, in a comma list.

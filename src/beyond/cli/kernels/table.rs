@@ -28,7 +28,7 @@ pub(crate) enum PlaceColumn {
 }
 
 /// Writes the rows of each file as soon as they are available, in a table for each place. If they are sorted by a key,
-/// they have one table, with their places unless these are the same in the only file.
+/// they have one table, with their places unless all are in one section of the only file.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<NamedKernel>>,
     key: Option<SortKey>,
@@ -42,7 +42,7 @@ pub(super) fn write(
         // Without sorting, the heading of each table names the place.
         let place_column = if has_uris {
             PlaceColumn::Uri
-        } else if key.is_none() || is_one_file && have_same_place(&rows) {
+        } else if key.is_none() || is_one_file && are_in_file_itself(&rows) {
             PlaceColumn::None
         } else {
             PlaceColumn::File
@@ -69,9 +69,10 @@ fn place(row: &NamedKernel) -> &Place {
     &row.code_object.bundle.place
 }
 
-fn have_same_place(rows: &[NamedKernel]) -> bool {
+/// Whether all kernels are in one section of their file, or outside of sections, and not in members of the file.
+fn are_in_file_itself(rows: &[NamedKernel]) -> bool {
     let [first, others @ ..] = rows else { return true };
-    others.iter().all(|other| place(other) == place(first))
+    place(first).member().is_none() && others.iter().all(|other| place(other) == place(first))
 }
 
 /// Returns the numbers of kernels and of code objects with them, as text.
