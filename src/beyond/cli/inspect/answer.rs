@@ -292,7 +292,7 @@ fn write_package(
     let size = Column::number("SIZE", |(_, _, sizes): &Row<'_>| bytes(sizes.size));
     let mut columns = vec![
         Column::name("LIBRARY", |(name, ..): &Row<'_>| name.clone()),
-        Column::number("COUNT", |(_, library, _): &Row<'_>| library.code_objects().to_string()),
+        Column::number("COUNT", |(_, _, sizes): &Row<'_>| sizes.code_objects.to_string()),
         Column { width: SIZE - GAP, fit: Fit::Stays, ..size },
     ];
     if is_compressed {

@@ -31,8 +31,6 @@ pub(crate) struct Library {
     pub(super) short: String,
     path: String,
     member: Option<String>,
-    /// The number of code objects, also of empty ones.
-    code_objects: usize,
     /// Whether this is the sum of the libraries that are not kept, and not a single library.
     pub(crate) is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
@@ -326,7 +324,6 @@ impl Library {
             ..Self::default()
         };
         for bundle in &parts.bundles {
-            library.code_objects += bundle.sizes().code_objects;
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
                 // A bundle has an empty entry for a host without code. The contents of a container count in its place.
@@ -380,7 +377,6 @@ impl Library {
             merge(self.section(section), shares);
         }
         self.coverage.merge(&library.coverage);
-        self.code_objects += library.code_objects;
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
@@ -414,11 +410,6 @@ impl Library {
 
     pub(crate) fn member(&self) -> Option<&str> {
         self.member.as_deref()
-    }
-
-    /// The number of its code objects, also of empty ones.
-    pub(crate) fn code_objects(&self) -> usize {
-        self.code_objects
     }
 
     /// The number of its bundles.
