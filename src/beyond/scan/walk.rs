@@ -516,7 +516,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.spend(at, bundle.packed_len())? {
             return Ok(false);
         }
-        bundle.settle()?;
+        bundle.find_exact_ends()?;
         Ok(true)
     }
 
