@@ -62,6 +62,7 @@ impl<'a> Archive<'a> {
 
     /// The range of a member with its header and padding.
     pub(crate) fn range_of(&self, member: &ArchiveMember<'a>, content: Slice<'a>) -> Range<u64> {
+        // Headers have even offsets. Padding may be missing after the last member.
         let end = content.end().saturating_sub(self.data.offset());
         member.header..end.saturating_add(end % 2).min(self.data.len())
     }
@@ -72,6 +73,7 @@ impl<'a> Archive<'a> {
         let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
         // A name between the header and the content (BSD) counts as part of the content.
         let size = len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
+        // The field for the size has ten digits.
         if size > SIZE_MAX {
             let reason = format!("{size} bytes are too many for a member of an archive");
             return Err(Error::refused(ErrorKind::Limit, self.data.path(), content.offset(), reason));

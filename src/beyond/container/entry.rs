@@ -78,8 +78,8 @@ impl SearchEntry {
         }
     }
 
-    /// Returns the range of the bundle that holds the code object as it is, or `None` if it is compressed or has to be
-    /// restored.
+    /// Returns the range of the bundle that holds the code object as it is. Returns `None` if the code object is compressed
+    /// or unreadable, or if its bytes are not in one range of the bundle.
     pub(crate) fn range(&self) -> Option<&Range<u64>> {
         match self.entry.parts.as_slice() {
             [Part::Range(range)] => Some(range),

@@ -28,13 +28,13 @@ const SPECIFIC: u64 = 32;
 /// The numbers in place of an attribute that end the attributes.
 const LAST: [u64; 2] = [0, 99];
 
-/// The largest number of attributes that are read.
+/// The largest number of attributes that are read. In a broken file, no number may end them.
 const ATTRIBUTES_MAX: u64 = 64;
 
-/// Checks that LTO-IR, at the offset `base` of its file, has a header.
+/// Checks the header of LTO-IR, which is at the offset `base` of its file.
 ///
 /// # Errors
-/// [`Malformed`] if its header names no architecture.
+/// [`Malformed`] if the header names no architecture.
 pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
     match architecture(data) {
         Some(_) => Ok(()),

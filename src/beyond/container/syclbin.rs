@@ -413,7 +413,8 @@ mod tests {
             let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
             let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
             let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };
-            let part = reader.read_part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
+            let mut modules = AbstractModules { have_metadata: vec![false], ..AbstractModules::default() };
+            let part = reader.read_part(info, &(0..len_u64(&data)), &mut modules);
             match expected {
                 Some(triple) => {
                     let entry = part.unwrap().unwrap();

@@ -130,6 +130,7 @@ fn choose_compression(records: &[Record<'_>], packing: CodePacking<'_>) -> Optio
     Some((if uses_zstd { Codec::Zstd } else { Codec::Lz4 }, level))
 }
 
+/// Makes the new entries of a fatbin.
 struct FatbinWriter<'a> {
     data: Slice<'a>,
     /// The compression of code objects that get smaller by it, or `None` to write them plain.
@@ -142,7 +143,7 @@ struct FatbinWriter<'a> {
 type Compression = (Codec, i32);
 
 impl<'a> FatbinWriter<'a> {
-    /// Packs an entry with one code object again.
+    /// Packs an entry with one code object again, or keeps it as it is.
     fn repack(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
         let stays = match (kind, self.compression) {
@@ -154,7 +155,7 @@ impl<'a> FatbinWriter<'a> {
             (CudaKind::Ptx, Some(_)) => codec.is_none(),
             // Cubins are written plain.
             (CudaKind::Cubin, None) => codec.is_none(),
-            // `fatbinary` leaves such a cubin plain.
+            // `fatbinary` leaves a cubin plain if its header lacks attributes.
             (CudaKind::Cubin, Some(_)) => codec.is_none() && lacks_attributes(record),
             // No tool is known that reads another form of these.
             (CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_), _) => true,
@@ -232,7 +233,7 @@ impl<'a> FatbinWriter<'a> {
     ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
-        // Without a change, an entry that cannot be inflated stays. So does PTX, except where code is compressed.
+        // Without a change, an entry that cannot be inflated stays. So does PTX if code is not to be compressed.
         let keeps_all = !kept.contains(&false) && new.is_none();
         let may_stay = codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none());
         if keeps_all && may_stay {
@@ -385,8 +386,7 @@ impl<'a> FatbinWriter<'a> {
     }
 }
 
-/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there. `fatbinary` leaves
-/// such a cubin plain.
+/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there.
 fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }

@@ -51,7 +51,7 @@ pub(crate) struct NewContent<'p> {
 
 impl NewContent<'_> {
     /// Returns the new offset of data that starts at an old offset. Returns `None` inside of a bundle whose bytes
-    /// changed, and in the padding between two bundles.
+    /// changed, in the padding between two bundles, and outside of the section.
     fn start_at(&self, old: u64) -> Option<u64> {
         // The number of bundles that begin at the offset or before it.
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
@@ -75,13 +75,13 @@ impl NewContent<'_> {
 
     /// Returns the new offset for the offset `old` that a relocation refers to.
     ///
-    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So several data may be
-    /// meant: those at `old` itself, a bundle that begins up to `bias` bytes later, and the end of the bundle that holds
-    /// `old`. Returns `None` if none of them has a new offset, or if they do not all move by the same distance.
+    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the data
+    /// at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds `old`.
+    /// Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
-        // The new offset of `old` for each data that may be meant, or `None` if it would be too large.
+        // The new offset in each of these cases, or `None` if it would be too large.
         let mut candidates = Vec::new();
         if let Some(start) = self.start_at(old) {
             candidates.push(Some(start));
@@ -105,7 +105,8 @@ impl NewContent<'_> {
         if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle.
+    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle or
+    /// outside of the section.
     fn end_at(&self, old: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
@@ -279,8 +280,8 @@ impl<'d> Relocatable<'d> {
     fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
         // The ends of the part before, in the old file and in the new one. The file header comes first.
-        let head = self.file.encoding.len_of::<Header>();
-        let (mut old_end, mut new_end) = (head, head);
+        let file_header_len = self.file.encoding.len_of::<Header>();
+        let (mut old_end, mut new_end) = (file_header_len, file_header_len);
         for part in &self.parts {
             let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {

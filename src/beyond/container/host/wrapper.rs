@@ -408,7 +408,7 @@ mod tests {
     fn an_address_is_in_a_section_up_to_its_end() {
         let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
         let relocated = HashMap::new();
-        let map = PointerMap { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
+        let map = PointerMap { data: b"", is_64: true, section: 0..0, relocated, sections, reference: None };
         for (address, offset) in
             [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
         {

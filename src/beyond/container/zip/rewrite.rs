@@ -505,7 +505,7 @@ mod tests {
         let data = Slice::from(data);
         let directory = ZipDirectory::read(data);
         let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
-        DirectoryRewrite::of(data, &directory, members).unwrap()
+        DirectoryRewrite::new(data, &directory, members).unwrap()
     }
 
     /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.
@@ -526,7 +526,7 @@ mod tests {
             let second = other.start;
             let headers = [layout.listed_header(first, 0, Some(&contents)), layout.listed_header(other, second, None)];
             let headers = headers.map(Result::unwrap).concat();
-            let end = layout.end(layout.directory.start, len_u64(&headers)).unwrap();
+            let end = layout.end_records(layout.directory.start, len_u64(&headers)).unwrap();
             let has_zip64 = extra.starts_with(&[1]);
             assert!([&headers[..], &end].concat() == old, "{extra:?}");
             assert_eq!(layout.range_of(first).unwrap(), 0..second);
@@ -571,17 +571,17 @@ mod tests {
         let layout = layout_of(&data);
         let contents = NewContents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
-        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
+        let far = [&headers[..], &layout.end_records(LARGE, len_u64(&headers)).unwrap()].concat();
         assert_eq!(number::<8>(&far, len_u64(&headers) + 48), Some(LARGE));
         assert_eq!(number::<8>(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
         // The same directory after the members is found through these records.
         let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
         let far_end = DirectoryRewrite { data: Slice::from(&data), ..layout };
-        let mut end = far_end.end(LARGE, len_u64(&headers)).unwrap();
+        let mut end = far_end.end_records(LARGE, len_u64(&headers)).unwrap();
         let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
-        put(&mut end, 40, &len).unwrap();
-        put(&mut end, 48, &at).unwrap();
-        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
+        overwrite(&mut end, 40, &len).unwrap();
+        overwrite(&mut end, 48, &at).unwrap();
+        overwrite(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
         let wide = [near, end].concat();
         let archive = ZipArchive::from_slice(&wide).unwrap();
         assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
@@ -607,9 +607,9 @@ mod tests {
 
     #[test]
     fn fields_outside_of_a_header_are_not_written() {
-        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (usize::MAX, false)] {
+        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (u64::MAX, false)] {
             let mut header = [0; 8];
-            assert_eq!(put(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
+            assert_eq!(overwrite(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
             assert_eq!(header.contains(&1), is_inside, "{at}");
         }
     }

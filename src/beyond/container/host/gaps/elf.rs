@@ -198,7 +198,7 @@ fn padding_at(end: u64) -> Option<u64> {
 /// Pages of a gap that are taken out of the file.
 struct RemovedPages {
     range: Range<u64>,
-    /// The whole gap. Some of its first and last bytes stay in the file, because they are not whole pages.
+    /// The whole gap, with its bytes before and after the removed pages, which stay in the file.
     gap: Range<u64>,
     /// The index of the segment that holds the gap.
     segment: usize,
@@ -519,12 +519,11 @@ impl<'d> ElfLibrary<'d> {
             range.end = range.end.saturating_sub(page);
         }
         let is_loaded_content = is_loaded(segment) && section.is(SHT_PROGBITS) && is_in_memory(section);
-        if !is_loaded_content {
+        let ends_inside = gap.end <= segment_end && gap.end <= section_end;
+        if !is_loaded_content || !ends_inside {
             return Err(HoleReason::Shared);
         }
-        if gap.end > segment_end || gap.end > section_end {
-            return Err(HoleReason::Shared);
-        }
+        // Otherwise the parts of the section would be at other addresses than the parts of the segment.
         let address = translate(gap.start, segment.offset, segment.address).ok_or(HoleReason::Shared)?;
         if translate(gap.start, section.offset, section.address) != Some(address) {
             return Err(HoleReason::Shared);
@@ -539,7 +538,7 @@ impl<'d> ElfLibrary<'d> {
 
     /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps that
     /// are too small for them are left out of `removed`, until the first one is large enough. Gaps at the end are left out
-    /// if the program headers are too many. If no gap remains, the error is the reason for the last one left out.
+    /// if the program headers are too many. If no gap remains, the error is `Limits` in the second case, otherwise `Small`.
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
         while let Some(first) = removed.first() {
@@ -854,12 +853,8 @@ impl<'d> ElfLibrary<'d> {
         // Another tool has changed the file if closing the same gaps again makes other headers.
         let opened = Self::with_headers(self.data, len, header, segments, sections).ok()?;
         let again = opened.close_gaps(&removed, &front)?;
-        let is_same = again.header == self.header
-            && again.segments == self.segments
-            && again.sections == self.sections
-            && again.padding == padding
-            && self.has_only_zeros_between_headers(front_len, padding);
-        if !is_same {
+        let has_same_padding = again.padding == padding && self.has_only_zeros_between_headers(front_len, padding);
+        if !self.has_headers_of(&again) || !has_same_padding {
             return None;
         }
 
@@ -876,6 +871,11 @@ impl<'d> ElfLibrary<'d> {
         }
         changes.push((table_start.checked_sub(padding)?..len_u64(self.data), Vec::new()));
         sort_changes(changes)
+    }
+
+    /// Whether the headers are those of a closed file.
+    fn has_headers_of(&self, closed: &ClosedHeaders) -> bool {
+        closed.header == self.header && closed.segments == self.segments && closed.sections == self.sections
     }
 
     /// Whether [`close`] may have written the padding of the new headers: zeros after the program headers up to the offset

@@ -97,7 +97,7 @@ pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
 }
 
 /// Returns the changes that remove the signature. Returns `None` if the file has no signature, if anything but zeros
-/// follows it, or if it begins before the end of something else.
+/// follows it, or if headers, sections, symbols or debug data end after its start.
 pub(crate) fn remove_signature(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
     let image = PeImage::read(data)?;
     let range = image.signature()?;
@@ -114,7 +114,7 @@ pub(crate) fn remove_signature(data: &[u8]) -> Option<Vec<ChangedRange<'static>>
 pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
     let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
     image.ensure_movable(data)?;
-    // Data after everything in the headers may be found by its offset. A signature is found so wherever it is.
+    // Data after everything in the headers may be found by its offset. So is a signature, wherever it is.
     let after = image.end(data).ok_or(HoleReason::Headers)?;
     match tail(data, after) {
         Some(rest) if is_zero(rest) && image.signature().is_none() => Ok(()),
@@ -142,8 +142,8 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left: stay_reason })
 }
 
-/// Adds the right checksum to some changes of a file, if the file has a checksum. The change of the headers comes
-/// first, if there is one.
+/// Adds the right checksum to the changes of a file, if the file has a checksum. The checksum is in the headers, so the
+/// first of the changes then replaces all headers.
 pub(crate) fn with_checksum(
     data: Slice<'_>,
     mut changes: Vec<ChangedRange<'static>>,
@@ -198,7 +198,8 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<
     Ok(Some(closed.undo(data, joined).ok_or(RewrittenSince)?))
 }
 
-/// Returns the ranges of the tables of a PE file, each with its description.
+/// Returns the ranges of the tables of a PE file, each with its description. They must not share bytes with bundles that are
+/// rewritten.
 pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     let Some(image) = PeImage::read(data) else { return Vec::new() };
     let mut tables: Vec<(&'static [u8], Range<u64>)> = Vec::new();
@@ -302,7 +303,10 @@ impl RemovedPages {
     /// it.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
-        others.iter().all(|other| other.start >= end || other.end <= start && other.start < start)
+        others.iter().all(|other| {
+            let is_before = other.end <= start && other.start < start;
+            is_before || other.start >= end
+        })
     }
 }
 
