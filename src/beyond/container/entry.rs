@@ -97,8 +97,8 @@ impl SearchEntry {
 }
 
 impl From<Entry> for SearchEntry {
-    /// Wraps an entry that LLVM's tools read. An image of DPC++ gets the ID that DPC++ gives it, because the strings of the
-    /// image make another one.
+    /// Wraps an entry that LLVM's tools read. An image of DPC++ gets the ID that DPC++ gives it. LLVM does not know its
+    /// triple and makes another ID.
     fn from(mut entry: Entry) -> Self {
         if let Some(image) = &entry.image
             && let Some(id) = id_of_dpcpp_image(image)

@@ -62,7 +62,7 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
     }
 }
 
-/// Whether data begins with a header and a capability, as each module does. Other data hardly has these six words.
+/// Whether data begins with a header and a capability, as each module does. Other data is unlikely to begin with such words.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
     let word = words(data);
     let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };

@@ -175,8 +175,8 @@ impl<'a> Record<'a> {
     /// Returns the records of the code objects that are compressed together, or `None` for a single code object.
     ///
     /// # Errors
-    /// [`Malformed`] if the number of records is not the recorded one, if they do not fill the header, or if code
-    /// objects share bytes.
+    /// [`Malformed`] if the entry records another number of records than it has, if the records do not fill the header, or
+    /// if code objects share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
         if self.fields.kind != CONCATENATED {
             return Ok(None);
@@ -240,7 +240,7 @@ impl<'a> Record<'a> {
     /// Returns the range of the code object as stored, without padding if it is compressed.
     ///
     /// # Errors
-    /// [`Malformed`] for a length that exceeds the padded one.
+    /// [`Malformed`] if the exact length of a compressed code object is 0 or exceeds its length with padding.
     pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
         let Range { start, end } = self.payload;
         let len = self.fields.exact_len;

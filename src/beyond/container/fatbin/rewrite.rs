@@ -206,9 +206,9 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Fails if a reader would find another end of a plain code object than that of `content`. The fatbin records the
-    /// exact length only of code objects that are compressed on their own. A reader finds the end of others in their
-    /// content.
+    /// Fails if a reader would not find the end of `content` again. The fatbin records the exact length only of code objects
+    /// that are compressed on their own. A reader finds the end of a plain code object, or of one that is compressed with
+    /// others, in its content.
     fn ensure_end_can_be_found(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
@@ -496,8 +496,8 @@ fn code_with_zero(kind: CudaKind, padded: &[u8]) -> &[u8] {
     slice(padded, 0, len).unwrap_or(padded)
 }
 
-/// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin records the exact length
-/// only of compressed ones.
+/// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin does not record the exact
+/// length of a plain code object.
 fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
     let mut padded = Cow::Borrowed(content);
     // Padded as `encode_entry` does it, and read as `content` does it.

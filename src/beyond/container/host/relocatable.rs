@@ -222,7 +222,8 @@ impl<'d> Relocatable<'d> {
         true
     }
 
-    /// Whether a table of relocations without addends applies to one of some sections, or refers to one.
+    /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to a
+    /// symbol in one of them.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
         if contains(sections, section.info) {
             return true;

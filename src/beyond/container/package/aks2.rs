@@ -104,7 +104,7 @@ impl Header {
             let found = fields.remaining();
             return Err(Malformed::value("bytes in the directory after all kernels", found, fields.offset(), "0"));
         }
-        // In this order, an image that shares bytes with an earlier one begins before that one ends.
+        // In the order of their starts, an image that shares bytes with an earlier image begins before that image ends.
         kernels.sort_by_key(|kernel| kernel.image.start);
         let mut end = 0;
         kernels.retain(|kernel| {

@@ -361,7 +361,7 @@ impl<'d> ElfLibrary<'d> {
         segments: Vec<Segment>,
         sections: Vec<Section>,
     ) -> Result<Self, HoleReason> {
-        // Some hosts have pages of several sizes. The largest one fits them all.
+        // Other hosts may have pages of several sizes. Multiples of the largest size are multiples of all.
         let mut page = match header.machine() {
             EM_X86_64 | EM_RISCV | EM_S390 => PAGE_MIN,
             _ => PAGE_MAX,
@@ -373,7 +373,7 @@ impl<'d> ElfLibrary<'d> {
             if !can_be_mapped(segment) {
                 return Err(HoleReason::Headers);
             }
-            // Loaders map whole pages, so a host that loads this segment has no pages larger than its alignment.
+            // Loaders map whole pages, so a host that loads the segment has no pages larger than its alignment.
             page = page.min(segment.alignment);
         }
         if page < PAGE_MIN {
@@ -438,7 +438,8 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Whether the file is a program, or a library that can be run as one. Linkers put `DT_DEBUG` into programs only,
-    /// also into static ones. Before they set `DF_1_PIE`, nothing else distinguished such a program from a library.
+    /// also into static ones. Older linkers do not set `DF_1_PIE`, so nothing else distinguishes their static
+    /// position-independent programs from libraries.
     fn is_program(&self) -> bool {
         if self.header.kind() == ET_EXEC || self.find_segment(PT_INTERP).is_some() {
             return true;
