@@ -179,7 +179,7 @@ impl<'d> Relocatable<'d> {
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
         let has_addresses = !file.header.is_relocatable() || !file.segments.is_empty();
-        // Relocations for MIPS have other fields than [`Relocation`].
+        // Relocations for MIPS have other fields than those that are read here.
         if has_addresses || file.header.machine() == EM_MIPS {
             return None;
         }

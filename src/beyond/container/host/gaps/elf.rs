@@ -820,9 +820,11 @@ impl<'d> ElfLibrary<'d> {
         Some(changes)
     }
 
-    /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
+    /// Returns the changes that give the bytes of gaps back. Returns `None` if the old headers cannot be read, or if
+    /// [`close`] would not make this file of the old one.
     fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
-        // `close` needs a first segment at the offset 0, and puts only the new headers before it.
+        // The old file header begins the first segment, because `close` needs a first segment at the offset 0. Only the
+        // new headers come before that segment.
         let (_, first) = self.loaded_segments().next()?;
         let front_len = first.offset;
         let header: Header = ENCODING.decode(slice(self.data, front_len, HEADER_LEN)?);
@@ -874,7 +876,7 @@ impl<'d> ElfLibrary<'d> {
         sort_changes(changes)
     }
 
-    /// Whether the headers are those of a closed file.
+    /// Whether the file has the headers that [`Self::close_gaps`] made for another file.
     fn has_headers_of(&self, closed: &ClosedHeaders) -> bool {
         closed.header == self.header && closed.segments == self.segments && closed.sections == self.sections
     }

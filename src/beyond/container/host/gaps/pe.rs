@@ -595,6 +595,7 @@ impl PeImage {
         }
         let end_in_section = gap.end.saturating_sub(section.offset);
         let end = gap.end.saturating_sub(end_in_section.checked_rem(PAGE).unwrap_or(0));
+        // A split needs whole pages, and bytes of the section after them.
         if start >= end || end >= loaded_end {
             return Err(HoleReason::Small);
         }
@@ -733,7 +734,8 @@ impl PeImage {
                 joined.sections.push(*section);
             }
             is_joined = false;
-            if !section.has_only_whole_pages() || !ends.contains(&section.range().end) {
+            let may_precede_gap = section.has_only_whole_pages() && ends.contains(&section.range().end);
+            if !may_precede_gap {
                 continue;
             }
             let whole = *joined.sections.last()?;
@@ -745,6 +747,7 @@ impl PeImage {
                     whole.memory = whole.memory.checked_add(next.memory)?;
                     is_joined = true;
                 }
+                // The gap was at the end of the section: nothing follows it but padding.
                 _ => joined.give_back(section, self.aligned(whole.memory)?, false)?,
             }
         }
@@ -765,7 +768,8 @@ impl PeImage {
         next.size > 0 && next.size <= aligned
     }
 
-    /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
+    /// Returns the changes that give the bytes of gaps back to the sections in `joined`. Returns `None` if a header cannot
+    /// be read, or if [`close`] would not make this file of the old one.
     fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<ChangedRange<'static>>> {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
         // Headers of the minimum length may have grown, so they get the minimum length for the joined sections.
@@ -777,6 +781,7 @@ impl PeImage {
                 section.offset = moves.moved(section.offset);
             }
         }
+        // The pages counted from the start of their section. They now count from the start of the old file.
         for pages in &mut removed {
             let offset = sections.get(pages.section)?.offset;
             pages.range = pages.range.start.checked_add(offset)?..pages.range.end.checked_add(offset)?;
