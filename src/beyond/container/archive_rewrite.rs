@@ -30,7 +30,7 @@ const SIZE: Range<usize> = 48..58;
 /// The name of an index in messages.
 const INDEX: &str = "the index of the archive";
 
-/// The records of an index, which end with the offsets of members.
+/// The records of an index. The last number of each is the offset of a member.
 struct IndexRecords {
     /// The range of all records.
     range: Range<u64>,
@@ -62,6 +62,7 @@ impl<'a> Archive<'a> {
 
     /// The range of a member with its header and padding.
     pub(crate) fn range_of(&self, member: &ArchiveMember<'a>, content: Slice<'a>) -> Range<u64> {
+        // Headers have even offsets. Padding may be missing after the last member.
         let end = content.end().saturating_sub(self.data.offset());
         member.header..end.saturating_add(end % 2).min(self.data.len())
     }
@@ -70,8 +71,9 @@ impl<'a> Archive<'a> {
     pub(crate) fn header_for(&self, member: &ArchiveMember<'a>, content: Slice<'a>, len: u64) -> Result<Vec<u8>> {
         let start = content.offset().saturating_sub(self.data.offset());
         let mut header = self.data.claimed(&(member.header..start))?.bytes().to_vec();
-        // A name in front of the content counts as part of it.
+        // A name between the header and the content (BSD) counts as part of the content.
         let size = len.saturating_add(len_of(&(member.header..start)).saturating_sub(HEADER_LEN));
+        // The field for the size has ten digits.
         if size > SIZE_MAX {
             let reason = format!("{size} bytes are too many for a member of an archive");
             return Err(Error::refused(ErrorKind::Limit, self.data.path(), content.offset(), reason));
@@ -103,11 +105,11 @@ impl<'a> Archive<'a> {
         Ok(new)
     }
 
-    /// Returns the indexes of the archive, which are its first members. An archive need not have any.
+    /// Returns the records of the indexes, which are the first members of the archive. An archive need not have any.
     fn indexes(&self) -> Result<Vec<IndexRecords>, Malformed> {
         let Some((first, next)) = self.content_at(MAGIC_LEN) else { return Ok(Vec::new()) };
         match self.file.kind() {
-            // The first member is not an index.
+            // An archive without an index may have this kind, too.
             ArchiveKind::Gnu if self.data.bytes().get(8..10) != Some(b"/ ") => Ok(Vec::new()),
             ArchiveKind::Gnu => Ok(vec![self.counted_offsets(&first, 4, Endianness::Big)?]),
             ArchiveKind::Gnu64 => Ok(vec![self.counted_offsets(&first, 8, Endianness::Big)?]),

@@ -14,7 +14,7 @@
 use crate::base::bytes::{len_u64, number, slice, span};
 pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 
-/// The length of the header, without the offsets.
+/// The length of the header in bytes, without the offsets of parts that follow it.
 const HEADER: u64 = 32;
 
 /// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut short.

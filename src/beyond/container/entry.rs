@@ -78,8 +78,8 @@ impl SearchEntry {
         }
     }
 
-    /// Returns the range of the bundle that holds the code object as it is, or `None` if it is compressed or has to be
-    /// restored.
+    /// Returns the range of the bundle that holds the code object as it is. Returns `None` if the code object is compressed
+    /// or unreadable, or if its bytes are not in one range of the bundle.
     pub(crate) fn range(&self) -> Option<&Range<u64>> {
         match self.entry.parts.as_slice() {
             [Part::Range(range)] => Some(range),
@@ -97,6 +97,8 @@ impl SearchEntry {
 }
 
 impl From<Entry> for SearchEntry {
+    /// Wraps an entry that LLVM's tools read. An image of DPC++ gets the ID that DPC++ gives it. LLVM does not know its
+    /// triple and makes another ID.
     fn from(mut entry: Entry) -> Self {
         if let Some(image) = &entry.image
             && let Some(id) = id_of_dpcpp_image(image)
@@ -207,16 +209,17 @@ impl Bundle<'_> {
         distinct
     }
 
-    /// Finds the exact ends of padded code objects, by inflating them. A code object that cannot be inflated stays as
-    /// it is: reading it reports the fault.
+    /// Finds the exact ends of padded code objects by inflating them. A code object that cannot be inflated keeps the end
+    /// with padding, and reading it reports the fault.
     ///
     /// # Errors
     /// `ErrorKind::Io` and `ErrorKind::Temporary`.
-    pub(crate) fn settle(&mut self) -> Result<()> {
+    pub(crate) fn find_exact_ends(&mut self) -> Result<()> {
+        // Only fatbins have padded code objects, and a fatbin is never compressed as a whole.
         let Some(data) = self.plain_data() else { return Ok(()) };
         let mut last = LastInflated::default();
         for packed in self.entries.iter_mut().filter_map(|entry| entry.packed.as_mut()) {
-            if let Err(error) = packed.settle(data, &mut last)
+            if let Err(error) = packed.find_exact_end(data, &mut last)
                 && error.is_of_system()
             {
                 return Err(error);

@@ -25,16 +25,16 @@ const ATTRIBUTES_AT: u64 = 20;
 
 const ARCHITECTURE: u64 = 1;
 const SPECIFIC: u64 = 32;
-/// The numbers that end the attributes.
+/// The numbers in place of an attribute that end the attributes.
 const LAST: [u64; 2] = [0, 99];
 
-/// The largest number of attributes that are read.
+/// The largest number of attributes that are read. In a broken file, no number may end them.
 const ATTRIBUTES_MAX: u64 = 64;
 
-/// Checks that LTO-IR, at the offset `base` of its file, has a header.
+/// Checks the header of LTO-IR, which is at the offset `base` of its file.
 ///
 /// # Errors
-/// [`Malformed`] if its header names no architecture.
+/// [`Malformed`] if the header names no architecture.
 pub(crate) fn check(data: &[u8], base: u64) -> Result<(), Malformed> {
     match architecture(data) {
         Some(_) => Ok(()),
@@ -56,7 +56,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
             break;
         }
         match (attribute, number::<2>(attributes, at.saturating_add(2))?) {
-            // Less than 10 is no architecture: the number is ten times that of the architecture.
+            // The value is ten times the number of the architecture, so less than 10 is not an architecture.
             (ARCHITECTURE, value) => architecture = if value < 10 { None } else { value.checked_div(10) },
             (SPECIFIC, 1) => suffix = "a",
             _ => {}

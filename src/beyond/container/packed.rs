@@ -30,7 +30,7 @@ const WHAT: &str = "code object";
 pub struct Packed {
     /// The range of the compressed bytes, counted from the start of the bundle.
     pub stored: Range<u64>,
-    /// The method.
+    /// The method of compression.
     pub codec: Codec,
     /// The recorded size of all inflated bytes.
     pub inflated: u64,
@@ -38,18 +38,19 @@ pub struct Packed {
     /// only after inflating.
     pub range: Range<u64>,
     pub(crate) end: ContentEnd,
-    /// The largest size that may be inflated, in bytes.
+    /// The largest size in bytes that is inflated: code that records a larger size is an error.
     pub(crate) limit: u64,
 }
 
 /// The rule to find the end of a code object in its inflated bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentEnd {
-    /// The end is recorded.
+    /// The container records the end.
     Exact,
-    /// The end is recorded, and a zero byte follows.
+    /// The container records the end, and a zero byte follows there.
     BeforeZero,
-    /// The code object is padded to a multiple of 8 bytes. Its kind decides how its end is found.
+    /// The container records only the length with padding to 8 bytes. The end is found in the content, by the rules of its
+    /// kind.
     Padded(CudaKind),
 }
 
@@ -90,13 +91,14 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Returns up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code
-    /// object is not alone in a zstd frame, or if the frame is broken.
+    /// Inflates up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code object
+    /// is not alone in a zstd frame, or if the frame is broken. Only device images of DPC++ are read so, which are zstd
+    /// frames.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.codec != Codec::Zstd || self.is_shared() {
             return None;
         }
-        // Reads the mapped bytes. If the file cannot be read there, the job finds that out at its end.
+        // Reads through the mapping. The job checks at its end whether the file has changed since.
         let decoder = StreamForm::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
         let mut head = Vec::new();
         decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
@@ -110,8 +112,8 @@ impl Packed {
         slice.claimed(&(0..plain_len(kind, slice.bytes())))
     }
 
-    /// Finds the exact end of a padded code object by inflating it. `data` is the bundle.
-    pub(crate) fn settle(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
+    /// Finds the exact end of a padded code object by inflating it, and records that end. `data` is the bundle.
+    pub(crate) fn find_exact_end(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
         if let ContentEnd::Padded(_) = self.end {
             let inflated = last.get(data, self)?;
             self.range.end = self.range.start.saturating_add(self.slice_of(&inflated)?.len());
@@ -209,6 +211,7 @@ impl LastInflated {
         match &self.0 {
             Some((last, input)) if last.inflates_like(packed) => Ok(Rc::clone(input)),
             _ => {
+                // Frees the memory before more is needed.
                 self.0 = None;
                 let input = Rc::new(packed.inflate(data)?);
                 self.0 = Some((packed.clone(), Rc::clone(&input)));

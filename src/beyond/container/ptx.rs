@@ -30,9 +30,10 @@ pub(crate) fn start(data: &[u8], at: usize) -> Option<usize> {
     if let Some(other) = other {
         start += other + 1;
     }
-    // Unless the first byte of the text is known, a comment may begin before the bytes that were looked at.
-    let has_all_text = start == 0 || other.is_some();
-    if has_all_text && after_blanks(data.get(start..at)?).is_some_and(<[u8]>::is_empty) {
+    // If only text precedes in the bytes that were searched, a comment may begin before them.
+    let is_start_of_text = start == 0 || other.is_some();
+    let has_only_comments = matches!(after_blanks(data.get(start..at)?), Some([]));
+    if is_start_of_text && has_only_comments {
         return Some(start);
     }
     // Something other than comments precedes. The directive begins the PTX if it also begins its line.
@@ -47,7 +48,8 @@ pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// Returns the PTX at the start of text, or `None` if it has no function with a body, or is not complete.
+/// Returns the PTX at the start of text, or `None` if it has no function with a body or is not complete: then the text only
+/// looks like PTX, or was cut short.
 pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     let mut ptx = text;
     // Data such as tables of numbers may follow the last statement.
@@ -59,7 +61,8 @@ pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     if is_whole(ptx) { Some(ptx) } else { None }
 }
 
-/// Finds the first byte that is not ASCII, on a line without a comment or string before it.
+/// Finds the first byte that cannot be PTX: it is not ASCII, and no comment or string can hold it, because its line has no
+/// `"`, `/` or `*` before it. A line in a comment of several lines is expected to begin with `*`.
 fn find_foreign(text: &[u8]) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
@@ -95,7 +98,7 @@ fn has_body(ptx: &[u8]) -> bool {
     false
 }
 
-/// Whether ASCII text may have a byte.
+/// Whether a byte may be in ASCII text.
 fn is_text_byte(byte: &u8) -> bool {
     byte.is_ascii_graphic() || byte.is_ascii_whitespace()
 }

@@ -23,7 +23,7 @@ pub(crate) const HEADER_LEN: u64 = 20;
 /// The length of a word in bytes.
 const WORD: u64 = 4;
 
-/// The cost of reading an instruction of data that is no module, in bytes that a search could read in the same time.
+/// The cost of reading an instruction in vain, in bytes that a search could read in the same time.
 const INSTRUCTION_COST: u64 = 256;
 
 const EXTENSION: u32 = 10;
@@ -62,7 +62,7 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
     }
 }
 
-/// Whether data begins with a header and a capability, as each module does. Other data hardly has these six words.
+/// Whether data begins with a header and a capability, as each module does. Other data is unlikely to begin with such words.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
     let word = words(data);
     let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };
@@ -81,28 +81,30 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 /// The data has no memory model or no function, or its last function does not end. The error is the cost of the
 /// attempt, in bytes that a search could read in the same time.
 pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
-    let (mut has_model, mut is_inside, mut end, mut cost) = (false, false, None, 0);
+    // Instructions are: declarations with the memory model, then functions. Only `OpLine` and `OpNoLine` may follow a
+    // function without beginning the next one.
+    let (mut has_model, mut is_in_function, mut end, mut cost) = (false, false, None, 0);
     for (first, range) in instructions(data) {
         if range.is_empty() || range.end > len_u64(data) {
             break;
         }
         add(&mut cost, INSTRUCTION_COST);
         match first {
-            FUNCTION if has_model && !is_inside => is_inside = true,
-            FUNCTION_END if is_inside => {
-                is_inside = false;
+            FUNCTION if has_model && !is_in_function => is_in_function = true,
+            FUNCTION_END if is_in_function => {
+                is_in_function = false;
                 end = Some(range.end);
             }
             LINE | NO_LINE => {}
-            // The next module: this one does not end.
+            // The header of another module.
             MAGIC => break,
-            // All functions are last, so the module ends after the last one.
-            _ if end.is_some() && !is_inside => break,
+            // Functions come last, so this is other data after the module.
+            _ if end.is_some() && !is_in_function => break,
             first => has_model |= first & 0xffff == MEMORY_MODEL,
         }
     }
     match end {
-        Some(end) if !is_inside => Ok(end),
+        Some(end) if !is_in_function => Ok(end),
         _ => Err(cost),
     }
 }
@@ -113,8 +115,8 @@ pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
-/// Returns the instructions: the first word of each, and its range, which may end after the data. The last one may be
-/// malformed, with the length 0.
+/// Returns the instructions: the first word of each, and its range, which may end after the data. An instruction with the
+/// length 0, which is malformed, is the last one.
 pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {
@@ -126,8 +128,8 @@ pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>
     })
 }
 
-/// Returns the opcode and the first operand of the first instructions, up to the memory model. An instruction that may
-/// not precede the memory model ends them, too.
+/// Returns the opcode and the first operand of each declaration at the start of a module. The memory model is the last
+/// one. An instruction that may not precede it ends the declarations, too, and is not returned.
 fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
     let (word, mut instructions, mut is_over) = (words(data), instructions(data), false);
     std::iter::from_fn(move || {

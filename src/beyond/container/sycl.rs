@@ -55,7 +55,8 @@ const ENTRY_LEN: u64 = 16;
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
 
-/// A number of images that is too large for a section: one more than [`check_entry_count`] allows.
+/// A number of images that is too large for a section: one more than [`check_entry_count`] allows. The search for images
+/// stops there, because [`parts`] then reports that there are too many.
 const TOO_MANY: usize = 100_001;
 
 /// The first bytes of a zstd frame.
@@ -89,7 +90,7 @@ pub(crate) fn images(data: &[u8], base: u64, table: &Range<u64>) -> (Vec<Image>,
             Err(what) if faults.len() < FAULTS_MAX => {
                 faults.push(Malformed::at(what, bounds.absolute(at)));
             }
-            // No more faults are reported, but the rest of the images is still found.
+            // More faults are not reported, but the rest of the images is still found.
             Err(_) => {}
         }
     }
@@ -121,7 +122,7 @@ fn image(data: &[u8], map: &PointerMap<'_>, at: u64) -> Result<Option<Image>, &'
 pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> {
     let mut parts = Vec::new();
     let mut position = 0_u64;
-    for image in listed(section, base, images) {
+    for image in recorded_images(section, base, images) {
         add_unlisted_images(section, base, position..image.range.start, &mut parts);
         position = position.max(image.range.end);
         parts.push(image.part);
@@ -134,30 +135,28 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> 
     parts
 }
 
-/// Returns the images in a section that its tables record, in order, without the images between them.
-pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
+/// Returns the images in a section that its tables record, in order, without the images between them. `images` are in
+/// order too, with offsets in the section. If several have the same offset, only the first one can be read: no compiler
+/// lets images share bytes, and to read the same bytes for many entries would take long.
+pub(crate) fn recorded_images(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
-    // The caller reports that there are too many, so the list must reach that number.
     let images = images.get(..TOO_MANY).unwrap_or(images);
-    // The end of the space for an image, and the start of the image after it. Images are read from the last to the
-    // first, because each ends before the next one.
-    let (mut limit, mut next) = (len_u64(section), len_u64(section));
+    // An image ends before the next offset that a table records, so the images are read from the last to the first.
+    let (mut limit, mut next_offset) = (len_u64(section), len_u64(section));
     for (index, image) in images.iter().enumerate().rev() {
-        // Entries with the same offset have the same space.
-        if image.offset != next {
-            limit = next;
+        // Images with the same offset have the same limit.
+        if image.offset != next_offset {
+            limit = next_offset;
         }
-        // To read the same bytes for each of many entries takes long, and no compiler lets images share them.
-        // Only the first entry of an offset gets its image. The first of all has none before it.
-        let is_first = match images.get(index.wrapping_sub(1)) {
+        let is_first_at_offset = match index.checked_sub(1).and_then(|before| images.get(before)) {
             Some(before) => before.offset != image.offset,
             None => true,
         };
-        next = image.offset;
-        stored.push(if is_first {
-            StoredImage::of(section, base, *image, limit)
+        next_offset = image.offset;
+        stored.push(if is_first_at_offset {
+            StoredImage::find(section, base, *image, limit)
         } else {
-            StoredImage::shared(base, *image)
+            StoredImage::unreadable_duplicate(base, *image)
         });
     }
     stored.reverse();
@@ -168,55 +167,56 @@ pub(crate) fn listed(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredI
 pub(crate) struct StoredImage {
     /// The range of these bytes, in the section.
     pub(crate) range: Range<u64>,
-    /// The image, or why it cannot be read.
+    /// The image, or the reason why it cannot be read.
     pub(crate) part: Stored,
 }
 
 impl StoredImage {
-    /// Makes the unreadable image of an entry that names the same offset as the entry before it.
-    fn shared(base: u64, image: Image) -> Self {
+    /// Makes the unreadable image of a table entry with the same offset as the entry before it.
+    fn unreadable_duplicate(base: u64, image: Image) -> Self {
         let offset = base.saturating_add(image.offset);
         let malformed = Malformed::value("size of a device image", image.size, offset, "one image at each address");
         Self { range: image.offset..image.offset, part: Stored::Unreadable(malformed) }
     }
 
     /// Finds the bytes of an image that a table records. Another image, or the end of the section, is at `limit`.
-    fn of(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
+    fn find(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         let space = bytes_in(section, offset..limit).unwrap_or_default();
-        let bounds = Bounds::of(section, base);
-        let unreadable = |malformed| Self { range: offset..limit, part: Stored::Unreadable(malformed) };
         if space.starts_with(&ZSTD) {
-            let (len, recorded) = match codec::frame_len_and_size(space) {
-                Ok(frame) => frame,
-                Err(error) => {
-                    let reason = "its zstd frame does not end before the next image";
-                    return unreadable(no_frame(bounds.absolute(offset), error, reason));
-                }
-            };
-            // The table has the inflated size, but some releases record that of the frame there.
-            let inflated = match recorded {
-                Some(recorded) if size == len => recorded,
-                _ => size,
-            };
-            return Self::frame(offset, len, inflated);
+            return Self::find_frame(space, base, image, limit);
         }
-        match bounds.claim(offset, size, "the device image") {
+        match Bounds::of(section, base).claim(offset, size, "the device image") {
             Ok(range) => Self { range: range.clone(), part: Stored::Range(range) },
-            Err(malformed) => unreadable(malformed),
+            Err(malformed) => Self { range: offset..limit, part: Stored::Unreadable(malformed) },
         }
     }
 
-    /// Makes the image in a zstd frame of `len` bytes at `offset`.
-    fn frame(offset: u64, len: u64, inflated: u64) -> Self {
+    /// Finds the zstd frame of an image. `space` are the bytes of the section from the start of the image to `limit`.
+    fn find_frame(space: &[u8], base: u64, image: Image, limit: u64) -> Self {
+        let Image { offset, size } = image;
+        match codec::frame_len_and_size(space) {
+            // The table has the inflated size, but some releases record the length of the frame there.
+            Ok((len, Some(recorded))) if size == len => Self::in_frame(offset, len, recorded),
+            Ok((len, _)) => Self::in_frame(offset, len, size),
+            Err(error) => {
+                let reason = "its zstd frame does not end before the next image";
+                let malformed = frame_fault(base.saturating_add(offset), error, reason);
+                Self { range: offset..limit, part: Stored::Unreadable(malformed) }
+            }
+        }
+    }
+
+    /// Makes the image in a zstd frame of `len` bytes at `offset`, which inflates to `inflated` bytes.
+    fn in_frame(offset: u64, len: u64, inflated: u64) -> Self {
         let range = span(offset, len);
         let packed = Packed::whole(range.clone(), Codec::Zstd, inflated);
         Self { range, part: Stored::Packed(packed) }
     }
 }
 
-/// Adds the images in a range of a section that no table records. Each begins after zeros. It ends where its content
-/// does or, if that is not known, with the last byte that is not zero.
+/// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends where
+/// its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = bytes_in(section, position..range.end) {
@@ -233,7 +233,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
         // A length of 0 would find the same image again.
         let len = match len {
             Some(len) if len > 0 => len,
-            _ => without_zeros(rest),
+            _ => len_without_zeros(rest),
         };
         let end = position.saturating_add(len);
         parts.push(part.unwrap_or(Stored::Range(position..end)));
@@ -244,13 +244,14 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
     }
 }
 
-/// Returns the length of the zstd frame at the start of some bytes, and the image in it. `offset` is that of the frame
-/// in the section.
+/// Returns the length of the zstd frame at the start of some bytes, or `None` if it has no end, and the image in the frame.
+/// The image is unreadable if the frame does not record its inflated size. `offset` is the offset of the frame in the
+/// section.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame_len_and_size(rest) {
-        Err(error) => (None, Some(Stored::Unreadable(no_frame(at, error, "its zstd frame has no end")))),
-        Ok((len, Some(inflated))) => (Some(len), Some(StoredImage::frame(offset, len, inflated).part)),
+        Err(error) => (None, Some(Stored::Unreadable(frame_fault(at, error, "its zstd frame has no end")))),
+        Ok((len, Some(inflated))) => (Some(len), Some(StoredImage::in_frame(offset, len, inflated).part)),
         Ok((len, None)) => {
             let malformed = Malformed::compressed("device image", at, "its inflated size is not recorded");
             (Some(len), Some(Stored::Unreadable(malformed)))
@@ -258,8 +259,9 @@ fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<S
     }
 }
 
-/// The fault of a zstd frame that cannot be read.
-fn no_frame(at: u64, error: io::Error, reason: &str) -> Malformed {
+/// Makes the fault of a zstd frame that cannot be read, for a `reason` in the data unless zstd was left out when the
+/// library was built.
+fn frame_fault(at: u64, error: io::Error, reason: &str) -> Malformed {
     match error.kind() {
         io::ErrorKind::Unsupported => codec::unsupported("device image", at, error),
         _ => Malformed::compressed("device image", at, reason),
@@ -267,7 +269,7 @@ fn no_frame(at: u64, error: io::Error, reason: &str) -> Malformed {
 }
 
 /// The length of some bytes without the zeros at their end.
-fn without_zeros(bytes: &[u8]) -> u64 {
+fn len_without_zeros(bytes: &[u8]) -> u64 {
     match bytes.iter().rposition(|&byte| byte != 0) {
         Some(last) => to_u64(last).saturating_add(1),
         None => 0,
@@ -287,7 +289,8 @@ fn spirv_len(data: &[u8]) -> Option<u64> {
     if len <= len_u64(data) { Some(len) } else { None }
 }
 
-/// Returns the length of the `ar` archive at the start of some bytes, up to the end of its last member.
+/// Returns the length of the `ar` archive at the start of some bytes, up to the end of its last member, or `None` if it has
+/// no readable member. An unreadable member ends the archive.
 fn archive_len(data: &[u8]) -> Option<u64> {
     let mut end = None;
     for member in Archive::read(data).ok()?.members() {

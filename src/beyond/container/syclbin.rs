@@ -35,13 +35,13 @@ use crate::llvm::container::offload_binary::{ImageInfo, ImageKind, OffloadBinary
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Entry, Part};
 
-/// The length of the size before metadata, and of that before an array of bytes in them.
+/// The length in bytes of a number that precedes metadata or an array of bytes and says how long they are.
 const LENGTH: u64 = 8;
 
 /// The number of the offload kind of SYCL.
 const SYCL: u16 = 8;
 
-/// The first words of the names of GPUs in `-fsycl-targets`.
+/// The prefixes of names of GPUs in `-fsycl-targets`. IDs have the names without them.
 const VENDOR_PREFIXES: [&[u8]; 3] = [b"intel_gpu_", b"nvidia_gpu_", b"amd_gpu_"];
 
 /// The number of bytes of code that are enough to identify its format.
@@ -88,24 +88,25 @@ struct RecordedIds {
     arch: Vec<u8>,
 }
 
-/// The abstract modules, by the entries that name them.
+/// The abstract modules that the entries read so far belong to.
 #[derive(Default)]
 struct AbstractModules {
-    /// Whether the file has metadata of each module, by the index of the module.
+    /// Whether metadata of the module was read, by the index of the module. There is one item for each entry of the file:
+    /// no index may be larger, because each module has an entry for its metadata.
     have_metadata: Vec<bool>,
-    /// The number of modules that the entries refer to: the largest module index plus one.
+    /// The number of modules: the largest module index plus one.
     count: u64,
     /// The offset of the entry with the largest module index.
     last_at: u64,
 }
 
 impl AbstractModules {
-    /// Reads the index of the module that an entry belongs to. `at` is the offset of the entry. The index must be less
-    /// than `entries`, the number of entries in the file: each module has a separate entry for its metadata.
-    fn index(&mut self, info: &ImageInfo, entries: usize, at: u64) -> Result<usize, Malformed> {
+    /// Adds the module that an entry belongs to, and returns its index. `at` is the offset of the entry.
+    fn add_module(&mut self, info: &ImageInfo, at: u64) -> Result<usize, Malformed> {
         let recorded = info.string(b"am_index").unwrap_or_default();
+        let entry_count = self.have_metadata.len();
         let index = match number(recorded) {
-            Some(index) if index < to_u64(entries) => index,
+            Some(index) if index < to_u64(entry_count) => index,
             _ => {
                 let what = format!("the am_index '{}' of a SYCLBIN entry", shown(recorded));
                 return Err(Malformed::fault(what, at, ", expected a number less than that of the entries"));
@@ -114,14 +115,27 @@ impl AbstractModules {
         if index >= self.count {
             (self.count, self.last_at) = (index.saturating_add(1), at);
         }
-        Ok(usize::try_from(index).unwrap_or(entries))
+        Ok(usize::try_from(index).unwrap_or(entry_count))
+    }
+
+    /// Notes that the entry at the offset `at` has the metadata of a module.
+    ///
+    /// # Errors
+    /// [`Malformed`] if an earlier entry has them already.
+    fn add_metadata(&mut self, index: usize, at: u64) -> Result<(), Malformed> {
+        let Some(has_metadata) = self.have_metadata.get_mut(index) else { return Ok(()) };
+        if *has_metadata {
+            return Err(Malformed::at(format!("a second entry with metadata of abstract module {index}"), at));
+        }
+        *has_metadata = true;
+        Ok(())
     }
 }
 
-/// The known bytes of a SYCLBIN file.
+/// The bytes of a SYCLBIN file that a reader has so far.
 struct SyclBinReader<'a> {
     data: &'a [u8],
-    /// Whether `data` is the whole file, otherwise its first bytes.
+    /// Whether `data` is the whole file. Otherwise it has only the first bytes of the file.
     is_whole: bool,
     /// The offset of the file in the input.
     base: u64,
@@ -139,7 +153,7 @@ impl<'a> SyclBinReader<'a> {
 
     /// A cursor over a range, which is inside of the file.
     fn cursor(&self, range: &Range<u64>) -> Cursor<'a> {
-        // The range may end after the known bytes.
+        // The range may end after the bytes that were read so far.
         let rest = tail(self.data, range.start).unwrap_or_default();
         Cursor::new(slice(rest, 0, len_of(range)).unwrap_or(rest), self.at(range))
     }
@@ -165,14 +179,16 @@ impl<'a> SyclBinReader<'a> {
         for Entry { parts, image, .. } in contents.entries {
             // An image that cannot be read has a fault already.
             let (Some(info), [Part::Range(range)]) = (image, parts.as_slice()) else { continue };
-            add(&mut globals, u64::from(info.string(b"role") == Some(b"global_metadata")));
-            let part = self.read_part(*info, range, count, &mut modules);
+            if info.string(b"role") == Some(b"global_metadata") {
+                add(&mut globals, 1);
+            }
+            let part = self.read_part(*info, range, &mut modules);
             entries.extend(self.keep_fault(&mut faults, part)?.flatten());
         }
         if globals != 1 {
             faults.push(Malformed::value("number of entries with global metadata", globals, self.base, "1"));
         }
-        // Only modules up to the largest index in the file need metadata.
+        // Each module needs metadata, up to the largest index in the file.
         let mut has_metadata = modules.have_metadata.iter().take(usize::try_from(modules.count).unwrap_or(count));
         if let Some(missing) = has_metadata.position(|has| !has) {
             let what =
@@ -188,7 +204,6 @@ impl<'a> SyclBinReader<'a> {
         &self,
         info: ImageInfo,
         range: &Range<u64>,
-        entries: usize,
         modules: &mut AbstractModules,
     ) -> Result<Option<Entry>, Malformed> {
         let at = self.at(range);
@@ -207,23 +222,20 @@ impl<'a> SyclBinReader<'a> {
                 self.properties(range).map(|_| None)
             }
             b"am_metadata" => {
-                let index = modules.index(&info, entries, at)?;
-                // Notes that the module has metadata, and fails if it had some before.
-                let metadata = modules.have_metadata.get_mut(index);
-                if metadata.is_some_and(|has| std::mem::replace(has, true)) {
-                    return Err(Malformed::at(format!("a second entry with metadata of abstract module {index}"), at));
-                }
+                let index = modules.add_module(&info, at)?;
+                modules.add_metadata(index, at)?;
                 self.properties(range).map(|_| None)
             }
             b"ir" | b"native" => {
-                modules.index(&info, entries, at)?;
+                modules.add_module(&info, at)?;
                 self.read_code(info, range).map(Some)
             }
             _ => Err(Malformed::at(format!("a SYCLBIN entry with the unknown role '{}'", shown(role)), at)),
         }
     }
 
-    /// Returns the IR module or native image in a range: the length of its metadata, the metadata, and the code.
+    /// Returns the IR module or native image in a range. The range begins with the length of metadata and the metadata, and
+    /// the rest is the code.
     fn read_code(&self, info: ImageInfo, range: &Range<u64>) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(range);
         let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
@@ -232,6 +244,7 @@ impl<'a> SyclBinReader<'a> {
         let metadata = self.bounds(&all).claim(0, size, "the metadata of a SYCLBIN entry")?;
         let end = start.saturating_add(metadata.end);
         let recorded = self.properties(&(start..end))?;
+        // The strings of the entry may repeat what the metadata record.
         for (key, found) in [(&b"triple"[..], &recorded.triple), (b"arch", &recorded.arch)] {
             let string = info.string(key).unwrap_or_default();
             if !string.is_empty() && !found.is_empty() && string != found {
@@ -261,6 +274,7 @@ impl<'a> SyclBinReader<'a> {
         }
         let role = info.string(b"role").unwrap_or_default().to_vec();
         let strings = vec![(b"role".to_vec(), role), (b"triple".to_vec(), triple), (b"arch".to_vec(), arch)];
+        // The code is for SYCL, whatever offload kind the offload binary records.
         let info = ImageInfo { image_kind: ImageKind::SyclBin, kind_number: SYCL, strings, ..info };
         Ok(Entry { image: Some(Box::new(info.clone())), ..Entry::at(&info.entry_id(), code) })
     }
@@ -327,7 +341,7 @@ fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     Some((line.get(..at)?, line.get(at.checked_add(1)?..)?))
 }
 
-/// Decodes base64 whose characters have the lowest bits first. Returns `None` if the text is not base64.
+/// Decodes base64 without padding, whose characters have the lowest bits first. Returns `None` if the text is not base64.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut count) = (0_u32, 0_u32);
     let mut decoded = Vec::with_capacity(text.len());
@@ -399,7 +413,8 @@ mod tests {
             let strings = [(&b"role"[..], &b"ir"[..]), (b"am_index", b"0"), (b"triple", string)];
             let strings = strings.map(|(key, value)| (key.to_vec(), value.to_vec())).to_vec();
             let info = ImageInfo { image_kind: ImageKind::SyclBin, strings, ..ImageInfo::default() };
-            let part = reader.read_part(info, &(0..len_u64(&data)), 1, &mut AbstractModules::default());
+            let mut modules = AbstractModules { have_metadata: vec![false], ..AbstractModules::default() };
+            let part = reader.read_part(info, &(0..len_u64(&data)), &mut modules);
             match expected {
                 Some(triple) => {
                     let entry = part.unwrap().unwrap();

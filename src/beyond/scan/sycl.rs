@@ -176,7 +176,7 @@ impl Walk<'_, '_, '_> {
             let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
             let Some(data) = data.range(&section.range) else { continue };
             let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
-            let stored = sycl::listed(data.bytes(), data.offset(), &images);
+            let stored = sycl::recorded_images(data.bytes(), data.offset(), &images);
             self.report_images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
         }
         Ok(())

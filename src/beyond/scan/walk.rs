@@ -325,7 +325,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
             Magic::Sqlite => {
-                if let Some(kernels) = sqlite::kernels(data.bytes()) {
+                if let Some(kernels) = sqlite::kind_of_kernel_database(data.bytes()) {
                     self.report_unread(at, Unread::device_code(kernels))?;
                 }
                 self.search_rest(at, 0, 0)
@@ -516,7 +516,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.spend(at, bundle.packed_len())? {
             return Ok(false);
         }
-        bundle.settle()?;
+        bundle.find_exact_ends()?;
         Ok(true)
     }
 

@@ -225,6 +225,7 @@ struct EntryReader<'a> {
     data: &'a [u8],
     entries: Vec<SearchEntry>,
     faults: Vec<Malformed>,
+    /// The limit on the number of entries and on their IDs.
     room: EntryAllowance,
 }
 
@@ -302,7 +303,7 @@ pub(super) fn plain_len(kind: CudaKind, padded: &[u8]) -> u64 {
         CudaKind::Ptx => without_zeros,
         CudaKind::Cubin => {
             let Some(header) = elf::Header::read(padded) else { return len };
-            // Another end than one among the zeros would drop code, or is outside of the bytes.
+            // An end before the zeros would drop code, and an end after them is outside of the bytes.
             match header.tables_end() {
                 Some(end) if (without_zeros..=len).contains(&end) => end,
                 _ => len,

@@ -34,7 +34,7 @@ record! {
         at_4: 4,
         /// The length of the code object as stored, with padding.
         stored_len: 8,
-        /// The exact length of the code object, if it is compressed.
+        /// The length of the code object without padding if it is compressed, otherwise 0.
         exact_len: 4,
         options: 4,
         minor: 2,
@@ -44,7 +44,7 @@ record! {
         identifier_len: 4,
         flags: 8,
         at_48: 8,
-        /// The inflated length, if the code object is compressed.
+        /// The inflated length if the code object is compressed, otherwise 0.
         inflated: 8,
     }
 }
@@ -57,7 +57,7 @@ pub(super) struct Record<'a> {
     header: &'a [u8],
     /// The offset of the header in the file.
     base: u64,
-    /// The range of the code object as stored, with padding, from the start of the fatbin.
+    /// The range of the code object as stored, with padding, counted from the start of the fatbin.
     pub(super) payload: Range<u64>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// The entries in a range of a fatbin, up to the first that does not end in it.
+    /// Returns the entries in a range of a fatbin. An entry that does not end in the range is an error, and the last item.
     pub(super) fn all(
         data: &'a [u8],
         base: u64,
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
         self.fields.at_4
     }
 
-    /// The range of the entry, from the start of the fatbin.
+    /// The range of the entry, counted from the start of the fatbin.
     pub(super) fn range(&self) -> Range<u64> {
         self.payload.start.saturating_sub(len_u64(self.header))..self.payload.end
     }
@@ -161,8 +161,8 @@ impl<'a> Record<'a> {
         slice(self.header, start.saturating_add(1), len)
     }
 
-    /// Returns the start of the options in the header and their length, or `None` if there are none. The field
-    /// `options` is the offset of these two numbers.
+    /// Returns the start of the options in the header and their length, or `None` if the header has no options. The field
+    /// `options` is the offset of these two numbers in the header.
     fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
         if !self.has_options() {
             return Ok(None);
@@ -175,8 +175,8 @@ impl<'a> Record<'a> {
     /// Returns the records of the code objects that are compressed together, or `None` for a single code object.
     ///
     /// # Errors
-    /// [`Malformed`] if the number of records is not the recorded one, if they do not fill the header, or if code
-    /// objects share bytes.
+    /// [`Malformed`] if the entry records another number of records than it has, if the records do not fill the header, or
+    /// if code objects share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
         if self.fields.kind != CONCATENATED {
             return Ok(None);
@@ -240,7 +240,7 @@ impl<'a> Record<'a> {
     /// Returns the range of the code object as stored, without padding if it is compressed.
     ///
     /// # Errors
-    /// [`Malformed`] for a length that exceeds the padded one.
+    /// [`Malformed`] if the exact length of a compressed code object is 0 or exceeds its length with padding.
     pub(super) fn stored(&self) -> Result<Range<u64>, Malformed> {
         let Range { start, end } = self.payload;
         let len = self.fields.exact_len;
@@ -257,8 +257,8 @@ impl<'a> Record<'a> {
         Ok(span(start, len))
     }
 
-    /// Computes the length of the header with its strings, which are each padded to 8. Records of code objects that are
-    /// compressed with others do not have this length: their field `at_4` has another meaning.
+    /// Computes the length of the header with its strings, which are each padded to 8. An entry records this length in
+    /// the field `at_4`, but the record of a code object that is compressed with others has an offset there.
     fn len_with_strings(&self) -> Result<u64, Malformed> {
         let EntryHeader { identifier: start, identifier_len: len, .. } = self.fields;
         let mut end = if start == 0 { FIXED_LEN } else { padded_end(start, len).max(FIXED_LEN) };

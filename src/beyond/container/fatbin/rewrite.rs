@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use memchr::memmem;
 
@@ -18,27 +19,34 @@ use crate::llvm::container::host::elf;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Content;
 
-/// The level of zstd for a code object that is replaced.
+/// The field of a fatbin's header with the length of all entries.
+const ENTRIES_LEN: Range<usize> = 8..16;
+
+/// The level of zstd at which the new content of a code object is compressed first.
 const LEVEL: i32 = 9;
 
-/// The slower level of zstd for a replaced code object that is longer than the old one at [`LEVEL`].
+/// The slower level of zstd for a new content that is longer than the old one at [`LEVEL`].
 const SLOW_LEVEL: i32 = 19;
 
-/// How cubins and PTX are written. PTX that is plain, and code of other kinds, stays as it is.
+/// The offset of the ABI version in an ELF header, in bytes.
+const ABI_VERSION_AT: usize = 8;
+
+/// The way in which the code objects of a fatbin are written. Unless they are replaced, plain PTX and code of other kinds
+/// than PTX and cubins keep their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodePacking<'n> {
-    /// Each in the smallest of three forms: as it is, compressed, or plain.
+    /// Writes each code object in the smallest of three forms: as it is, compressed, or plain.
     Smallest {
         /// The method, or `None` for the method that the fatbin uses already (LZ4 if its code is plain).
         codec: Option<Codec>,
         /// The level of zstd.
         level: i32,
     },
-    /// Cubins plain. PTX stays as it is.
+    /// Writes cubins plain, and PTX as it is.
     Plain,
-    /// As they are, except for one code object of any kind, which gets another content in its old form.
+    /// Writes the code objects as they are, except one of any kind. That one gets another content in its old form.
     Replacing {
-        /// The index of the code object.
+        /// The index of the replaced code object in the fatbin.
         index: usize,
         /// The new content.
         content: &'n [u8],
@@ -69,43 +77,50 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
     // The old header only reserves the space: it is written again at the end, when the length of the entries is known.
     to.write(&header)?;
-    let (mut len, mut index) = (0_u64, 0_usize);
+    let (mut len, mut next_index) = (0_u64, 0_usize);
     for record in &records {
         let parts = record.parts().with_path(path)?;
+        // Indices count code objects, and an entry may have several.
         let count = match &parts {
             Some(parts) => parts.len(),
             None => 1,
         };
-        // Indices count code objects, and an entry may have several.
-        let indices = index..index.saturating_add(count);
+        let indices = next_index..next_index.saturating_add(count);
+        next_index = indices.end;
         let kept: Vec<bool> = indices.clone().map(&keeps).collect();
-        index = indices.end;
         if !kept.contains(&true) {
             continue;
         }
-        let new = match packing {
-            CodePacking::Replacing { index, content } if indices.contains(&index) => {
-                Some((index.saturating_sub(indices.start), content))
-            }
-            _ => None,
-        };
+        let new = replacement_in(&indices, packing);
         let pieces = match (parts, new) {
             // Only the entry of the replaced code object changes.
             (_, None) if matches!(packing, CodePacking::Replacing { .. }) => writer.keep(record)?,
             (None, None) => writer.repack(record)?,
-            (None, Some((_, content))) => writer.replace(record, content)?,
+            (None, Some((_, content))) => writer.replace_content(record, content)?,
             (Some(parts), new) => writer.repack_concatenated(record, &parts, &kept, new)?,
         };
         len = sum([len, total_len(&pieces)?])?;
         emit(&pieces, to)?;
     }
-    let field = header.get_mut(8..16).ok_or_else(|| Error::internal("the header of a fatbin is too short"))?;
+    let field = header.get_mut(ENTRIES_LEN).ok_or_else(|| Error::internal("the header of a fatbin is too short"))?;
     field.copy_from_slice(&len.to_le_bytes());
     to.fill_in(start, &header)?;
     sum([range.start, len])
 }
 
-/// Returns the method of compression and the level, or `None` if code objects are written plain.
+/// Returns the code object to replace in an entry whose code objects have these `indices` in the fatbin: its index in
+/// the entry, and its new content. Returns `None` if the entry keeps its contents.
+fn replacement_in<'n>(indices: &Range<usize>, packing: CodePacking<'n>) -> Option<(usize, &'n [u8])> {
+    match packing {
+        CodePacking::Replacing { index, content } if indices.contains(&index) => {
+            Some((index.saturating_sub(indices.start), content))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the method of compression and the level, or `None` if code objects are written plain. If the caller leaves the
+/// method open, zstd is used only in a fatbin that has it already: older drivers do not read it.
 fn choose_compression(records: &[Record<'_>], packing: CodePacking<'_>) -> Option<Compression> {
     let CodePacking::Smallest { codec, level } = packing else { return None };
     if let Some(codec) = codec {
@@ -115,11 +130,12 @@ fn choose_compression(records: &[Record<'_>], packing: CodePacking<'_>) -> Optio
     Some((if uses_zstd { Codec::Zstd } else { Codec::Lz4 }, level))
 }
 
+/// Makes the new entries of a fatbin.
 struct FatbinWriter<'a> {
     data: Slice<'a>,
     /// The compression of code objects that get smaller by it, or `None` to write them plain.
     compression: Option<Compression>,
-    /// The largest size that may be inflated, in bytes.
+    /// The largest size in bytes that compressed code may inflate to.
     limit: u64,
 }
 
@@ -127,7 +143,7 @@ struct FatbinWriter<'a> {
 type Compression = (Codec, i32);
 
 impl<'a> FatbinWriter<'a> {
-    /// Packs an entry with one code object again.
+    /// Packs an entry with one code object again, or keeps it as it is.
     fn repack(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
         let stays = match (kind, self.compression) {
@@ -139,7 +155,7 @@ impl<'a> FatbinWriter<'a> {
             (CudaKind::Ptx, Some(_)) => codec.is_none(),
             // Cubins are written plain.
             (CudaKind::Cubin, None) => codec.is_none(),
-            // `fatbinary` leaves such a cubin plain.
+            // `fatbinary` leaves a cubin plain if its header lacks attributes.
             (CudaKind::Cubin, Some(_)) => codec.is_none() && lacks_attributes(record),
             // No tool is known that reads another form of these.
             (CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_), _) => true,
@@ -152,21 +168,22 @@ impl<'a> FatbinWriter<'a> {
         self.pack(NewHeader::of(record), kind, content.as_slice().bytes(), self.compression, old)
     }
 
-    /// Gives the code object of an entry another content, in the form that the old one has.
-    fn replace(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
+    /// Gives the code object of an entry another content, compressed or plain like the old one.
+    fn replace_content(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
         let kind = record.kind();
         self.ensure_attributes(record, content)?;
         let (header, content) = (header_for(record, content), with_zero(kind, content));
         let Some(codec) = record.codec() else {
             self.ensure_end_can_be_found(record, &content)?;
-            return entry(header, content.into_owned(), None);
+            return encode_entry(header, content.into_owned(), None);
         };
         let (codec, packed) = self.pack_as(record, codec, &content)?;
-        entry(header, packed, Some((codec, len_u64(&content))))
+        encode_entry(header, packed, Some((codec, len_u64(&content))))
     }
 
-    /// Compresses a new content with the method of the old one, and at a slower level if it is longer then: an entry in
-    /// a library has no room to grow.
+    /// Compresses a new content with the method of the old one, but with LZ4 instead of zlib. If the result is longer than
+    /// the old one, zstd compresses it at a slower level, because an entry in a library has no room to grow. LZ4 has no
+    /// levels here.
     fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
         let (codec, _) = same_compression(Some(codec));
         let old = record.stored().with_path(self.data.path())?;
@@ -189,9 +206,9 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Fails if a reader would find another end of a plain code object than that of `content`. The fatbin records the
-    /// exact length only of code objects that are compressed on their own. A reader finds the end of others in their
-    /// content.
+    /// Fails if a reader would not find the end of `content` again. The fatbin records the exact length only of code objects
+    /// that are compressed on their own. A reader finds the end of a plain code object, or of one that is compressed with
+    /// others, in its content.
     fn ensure_end_can_be_found(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
@@ -216,7 +233,7 @@ impl<'a> FatbinWriter<'a> {
     ) -> Result<Vec<Piece<'a>>> {
         let codec = record.codec();
         let is_ptx = parts.iter().all(Record::is_ptx);
-        // Without a change, an entry that cannot be inflated stays, and so does PTX unless it is to become smaller.
+        // Without a change, an entry that cannot be inflated stays. So does PTX if code is not to be compressed.
         let keeps_all = !kept.contains(&false) && new.is_none();
         let may_stay = codec == Some(Codec::Unknown) || (is_ptx && self.compression.is_none());
         if keeps_all && may_stay {
@@ -232,32 +249,16 @@ impl<'a> FatbinWriter<'a> {
         }
         let (method, level) = match compression {
             Some(compression) if codes.len() > 1 => compression,
+            // Code objects are put together only to be compressed, and a single one needs no records.
             _ => {
-                // Plain code objects are not put together, and a single one needs no records: each gets its own entry.
                 let may_keep = keeps_all && codes.len() == 1 && may_keep_form(codec, compression);
-                let mut pieces = Vec::new();
-                for KeptCode { header, kind, bytes } in codes {
-                    let old = if may_keep { Some(self.keep(record)?) } else { None };
-                    pieces.extend(self.pack(header, kind, code_with_zero(kind, &bytes), compression, old)?);
-                }
-                return Ok(pieces);
+                let old = if may_keep { Some(self.keep(record)?) } else { None };
+                return self.pack_separately(codes, compression, old);
             }
         };
-        // The bytes to compress together, and the record of each code object, for the header of the entry.
-        let (mut whole, mut records) = (Vec::new(), Vec::new());
-        for KeptCode { header: NewHeader { fields, strings }, bytes, .. } in codes {
-            let fields = EntryHeader { at_4: len_u64(&whole), stored_len: len_u64(&bytes), ..fields };
-            records.extend(ENCODING.try_encode(&[fields]).ok_or_else(too_long)?);
-            records.extend(strings);
-            whole.extend_from_slice(&bytes);
-        }
-        let count = u32::try_from(kept.iter().filter(|kept| **kept).count()).map_err(|_| too_long())?;
-        // The length includes the two numbers before the records: their count, and this length.
-        let len = len_u64(&records).saturating_add(RECORDS_AT - FIXED_LEN);
-        let len = u32::try_from(len).map_err(|_| too_long())?;
-        let strings = [&count.to_le_bytes()[..], &len.to_le_bytes(), &records].concat();
+        let (whole, strings) = concatenate(codes)?;
         let header = NewHeader { fields: record.fields, strings: &strings };
-        // A replaced code object keeps the method of the entry, and may be compressed harder to fit into the old space.
+        // An entry with a replaced code object keeps its method. It may be compressed harder to fit into the old space.
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => method.compress(&whole, level, self.data.path())?,
@@ -266,7 +267,22 @@ impl<'a> FatbinWriter<'a> {
         if keeps_all && is_readable(codec, method) && old_len <= entry_len(header, &packed)? {
             return self.keep(record);
         }
-        entry(header, packed, Some((method, len_u64(&whole))))
+        encode_entry(header, packed, Some((method, len_u64(&whole))))
+    }
+
+    /// Gives each code object its own entry. `old` is the old entry of a single code object, or `None` if that entry must
+    /// not stay.
+    fn pack_separately(
+        &self,
+        codes: Vec<KeptCode<'_>>,
+        compression: Option<Compression>,
+        mut old: Option<Vec<Piece<'a>>>,
+    ) -> Result<Vec<Piece<'a>>> {
+        let mut pieces = Vec::new();
+        for KeptCode { header, kind, bytes } in codes {
+            pieces.extend(self.pack(header, kind, code_with_zero(kind, &bytes), compression, old.take())?);
+        }
+        Ok(pieces)
     }
 
     /// Returns the code objects of an entry that are `kept`. `whole` has the bytes of all code objects of the entry.
@@ -312,6 +328,7 @@ impl<'a> FatbinWriter<'a> {
         mut compression: Option<Compression>,
         old: Option<Vec<Piece<'a>>>,
     ) -> Result<Vec<Piece<'a>>> {
+        // A form that must not be used counts as the longest.
         let old_len = match &old {
             Some(old) => total_len(old)?,
             None => u64::MAX,
@@ -326,17 +343,17 @@ impl<'a> FatbinWriter<'a> {
             let packed = codec.compress(content, level, self.data.path())?;
             let packed_len = entry_len(header, &packed)?;
             if packed_len < old_len && packed_len <= plain_len {
-                return entry(header, packed, Some((codec, len_u64(content))));
+                return encode_entry(header, packed, Some((codec, len_u64(content))));
             }
         }
         match old {
-            // No other form is smaller.
+            // The compressed form was not smaller, and the plain form is not smaller either.
             Some(old) if compression.is_some() && old_len <= plain_len => Ok(old),
             // A reader would not find the end of the plain code object.
             Some(old) if !can_be_plain => Ok(old),
-            // Plain is wanted, or is the smallest form, or no other form is left. In the last case, readers may drop
-            // zeros at its end as padding.
-            _ => entry(header, content.to_vec(), None),
+            // The plain form is asked for or the smallest. Or the code object must not keep its form and cannot be
+            // compressed: then readers may drop zeros at its end as padding.
+            _ => encode_entry(header, content.to_vec(), None),
         }
     }
 
@@ -354,6 +371,7 @@ impl<'a> FatbinWriter<'a> {
             return Ok(Content::InPlace(self.data.claimed(&span(stored.start, len))?));
         };
         let packed = Packed { limit: self.limit, ..Packed::whole(stored, codec, record.fields.inflated) };
+        // Each entry is read once, so nothing is gained by keeping what was inflated last.
         let whole = LastInflated::default().get(self.data, &packed)?;
         let range = 0..whole.len();
         Ok(Content::Inflated(whole, range))
@@ -368,8 +386,7 @@ impl<'a> FatbinWriter<'a> {
     }
 }
 
-/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there. `fatbinary` leaves
-/// such a cubin plain.
+/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there.
 fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
@@ -399,7 +416,25 @@ fn with_zero(kind: CudaKind, content: &[u8]) -> Cow<'_, [u8]> {
     if kind == CudaKind::Ptx { Cow::Owned([content, b"\0"].concat()) } else { Cow::Borrowed(content) }
 }
 
-/// A code object of an entry with several, to write again.
+/// Returns the bytes of code objects that are to be compressed together, and the strings of their entry: a record for
+/// each code object, after the two numbers about the records.
+fn concatenate(codes: Vec<KeptCode<'_>>) -> Result<(Vec<u8>, Vec<u8>)> {
+    let count = u32::try_from(codes.len()).map_err(|_| too_long())?;
+    let (mut whole, mut records) = (Vec::new(), Vec::new());
+    for KeptCode { header: NewHeader { fields, strings }, bytes, .. } in codes {
+        let fields = EntryHeader { at_4: len_u64(&whole), stored_len: len_u64(&bytes), ..fields };
+        records.extend(ENCODING.try_encode(&[fields]).ok_or_else(too_long)?);
+        records.extend(strings);
+        whole.extend_from_slice(&bytes);
+    }
+    // The second number is the length of the records with both numbers.
+    let len = len_u64(&records).saturating_add(RECORDS_AT - FIXED_LEN);
+    let len = u32::try_from(len).map_err(|_| too_long())?;
+    let strings = [&count.to_le_bytes()[..], &len.to_le_bytes(), &records].concat();
+    Ok((whole, strings))
+}
+
+/// A code object that an entry with several keeps, or its new content.
 struct KeptCode<'c> {
     header: NewHeader<'c>,
     kind: CudaKind,
@@ -407,7 +442,7 @@ struct KeptCode<'c> {
     bytes: Cow<'c, [u8]>,
 }
 
-/// A header to write. [`entry`] fills in its lengths and the flags of the method.
+/// A header to write. [`encode_entry`] fills in its lengths and the flags of the method.
 #[derive(Clone, Copy)]
 struct NewHeader<'s> {
     fields: EntryHeader,
@@ -429,12 +464,15 @@ fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
     header
 }
 
-/// Returns the major and minor version of PTX or of a cubin, or `None` for other content.
+/// Returns the major and minor version that the header of an entry has for its content. That is the version of the
+/// language for PTX. For a cubin, it is the version of ELF, which is always 1, and of the ABI. Returns `None` for other
+/// content.
 fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     match kind {
         CudaKind::Ptx => Some(ptx::Header::of(content)?.version),
-        // The version of the ELF file. Its minor part is the version of the ABI.
-        CudaKind::Cubin if Magic::identify(content) == Magic::Cubin => Some((1, (*content.get(8)?).into())),
+        CudaKind::Cubin if Magic::identify(content) == Magic::Cubin => {
+            Some((1, (*content.get(ABI_VERSION_AT)?).into()))
+        }
         CudaKind::Cubin | CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => None,
     }
 }
@@ -458,11 +496,11 @@ fn code_with_zero(kind: CudaKind, padded: &[u8]) -> &[u8] {
     slice(padded, 0, len).unwrap_or(padded)
 }
 
-/// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin records the exact length
-/// only of compressed ones.
+/// Whether a reader finds the end of a plain code object again, once it is padded. The fatbin does not record the exact
+/// length of a plain code object.
 fn keeps_end(kind: CudaKind, content: &[u8]) -> bool {
     let mut padded = Cow::Borrowed(content);
-    // Padded as `entry` does it, and read as `content` does it.
+    // Padded as `encode_entry` does it, and read as `content` does it.
     let len = content.len().next_multiple_of(8);
     if len > content.len() {
         padded.to_mut().resize(len, 0);
@@ -475,12 +513,13 @@ fn entry_len(header: NewHeader<'_>, bytes: &[u8]) -> Result<u64> {
     sum([FIXED_LEN, len_u64(header.strings), len_u64(bytes).checked_next_multiple_of(PADDING).ok_or_else(too_long)?])
 }
 
-/// Makes an entry with these bytes. `compressed` has the method and the inflated length, or is `None` for plain bytes.
-fn entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
+/// Makes the pieces of an entry with these bytes. `compressed` has the method and the inflated length, or is `None` for
+/// plain bytes.
+fn encode_entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(Codec, u64)>) -> Result<Vec<Piece<'p>>> {
     let NewHeader { mut fields, strings } = header;
     let len = len_u64(&bytes);
     let stored_len = len.checked_next_multiple_of(PADDING).ok_or_else(too_long)?;
-    // The length of the header. In a record of concatenated code objects, the field had another meaning.
+    // The field has the length of the header here. If the header was a record, the field was an offset.
     fields.at_4 = sum([FIXED_LEN, len_u64(strings)])?;
     fields.stored_len = stored_len;
     (fields.exact_len, fields.inflated) = (0, 0);

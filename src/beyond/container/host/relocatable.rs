@@ -1,9 +1,9 @@
 //! Changes sections with device code in relocatable ELF objects. The new contents may be shorter or longer.
 //!
-//! Nothing in such an object has an address, so everything after a section moves in the file. The next section begins
-//! at the first offset with its alignment, as assemblers lay them out, and further away only as far as it did. Every
-//! reference into the section follows: the offsets of sections and of their headers, symbols in it, and the addends of
-//! relocations that refer to it.
+//! Nothing in such an object has an address, so everything after a section can move in the file. Assemblers put each
+//! section at the first offset with its alignment, so the next section begins there. A section that was further away
+//! keeps its distance from that offset. Every reference into the section follows: the offsets of sections and of their
+//! headers, symbols in it, and the addends of relocations that refer to it.
 //!
 //! [`Relocatable::read`] returns `None` for linked files, for objects with program headers or with sections that share
 //! bytes, and if there is more than zeros between sections or after the last one. The caller then keeps all offsets.
@@ -36,7 +36,7 @@ const DIRECT: [u64; 3] = [1, 10, 11];
 pub(crate) struct MovedBundle {
     pub(crate) before: Range<u64>,
     pub(crate) now: Range<u64>,
-    /// Whether the bundle keeps its bytes, so that offsets inside of it have new offsets.
+    /// Whether the bundle keeps its bytes. Only then is there a new offset for each old offset inside of it.
     pub(crate) is_same: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct NewContent<'p> {
 
 impl NewContent<'_> {
     /// Returns the new offset of data that starts at an old offset. Returns `None` inside of a bundle whose bytes
-    /// changed, and in the padding between two bundles.
+    /// changed, in the padding between two bundles, and outside of the section.
     fn start_at(&self, old: u64) -> Option<u64> {
         // The number of bundles that begin at the offset or before it.
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
@@ -73,16 +73,15 @@ impl NewContent<'_> {
         self.offset_after(bundle, old)
     }
 
-    /// Returns the new offset for the offset that a relocation refers to. In an instruction, the data that is meant may
-    /// begin up to `bias` bytes after that offset: see [`BIAS_MAX`].
+    /// Returns the new offset for the offset `old` that a relocation refers to.
     ///
-    /// Returns `None` if the offset is in the middle of a changed bundle, or if the data that may be meant moves by
-    /// different distances.
+    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the data
+    /// at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds `old`.
+    /// Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
-        // The data that is meant may be at the offset itself, or at the start of a bundle up to `bias` bytes after it.
-        // It may also be at the end of the bundle that holds the offset.
+        // The new offset in each of these cases, or `None` if it would be too large.
         let mut candidates = Vec::new();
         if let Some(start) = self.start_at(old) {
             candidates.push(Some(start));
@@ -95,9 +94,10 @@ impl NewContent<'_> {
         }
         if let Some(bundle) = self.last_of(begun) {
             let end = bundle.before.end;
-            // If the next bundle begins where this one ends, a relocation refers to the next.
-            let is_start = matches!(self.moved.get(begun), Some(next) if next.before.start == end);
-            if old < end && end <= reach && !is_start {
+            // If the next bundle begins where this one ends, the relocation is for the next one.
+            let is_start_of_next = matches!(self.moved.get(begun), Some(next) if next.before.start == end);
+            let is_in_reach = old < end && end <= reach;
+            if is_in_reach && !is_start_of_next {
                 candidates.push(at_same_distance(old, end, bundle.now.end));
             }
         }
@@ -105,14 +105,16 @@ impl NewContent<'_> {
         if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// Returns the new offset of data that ends at an old offset, or `None` if that is inside of a changed bundle.
+    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle or
+    /// outside of the section.
     fn end_at(&self, old: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
         }
-        // The padding after the bundle may have become shorter.
+        // Data that ended in the padding after the bundle must not reach into the next bundle, even if the padding became
+        // shorter.
         let limit = match self.moved.get(begun) {
             Some(next) => next.now.start,
             None => self.new.len(),
@@ -125,7 +127,8 @@ impl NewContent<'_> {
         self.moved.get(count.checked_sub(1)?)
     }
 
-    /// Returns the new offset of an offset of the section after a bundle, which keeps its distance from the bundle.
+    /// Returns the new offset of `old`, which keeps its distance from the end of `bundle`. Returns `None` if `old` is
+    /// before that end or outside of the section.
     fn offset_after(&self, bundle: &MovedBundle, old: u64) -> Option<u64> {
         if old > len_of(&self.old) {
             return None;
@@ -140,7 +143,7 @@ fn at_same_distance(at: u64, old: u64, new: u64) -> Option<u64> {
 }
 
 impl MovedBundle {
-    /// Returns the new offset of a part of the bundle, or `None` if the part is outside of it, or if its bytes changed.
+    /// Returns the new offset of `old`, or `None` if that is outside of the bundle, or if the bytes of the bundle changed.
     fn offset_inside(&self, old: u64) -> Option<u64> {
         if !self.is_same || !self.before.contains(&old) {
             return None;
@@ -172,14 +175,16 @@ pub(crate) struct Relocatable<'d> {
 }
 
 impl<'d> Relocatable<'d> {
-    /// Returns the object in `data`, or `None` if a part of it cannot move.
+    /// Returns the object in `data`, or `None` if `data` is not an object whose parts can all move.
     pub(crate) fn read(data: &'d [u8]) -> Option<Self> {
         let file = File::read(data).ok()?;
-        // The fields of relocations for MIPS are others than the ones that are read here.
-        if !file.header.is_relocatable() || !file.segments.is_empty() || file.header.machine() == EM_MIPS {
+        let has_addresses = !file.header.is_relocatable() || !file.segments.is_empty();
+        // Relocations for MIPS have other fields than those that are read here.
+        if has_addresses || file.header.machine() == EM_MIPS {
             return None;
         }
         let sections: Vec<Section> = file.sections.iter().collect();
+        // Without section headers, no section with device code can be found.
         if sections.is_empty() {
             return None;
         }
@@ -192,7 +197,9 @@ impl<'d> Relocatable<'d> {
         let at = self.parts.partition_point(|part| part.key() < (range.start, range.end));
         let part = self.parts.get(at)?;
         let index = part.section?;
-        if part.range == *range && index < usize::from(SHN_LORESERVE) { Some(index) } else { None }
+        // A symbol in a section with a larger index records that index in another table, which is not read.
+        let can_be_named = index < usize::from(SHN_LORESERVE);
+        if part.range == *range && can_be_named { Some(index) } else { None }
     }
 
     /// Whether sections with these ranges can get other contents.
@@ -202,16 +209,21 @@ impl<'d> Relocatable<'d> {
             let Some(index) = self.index_of(&range) else { return false };
             changing.insert(index);
         }
-        // Relocations without addends of their own (`SHT_REL`), or in the compact form (`SHT_CREL`), are not changed.
         for section in &self.sections {
-            if section.is(SHT_CREL) || section.is(SHT_REL) && self.refers_to(section, &changing) {
+            // Compact relocations are not read, so each may refer to a changed section.
+            if section.is(SHT_CREL) {
+                return false;
+            }
+            // The addends of these relocations are in the bytes that they replace, and are not changed.
+            if section.is(SHT_REL) && self.refers_to(section, &changing) {
                 return false;
             }
         }
         true
     }
 
-    /// Whether a table of relocations without addends applies to one of some sections, or refers to one.
+    /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to a
+    /// symbol in one of them.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
         if contains(sections, section.info) {
             return true;
@@ -245,6 +257,7 @@ impl<'d> Relocatable<'d> {
         }
         let mut changes = self.layout_changes(&by_section).ok_or("its sections would be too long")?;
         for (section, content) in self.sections.iter().zip(&by_section) {
+            // The new content replaces the whole section already, so it is not read as a table.
             if content.is_some() {
                 continue;
             }
@@ -268,13 +281,14 @@ impl<'d> Relocatable<'d> {
     fn layout_changes<'p>(&self, by_section: &[Option<&NewContent<'p>>]) -> Option<Vec<ChangedRange<'p>>> {
         let (mut header, mut sections, mut changes) = (self.file.header, self.sections.clone(), Vec::new());
         // The ends of the part before, in the old file and in the new one. The file header comes first.
-        let head = self.file.encoding.len_of::<Header>();
-        let (mut old_end, mut new_end) = (head, head);
+        let file_header_len = self.file.encoding.len_of::<Header>();
+        let (mut old_end, mut new_end) = (file_header_len, file_header_len);
         for part in &self.parts {
             let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {
                 Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
-                // An empty part inside of the one before moves with it.
+                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps its
+                // distance from the end of that part.
                 None => old.saturating_add(new_end).saturating_sub(old_end),
             };
             if let Some(gap) = gap {
@@ -296,6 +310,7 @@ impl<'d> Relocatable<'d> {
                 }
                 None => header.sections_at = new,
             }
+            // The next part follows the part around an empty section, not that section.
             if gap.is_some() {
                 (old_end, new_end) = (part.range.end, new.checked_add(len)?);
             }
@@ -350,12 +365,15 @@ impl<'d> Relocatable<'d> {
             let Some(symbol) = symbol_at(&symbols, relocation.symbol(encoding)) else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
-            let is_direct = self.file.header.machine() != EM_X86_64 || DIRECT.contains(&relocation.kind(encoding));
-            let bias = if is_direct { 0 } else { BIAS_MAX };
-            // The relocation refers to the symbol itself, so it follows when the symbol gets its new value.
+            // Other processors count from the field itself.
+            let may_be_in_instruction =
+                self.file.header.machine() == EM_X86_64 && !DIRECT.contains(&relocation.kind(encoding));
+            let bias = if may_be_in_instruction { BIAS_MAX } else { 0 };
+            // An addend from `-bias` to 0: the data is the symbol itself, and its new value is enough.
             let is_to_symbol = encoding.truncated(relocation.addend.wrapping_neg()) <= bias;
             match (content.start_at(symbol.value), content.target_at(target, bias)) {
                 (Some(_), _) if is_to_symbol => continue,
+                // The addend counts from the new value of the symbol.
                 (Some(start), Some(target)) => relocation.addend = encoding.truncated(target.wrapping_sub(start)),
                 _ => {
                     let name = self.section_name(section);
@@ -389,10 +407,11 @@ impl<'d> Relocatable<'d> {
         shown(name_of(strings.unwrap_or_default(), at)).to_string()
     }
 
-    /// Replaces a record of a table in its new content, which begins as a copy of the old one.
-    fn replace_record<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], number: usize, record: R) {
+    /// Replaces the record with an index in a table. `new` is the new content of the table, or `None` as long as no record
+    /// has changed. The first change makes it a copy of the `old` content.
+    fn replace_record<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], index: usize, record: R) {
         let record = self.file.encoding.encode(&[record]);
-        let start = number.saturating_mul(record.len());
+        let start = index.saturating_mul(record.len());
         let range = start..start.saturating_add(record.len());
         if new.is_none() && old.get(range.clone()) == Some(&record) {
             return;
@@ -455,26 +474,27 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
             }
             end = range.end;
         } else if !range.is_empty() {
-            // The part shares bytes with one before it.
+            // The part shares bytes with one before it. An empty section has no bytes, so it may have any offset.
             return None;
         }
     }
     if is_zero(tail(file.data, end)?) { Some(parts) } else { None }
 }
 
-/// Returns the new offset of a part at the offset `old`, `gap` bytes after the part before it, which ends at `new_end`
-/// now. The distance from the first aligned offset stays, so that the part gets its old offset back when the old
-/// contents are written again.
+/// Returns the new offset of a part that began at `old`, `gap` bytes after the part before it. That part now ends at
+/// `new_end`. An aligned part keeps its distance from the first aligned offset after the part before it, and an unaligned
+/// part its gap. So the part gets its old offset back when the old contents are written again. Returns `None` if the
+/// offset is too large.
 fn new_offset(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
-    match aligned_distance(old, gap, alignment) {
+    match distance_from_first_aligned(old, gap, alignment) {
         Some(distance) => new_end.checked_next_multiple_of(alignment)?.checked_add(distance),
         None => new_end.checked_add(gap),
     }
 }
 
-/// Returns the distance of an offset from the first aligned offset in the gap before it, or `None` if the offset itself
-/// is not aligned.
-fn aligned_distance(old: u64, gap: u64, alignment: u64) -> Option<u64> {
+/// Returns the distance of `old` from the first aligned offset in the `gap` bytes before it. That is 0 where assemblers
+/// put a section. Returns `None` if `old` is not aligned.
+fn distance_from_first_aligned(old: u64, gap: u64, alignment: u64) -> Option<u64> {
     let first = old.checked_sub(gap)?.checked_next_multiple_of(alignment)?;
     let distance = old.checked_sub(first)?;
     if distance.is_multiple_of(alignment) { Some(distance) } else { None }

@@ -22,7 +22,8 @@
 //!
 //! Relocations that are packed for Android are not read.
 //!
-//! Rejected: another magic, an address without code, or without the reference.
+//! Rejected: another magic, an address at which no code begins and, for kpack, an address other than that of the section
+//! `.rocm_kpack_ref`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -76,7 +77,7 @@ impl WrapperKind {
         }
     }
 
-    /// The kinds of wrappers that may be in one section with this kind.
+    /// The kinds of wrappers that may be in one section with this kind: in a split library, references replace bundles.
     fn kinds_in_section(self) -> &'static [Self] {
         match self {
             Self::Fatbin => &[Self::Fatbin],
@@ -142,7 +143,7 @@ pub(crate) fn targets(data: &[u8], wrappers: &Range<u64>, kind: WrapperKind) -> 
     let mut targets = Vec::new();
     for start in map.starts() {
         // Broken wrappers are left out, and `faults` reports them. So the base of their offsets does not matter.
-        match map.wrapper(start, 0, kind) {
+        match map.read_wrapper(start, 0, kind) {
             Ok(Wrapper { kind: found, target: Some(target) }) if found == kind => targets.extend(map.offset_of(target)),
             _ => {}
         }
@@ -166,7 +167,7 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
         if symbol.is_local()
             && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)
-            && let Ok(Wrapper { target: Some(target), .. }) = map.wrapper(start, 0, WrapperKind::Bundle)
+            && let Ok(Wrapper { target: Some(target), .. }) = map.read_wrapper(start, 0, WrapperKind::Bundle)
             && let Some(bundle) = map.offset_of(target)
         {
             sources.insert(bundle, source.to_vec());
@@ -175,10 +176,10 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
     sources
 }
 
-/// A wrapper.
+/// The wrapper of a bundle, a fatbin or a kpack reference, as read from its section.
 struct Wrapper {
     kind: WrapperKind,
-    /// The address of the code, or `None` if another object holds it.
+    /// The address of the code, or `None` if another object holds the code.
     target: Option<PointerValue>,
 }
 
@@ -187,14 +188,14 @@ pub(crate) struct PointerMap<'d> {
     data: &'d [u8],
     /// Whether addresses are 64 bits wide.
     is_64: bool,
-    /// The range of the section with wrappers, in the file.
-    wrappers: Range<u64>,
-    /// The targets that relocations write, by the offset of the pointer in the file. `None` if another object defines
-    /// the target.
+    /// The range of the section in the file.
+    section: Range<u64>,
+    /// The targets that relocations write, by the offset of the pointer in the file. A target is `None` if another object
+    /// defines it.
     relocated: HashMap<u64, Option<PointerValue>>,
-    /// The sections of a linked file by address: size, and offset in the file.
+    /// The size of each section of a linked file and its offset in the file, by its address.
     sections: BTreeMap<u64, (u64, u64)>,
-    /// The offset of the reference to kpack archives.
+    /// The offset of the section with the reference to kpack archives, if the file has one.
     reference: Option<u64>,
 }
 
@@ -213,19 +214,19 @@ impl PointerValue {
 }
 
 impl<'d> PointerMap<'d> {
-    /// Reads the relocations of a section, given by its range in the file. Returns `None` if the file is not an object
-    /// file, or if no section with content begins there.
-    pub(crate) fn read(data: &'d [u8], wrappers: &Range<u64>) -> Option<Self> {
+    /// Reads the relocations of the section that has the range `range` in the file `data`. Returns `None` if `data` is not
+    /// an object file, or if no section with content begins there.
+    pub(crate) fn read(data: &'d [u8], range: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
         let own = file.sections().find(|section| match section.file_range() {
-            Some((start, size)) => start == wrappers.start && size > 0,
+            Some((start, size)) => start == range.start && size > 0,
             None => false,
         })?;
         let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
         let (relocated, sections) = (HashMap::new(), BTreeMap::new());
-        let mut map = Self { data, is_64: file.is_64(), wrappers: wrappers.clone(), relocated, sections, reference };
-        // A relocation has at least 8 bytes. A broken file may name the same relocations again and again.
+        let mut map = Self { data, is_64: file.is_64(), section: range.clone(), relocated, sections, reference };
+        // A broken file may name the same relocations again and again. A sound one has at least 8 bytes for each.
         let most = data.len() / 8;
         if file.kind() == ObjectKind::Relocatable {
             map.read_relocations(&file, own.relocations().take(most));
@@ -239,7 +240,7 @@ impl<'d> PointerMap<'d> {
     /// Reads the relocations of an object that is not linked, which lead to offsets in its sections.
     fn read_relocations(&mut self, file: &File<'_>, relocations: impl Iterator<Item = (u64, Relocation)>) {
         for (offset, relocation) in relocations {
-            let Some(at) = self.wrappers.start.checked_add(offset) else { continue };
+            let Some(at) = self.section.start.checked_add(offset) else { continue };
             let target = match symbol_offset(file, &relocation) {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
@@ -248,13 +249,13 @@ impl<'d> PointerMap<'d> {
         }
     }
 
-    /// Reads the first `most` relocations of a linked file. `own_address` is the address of the section with the
-    /// wrappers.
+    /// Reads the first `most` relocations of a linked file, and keeps those of the section. `own_address` is the address of
+    /// the section.
     fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64, most: usize) {
         for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
             let Some(offset) = address.checked_sub(own_address) else { continue };
-            let at = self.wrappers.start.saturating_add(offset);
-            if !self.wrappers.contains(&at) {
+            let at = self.section.start.saturating_add(offset);
+            if !self.section.contains(&at) {
                 continue;
             }
             let target = match symbol_address(file, &relocation) {
@@ -265,9 +266,10 @@ impl<'d> PointerMap<'d> {
         }
     }
 
+    /// Reads where the sections of a linked file are, so that addresses can be found in the file.
     fn read_sections(&mut self, file: &File<'_>) {
         for section in file.sections() {
-            // Sections that are empty or not in memory may have the address of another.
+            // Sections that are empty or not in memory may have the same address as another.
             match section.file_range() {
                 Some((start, size)) if size > 0 && is_loaded(&section) => {
                     self.sections.insert(section.address(), (size, start));
@@ -288,7 +290,8 @@ impl<'d> PointerMap<'d> {
         self.is_64
     }
 
-    /// Returns the target of the pointer at an offset in the file, or `None` if another object defines it.
+    /// Returns the target of the pointer at an offset in the file, or `None` if another object defines it, or if the file
+    /// ends before the pointer does. Without a relocation, the bytes in the file are the address.
     pub(crate) fn target_at(&self, at: u64) -> Option<PointerValue> {
         match self.relocated.get(&at) {
             Some(target) => *target,
@@ -298,20 +301,20 @@ impl<'d> PointerMap<'d> {
 
     /// The offsets of the wrappers in the file.
     fn starts(&self) -> impl Iterator<Item = u64> {
-        let section = bytes_in(self.data, self.wrappers.clone()).unwrap_or_default();
-        wrapper_starts(section).map(|start| self.wrappers.start.saturating_add(start))
+        let section = bytes_in(self.data, self.section.clone()).unwrap_or_default();
+        wrapper_starts(section).map(|start| self.section.start.saturating_add(start))
     }
 
-    /// Reads the wrapper at the offset `start` of the file, in a section for the kind `of_section`. Offsets in errors
+    /// Reads the wrapper at the offset `start` of the file, in a section for the kind `section_kind`. Offsets in errors
     /// count from `base`.
-    fn wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<Wrapper, Malformed> {
-        let rest = bytes_in(self.data, start..self.wrappers.end).unwrap_or_default();
+    fn read_wrapper(&self, start: u64, base: u64, section_kind: WrapperKind) -> Result<Wrapper, Malformed> {
+        let rest = bytes_in(self.data, start..self.section.end).unwrap_or_default();
         let mut cursor = Cursor::new(rest, base.saturating_add(start));
-        // Sections for bundles may have kpack references instead of bundles. Messages name only the usual kind.
-        let usual = if of_section == WrapperKind::Fatbin { WrapperKind::Fatbin } else { WrapperKind::Bundle };
+        // In place of bundles there may be kpack references. Messages expect only the usual kind.
+        let usual = if section_kind == WrapperKind::Fatbin { WrapperKind::Fatbin } else { WrapperKind::Bundle };
         let (target, expected) = (usual.target(), usual.magic());
         let magic = cursor.u32(format_args!("a wrapper of {target}"))?;
-        let Some(&kind) = of_section.kinds_in_section().iter().find(|kind| kind.magic() == magic) else {
+        let Some(&kind) = section_kind.kinds_in_section().iter().find(|kind| kind.magic() == magic) else {
             let what = format!("magic of the wrapper of {target}");
             return Err(cursor.invalid(&what, magic, &format!("{expected} ({expected:#x})")));
         };
@@ -321,9 +324,9 @@ impl<'d> PointerMap<'d> {
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
     }
 
-    /// Checks the wrapper at the offset `start` of the file.
-    fn check_wrapper(&self, start: u64, base: u64, of_section: WrapperKind) -> Result<(), Malformed> {
-        let Wrapper { kind, target } = self.wrapper(start, base, of_section)?;
+    /// Checks the wrapper at the offset `start` of the file, in a section for the kind `section_kind`.
+    fn check_wrapper(&self, start: u64, base: u64, section_kind: WrapperKind) -> Result<(), Malformed> {
+        let Wrapper { kind, target } = self.read_wrapper(start, base, section_kind)?;
         // Another object holds the code.
         let Some(target) = target else { return Ok(()) };
         if self.points_at_code(kind, target) {
@@ -359,7 +362,8 @@ impl<'d> PointerMap<'d> {
     }
 }
 
-/// Whether a section is in memory when its file is loaded. Outside of ELF files, all sections count.
+/// Whether a section has an address of its own: in ELF files, only if it is in memory when the file is loaded. In other
+/// formats, each section has one.
 fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     match section.flags() {
         SectionFlags::Elf { sh_flags, .. } => sh_flags.contains(SHF_ALLOC),
@@ -404,7 +408,7 @@ mod tests {
     fn an_address_is_in_a_section_up_to_its_end() {
         let sections = [(100, (50, 7)), (150, (0, 9)), (200, (1, u64::MAX))].into();
         let relocated = HashMap::new();
-        let map = PointerMap { data: b"", is_64: true, wrappers: 0..0, relocated, sections, reference: None };
+        let map = PointerMap { data: b"", is_64: true, section: 0..0, relocated, sections, reference: None };
         for (address, offset) in
             [(99, None), (100, Some(7)), (149, Some(56)), (150, None), (199, None), (200, Some(u64::MAX)), (201, None)]
         {

@@ -25,7 +25,7 @@
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
 //! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive
-//! has. After these faults, the rest is read: bytes after the map, code objects outside the bytes between header and
+//! has. Faults after which the rest is still read: bytes after the map, code objects outside the bytes between header and
 //! table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme,
 //! code objects are listed only.
 
@@ -157,7 +157,7 @@ fn fault(offset: u64, what: &str) -> Malformed {
 struct CodeRanges {
     /// The range of each code object, by its ordinal, or `None` if it is broken.
     ranges: Vec<Option<Range<u64>>>,
-    /// The compression, or `None` if they are plain.
+    /// The compression of all code objects, or `None` if they are plain.
     codec: Option<Codec>,
 }
 
@@ -255,6 +255,7 @@ struct TableReader<'d> {
     data: &'d [u8],
     stored: CodeRanges,
     faults: Vec<Malformed>,
+    /// The limit on the number of code objects and on their IDs.
     room: EntryAllowance,
     /// The bytes of the archive that no code object has yet: two code objects do not share bytes.
     bytes: Allowance,

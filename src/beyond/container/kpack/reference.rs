@@ -63,7 +63,7 @@ impl Reference {
         let digits = key.strip_prefix(self.kernel_name.as_slice())?.strip_prefix(b"#")?;
         let text = crate::base::bytes::text(digits)?;
         let index: u32 = text.parse().ok()?;
-        // The loader compares keys, so there is one way to write an index.
+        // The loader compares whole keys, so another spelling of the index, such as `00`, is another key.
         if index.to_string() == text { Some(index) } else { None }
     }
 }

@@ -28,14 +28,14 @@ use crate::base::error::Malformed;
 use crate::llvm::container::limits::{HEADER_MAX, NAME_MAX, check_entry_count};
 pub(crate) use crate::llvm::container::magic::AKS2 as MAGIC;
 
-/// The length of the header, and of a directory entry without its name.
+/// The lengths of the header and of a directory entry without its name, in bytes.
 pub(crate) const HEADER_LEN: u64 = 16;
 const ENTRY_LEN: u64 = 20;
 
 /// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The size of the inflated stream, and of the directory at its start.
+    /// The sizes in bytes of the inflated stream, and of the directory at its start.
     pub(crate) inflated: u64,
     pub(crate) directory: u64,
     kernels: u64,
@@ -50,7 +50,8 @@ pub(crate) struct Aks2Kernel {
 }
 
 impl Header {
-    /// Reads the header of a file, and checks its numbers. `base` is the offset of the file.
+    /// Reads the header of a file, and checks its numbers. `base` is the offset of the file. The outer error is one of the
+    /// reader, and the inner error a fault of the header.
     pub(crate) fn read(reader: &mut impl Read, base: u64) -> io::Result<Result<Self, Malformed>> {
         let mut header = [0; 16];
         reader.read_exact(&mut header)?;
@@ -103,7 +104,7 @@ impl Header {
             let found = fields.remaining();
             return Err(Malformed::value("bytes in the directory after all kernels", found, fields.offset(), "0"));
         }
-        // In this order, an image that shares bytes with an earlier one begins before that one ends.
+        // In the order of their starts, an image that shares bytes with an earlier image begins before that image ends.
         kernels.sort_by_key(|kernel| kernel.image.start);
         let mut end = 0;
         kernels.retain(|kernel| {

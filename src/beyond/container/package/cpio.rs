@@ -19,13 +19,18 @@
 
 use std::io::{self, Read};
 
-use crate::base::bytes::{digits, slice};
+use crate::base::bytes::{digits, len_u64, slice};
 use crate::beyond::once::{broken, skip};
 use crate::llvm::container::limits::NAME_MAX;
 pub(crate) use crate::llvm::container::magic::CPIO as MAGICS;
 
-/// The name of the end.
+/// The name of the last member, which has no content and ends the archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
+
+/// The lengths of the magic and of both forms of a header with its magic, in bytes.
+const MAGIC_LEN: usize = 6;
+const HEXADECIMAL_LEN: usize = 110;
+const OCTAL_LEN: usize = 76;
 
 /// The mode of a regular file, and the bits that hold it.
 const REGULAR: u64 = 0o100_000;
@@ -38,23 +43,23 @@ pub(crate) struct Header {
     /// The size of the content in bytes.
     pub(crate) size: u64,
     pub(crate) is_file: bool,
-    /// The number of bytes after the content.
+    /// The number of bytes of padding after the content.
     pub(crate) padding: u64,
 }
 
 impl Header {
     /// Returns the next header, or `None` at the end of the archive.
     pub(crate) fn read(reader: &mut impl Read) -> io::Result<Option<Self>> {
-        let mut head = [0; 110];
-        let (magic, rest) = head.split_at_mut(6);
+        let mut head = [0; HEXADECIMAL_LEN];
+        let (magic, rest) = head.split_at_mut(MAGIC_LEN);
         reader.read_exact(magic)?;
-        let (is_octal, rest_len) = match &*magic {
-            b"070701" | b"070702" => (false, 104),
-            b"070707" => (true, 70),
+        let (is_octal, header_len) = match &*magic {
+            b"070701" | b"070702" => (false, HEXADECIMAL_LEN),
+            b"070707" => (true, OCTAL_LEN),
             _ => return Err(broken("a header does not begin with a magic number")),
         };
-        reader.read_exact(rest.get_mut(..rest_len).unwrap_or_default())?;
-        // Offset, width and base of each number, as in the table above.
+        reader.read_exact(rest.get_mut(..header_len.saturating_sub(MAGIC_LEN)).unwrap_or_default())?;
+        // Offset, width and base of each number: the documentation of this module has the table.
         let (mode, size, name_len) = if is_octal {
             (number(&head, 18, 6, 8)?, number(&head, 65, 11, 8)?, number(&head, 59, 6, 8)?)
         } else {
@@ -68,7 +73,7 @@ impl Header {
         let mut padding = 0;
         // Only the hexadecimal forms pad: header and name together, and the content.
         if !is_octal {
-            skip(reader, to_multiple_of_4(name_len.saturating_add(110)))?;
+            skip(reader, to_multiple_of_4(name_len.saturating_add(len_u64(&head))))?;
             padding = to_multiple_of_4(size);
         }
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());

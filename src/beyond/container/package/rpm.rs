@@ -33,7 +33,7 @@ const HEADER_MAX: u64 = 256 << 20;
 pub(crate) fn skip_headers(reader: &mut (impl Read + ?Sized)) -> io::Result<()> {
     skip(reader, LEAD)?;
     let signature = skip_header(reader)?;
-    // Up to the next multiple of 8.
+    // The padding of the signature, up to a multiple of 8.
     skip(reader, signature.wrapping_neg() & 7)?;
     skip_header(reader)?;
     Ok(())

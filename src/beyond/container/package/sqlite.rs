@@ -23,14 +23,16 @@ const TABLES: [([&[u8]; 3], &str); 2] = [
     ([b"kernel_name", b"hip_version", b"generator_sum"], "rocFFT kernel cache"),
 ];
 
-/// Returns the kind of a database with code objects, or `None` if it is another.
-pub(crate) fn kernels(data: &[u8]) -> Option<&'static str> {
+/// Returns the kind of a database with code objects, or `None` if the database has other content. It is recognised by the
+/// names of columns in the statements that made its tables.
+pub(crate) fn kind_of_kernel_database(data: &[u8]) -> Option<&'static str> {
     let size = match array(data, 16).map(u16::from_be_bytes)? {
+        // 65536 does not fit into the field.
         1 => 1 << 16,
         size => u64::from(size),
     };
     let page_count = len_u64(data).checked_div(size).unwrap_or_default().max(1);
-    // Each page is named once, so a broken file that names more pages than it has is not read further.
+    // A sound file names each page once, so no more pages are read than it has.
     for number in schema_pages(data).take(usize::try_from(page_count).unwrap_or(usize::MAX)) {
         let Some(page) = page_at(data, number, size) else { continue };
         for (columns, kind) in TABLES {
@@ -48,11 +50,12 @@ fn page_at(data: &[u8], number: u32, size: u64) -> Option<&[u8]> {
     Some(slice(rest, 0, size).unwrap_or(rest))
 }
 
-/// The numbers of the pages with the statements that made the tables.
+/// Returns the numbers of the pages with the statements that made the tables: the pages that the first page names or, if it
+/// names none, the first page itself.
 fn schema_pages(data: &[u8]) -> impl Iterator<Item = u32> {
-    let is_split = data.get(100) == Some(&5);
-    // A page that is not split holds the statements itself: the first one.
-    let (count, last) = if is_split { (short_at(data, 103).unwrap_or(0), number_at(data, 108)) } else { (0, Some(1)) };
+    let names_pages = data.get(100) == Some(&5);
+    let (count, last) =
+        if names_pages { (short_at(data, 103).unwrap_or(0), number_at(data, 108)) } else { (0, Some(1)) };
     let offsets = (112..).step_by(2).take(count.into());
     offsets.filter_map(move |at| number_at(data, short_at(data, at)?.into())).chain(last)
 }

@@ -42,6 +42,19 @@ use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nu
 /// The offset of the type in a header.
 const TYPE: usize = 156;
 
+/// The offset of the magic in a header.
+const MAGIC: u64 = 257;
+
+/// In a header of GNU tar for a file with holes: the offset and length of the ranges, the offset of the flag for more
+/// ranges, and the offset of the size.
+const GNU_RANGES: (u64, u64) = (386, 96);
+const GNU_IS_EXTENDED: usize = 482;
+const GNU_SIZE: u64 = 483;
+
+/// In a block with more ranges: the length of the ranges, after which the flag for another such block follows.
+const MORE_RANGES_LEN: u64 = 504;
+const MORE_IS_EXTENDED: usize = 504;
+
 /// The maximum length of a map of holes at the start of a content, in bytes.
 const MAP_MAX: u64 = 1 << 20;
 
@@ -63,7 +76,7 @@ pub(crate) enum MemberKind {
     Sparse(u64, Vec<SparseRange>),
     /// The content begins with the map of the holes of a file of this size.
     MapInContent(u64),
-    /// The rest of a file that begins in another volume.
+    /// The rest of a file that begins in another volume, so that the content is not a whole file.
     Part,
     /// Anything but a file.
     Other,
@@ -84,7 +97,7 @@ pub(crate) enum NextMember {
     },
 }
 
-/// The attributes of a member.
+/// The attributes of a member, which other members before it record.
 #[derive(Default)]
 struct Attributes {
     name: Option<Vec<u8>>,
@@ -102,7 +115,7 @@ struct Attributes {
 /// The state of reading an archive.
 #[derive(Default)]
 pub(crate) struct TarArchive {
-    /// Whether a block of zeros was read last. Anything may follow it.
+    /// Whether a block of zeros was read last. Another archive, other data or nothing may follow it.
     is_after_zeros: bool,
 }
 
@@ -115,7 +128,8 @@ impl TarArchive {
     }
 }
 
-/// Reads up to the content of the next member. After zeros, the archive may be over, and any data may follow.
+/// Reads up to the content of the next member. After zeros, the archive may be over, and data that is no header is not a
+/// fault but the end.
 fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
@@ -140,22 +154,24 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
         }
         if !sum_is_right(&block) {
             // Without the magic of a header, this is other data.
-            if is_after_zeros && slice(&block, 257, 5) != Some(b"ustar") {
+            if is_after_zeros && slice(&block, MAGIC, 5) != Some(b"ustar") {
                 return Ok(NextMember::End { has_trailing: true });
             }
             return Err(broken("the checksum of a header is wrong"));
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
-        has_attributes |= matches!(block.get(TYPE), Some(b'L' | b'K' | b'x' | b'X'));
-        match block.get(TYPE) {
-            Some(b'L') => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
-            Some(b'x' | b'X') => attributes.add(&read_content(reader, size)?)?,
-            Some(b'g' | b'K') => skip(reader, padded(size))?,
-            kind => {
-                let kind = kind.copied().unwrap_or_default();
-                return Ok(NextMember::Member(read_header(reader, kind, &block, size, attributes)?));
+        match block.get(TYPE).copied().unwrap_or_default() {
+            b'L' => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
+            b'x' | b'X' => attributes.add(&read_content(reader, size)?)?,
+            b'K' => skip(reader, padded(size))?,
+            // These attributes are for all members, so no member has to follow.
+            b'g' => {
+                skip(reader, padded(size))?;
+                continue;
             }
+            kind => return Ok(NextMember::Member(read_header(reader, kind, &block, size, attributes)?)),
         }
+        has_attributes = true;
     }
 }
 
@@ -164,7 +180,8 @@ pub(crate) fn padded(size: u64) -> u64 {
     size.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 
-/// Makes the header of a member from its block and the attributes before it, and reads the blocks that belong to it.
+/// Makes the header of a member from its block and the attributes before it. Reads the blocks with more ranges of a file
+/// with holes, if there are any.
 fn read_header(
     reader: &mut impl Read,
     kind: u8,
@@ -179,6 +196,7 @@ fn read_header(
         b'V' | b'D' => MemberKind::Other,
         b'M' => MemberKind::Part,
         b'S' => read_gnu_sparse(reader, block)?,
+        // GNU tar records the holes of other files in attributes, or in the content if the attributes say so.
         _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
         _ if attributes.has_map => {
             MemberKind::Sparse(attributes.sparse_size.ok_or_else(no_size)?, pairs(&attributes.ranges)?)
@@ -197,7 +215,8 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
         return name;
     }
     let name = text_field(block, 0, 100);
-    let is_posix = slice(block, 257, 6) == Some(b"ustar\0");
+    // GNU tar has other fields in place of the prefix.
+    let is_posix = slice(block, MAGIC, 6) == Some(b"ustar\0");
     let prefix = if is_posix { text_field(block, 345, 155) } else { &[] };
     if prefix.is_empty() {
         return name.to_vec();
@@ -212,16 +231,17 @@ fn text_field(block: &[u8], start: u64, len: u64) -> &[u8] {
 
 /// Reads the holes that a header of GNU tar records, with the blocks after it.
 fn read_gnu_sparse(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
-    let size = slice(block, 483, 12).and_then(number).ok_or_else(no_size)?;
-    let mut ranges = gnu_ranges(slice(block, 386, 96).unwrap_or_default())?;
-    let mut is_extended = block.get(482) != Some(&0);
+    let size = slice(block, GNU_SIZE, 12).and_then(number).ok_or_else(no_size)?;
+    let (ranges_at, ranges_len) = GNU_RANGES;
+    let mut ranges = gnu_ranges(slice(block, ranges_at, ranges_len).unwrap_or_default())?;
+    let mut is_extended = block.get(GNU_IS_EXTENDED) != Some(&0);
     while is_extended {
         let more = read_block(reader)?;
         if len_u64(&more) < BLOCK {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        ranges.extend(gnu_ranges(slice(&more, 0, 504).unwrap_or_default())?);
-        is_extended = more.get(504) != Some(&0);
+        ranges.extend(gnu_ranges(slice(&more, 0, MORE_RANGES_LEN).unwrap_or_default())?);
+        is_extended = more.get(MORE_IS_EXTENDED) != Some(&0);
     }
     Ok(MemberKind::Sparse(size, ranges))
 }
@@ -273,13 +293,13 @@ fn is_complete(numbers: &[u64]) -> bool {
 }
 
 /// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
-/// size of each. `size` is that of the file with its holes. `left` is the number of bytes of stored content, from which
-/// the length of the map is taken.
-pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io::Result<Vec<SparseRange>> {
+/// size of each, in whole blocks. `size` is the size of the file with its holes. `unread` is the number of bytes of stored
+/// content that were not read yet. The length of the map is subtracted from it.
+pub(crate) fn read_map(reader: &mut impl Read, size: u64, unread: &mut u64) -> io::Result<Vec<SparseRange>> {
     let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
     while !is_complete(&numbers) {
         let block = read_block(reader)?;
-        *left = left.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
+        *unread = unread.checked_sub(BLOCK).ok_or_else(|| broken("the map of a sparse file is larger than it"))?;
         add(&mut read, len_u64(&block));
         if len_u64(&block) < BLOCK || read > MAP_MAX {
             return Err(broken("the map of a sparse file does not end, or is longer than 1 MiB"));
@@ -295,7 +315,8 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, left: &mut u64) -> io:
         }
     }
     let ranges = pairs(numbers.get(1..).unwrap_or_default())?;
-    check_ranges(size, &ranges, *left)?;
+    // The ranges have the rest of the content.
+    check_ranges(size, &ranges, *unread)?;
     Ok(ranges)
 }
 
@@ -357,6 +378,8 @@ impl Attributes {
         Ok(())
     }
 
+    /// Sets one attribute, or ignores it if it is not used here. In pax, an empty value removes an attribute, so that the
+    /// field of the header counts.
     fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         match key {
             b"path" if value.is_empty() => self.name = None,
@@ -379,7 +402,8 @@ impl Attributes {
     }
 }
 
-/// Returns the key and the value of the first attribute, and the data after it, or `None` if it is malformed.
+/// Returns the key and the value of the first attribute, and the data after it, or `None` if it is malformed. Its length
+/// counts the whole line: the digits of the length itself, the space, and the line feed.
 fn split_attribute(data: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = data.iter().position(|&byte| byte == b' ')?;
     let len = usize::try_from(decimal(data.get(..space)?)?).ok()?;
@@ -397,7 +421,8 @@ fn read_block(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     once::head(reader, BLOCK)
 }
 
-/// Reads the content of a member that describes others. The caller limits how much can be read.
+/// Reads the content of a member that describes another one, and skips its padding. The reader of the caller limits how
+/// much memory this takes.
 fn read_content(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
     let content = once::head(reader, size)?;
     if len_u64(&content) < size {

@@ -29,7 +29,7 @@ use crate::base::io::input::Slice;
 use crate::beyond::once;
 use crate::llvm::container::limits::Allowance;
 
-/// The maximum ratio of inflated to deflated size.
+/// The maximum ratio of inflated to deflated size: at least 2 bits of deflated data make 258 bytes.
 const DEFLATE_MAX: u64 = 1032;
 
 /// The first bytes of a member.
@@ -54,9 +54,9 @@ pub(crate) struct ZipDirectory<'a> {
     pub(crate) error: Option<Error>,
     /// The start of the directory.
     start: u64,
-    /// The end of the last header in the directory.
+    /// The end of the last header in the directory that could be read.
     end: u64,
-    /// The offset of the record that ends the zip file.
+    /// The offset of the end record, which is the last record of the zip file.
     last: u64,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ZipDirectory<'a> {
 pub(crate) struct ZipMember<'a> {
     pub(crate) name: Vec<u8>,
     pub(crate) is_directory: bool,
-    /// The stored bytes, or why they cannot be read.
+    /// The stored bytes, or the reason why they cannot be read.
     pub(crate) content: Result<ZipContent<'a>>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ZipContent<'a> {
     pub(crate) start: u64,
     /// The member's header in the directory.
     pub(crate) listed: Slice<'a>,
-    /// The form, if compressed.
+    /// The form of the compressed bytes, or `None` if the member is stored as it is.
     pub(crate) form: Option<StreamForm>,
     pub(crate) stored: Slice<'a>,
     /// The claimed inflated size in bytes.
@@ -94,10 +94,13 @@ pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
 /// Returns the start of a zip file that other data precedes, such as a program that unpacks it, or `None` if the data
 /// does not end in a zip file. Offsets in the zip file may count from its own start or from that of the data. Its
 /// comment has at most `comment` bytes.
+///
+/// The zip file begins with the header of a member, which need not be the first one in the directory.
 pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
     let bytes = data.bytes();
     let start = data.len().saturating_sub(END_LEN.saturating_add(comment));
     let end = tail(bytes, start)?;
+    // Most data have no end record, so nothing else of them is read.
     memmem::find_iter(end, END).find(|&at| is_end_record(end.get(at..).unwrap_or_default()))?;
     let archive = ZipArchive::from_slice(bytes).ok()?;
     let (mut entries, mut first) = (archive.entries(), None);
@@ -131,7 +134,7 @@ pub(crate) fn trailing(data: Slice<'_>) -> Option<u64> {
 }
 
 impl<'a> ZipDirectory<'a> {
-    /// Reads the directory of a zip file.
+    /// Reads the directory of a zip file. If it is broken, it has the members before the fault, and the fault.
     pub(crate) fn read(data: Slice<'a>) -> Self {
         let mut directory = Self::default();
         directory.error = directory.add_members(data).err();
@@ -141,18 +144,7 @@ impl<'a> ZipDirectory<'a> {
     /// Adds the members of a zip file up to the first fault of the directory, which is returned. A fault of one member
     /// is the error in its content.
     fn add_members(&mut self, data: Slice<'a>) -> Result<()> {
-        let archive = match ZipArchive::from_slice(data.bytes()) {
-            Ok(archive) => archive,
-            Err(error) => {
-                let is_cut = matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory);
-                let reason = if is_cut {
-                    format!("it ends at {}, without the directory of its members: {CUT}", data.len())
-                } else {
-                    error.to_string()
-                };
-                return Err(malformed(data, 0, reason));
-            }
-        };
+        let archive = ZipArchive::from_slice(data.bytes()).map_err(|error| missing_directory(data, &error))?;
         let start = archive.directory_offset();
         (self.start, self.end, self.last) = (start, start, archive.eocd_offset());
         let mut room = Allowance::new(data.len());
@@ -172,18 +164,34 @@ impl<'a> ZipDirectory<'a> {
             };
             self.members.push(ZipMember { name, is_directory: entry.is_dir(), content });
         }
+        self.check_count(data, archive.entries_hint())
+    }
+
+    /// Checks the number of members against the recorded one.
+    fn check_count(&self, data: Slice<'_>, recorded: u64) -> Result<()> {
         let count = self.members.len();
         if count == 0 && data.bytes().starts_with(LOCAL_HEADER) {
             let reason = "the directory lists no members, but the file begins with one";
             return Err(malformed(data, 0, reason.to_owned()));
         }
-        // Some writers store the count in 16 bits, however many members there are.
-        if to_u64(count) & 0xffff != archive.entries_hint() & 0xffff {
-            let reason = format!("the directory lists {count} members, but claims {}", archive.entries_hint());
-            return Err(malformed(data, archive.directory_offset(), reason));
+        // Some writers store the number in 16 bits, however many members there are.
+        if to_u64(count) & 0xffff != recorded & 0xffff {
+            let reason = format!("the directory lists {count} members, but claims {recorded}");
+            return Err(malformed(data, self.start, reason));
         }
         Ok(())
     }
+}
+
+/// Makes the error for a zip file whose directory cannot be found.
+fn missing_directory(data: Slice<'_>, error: &rawzip::Error) -> Error {
+    let is_cut = matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory);
+    let reason = if is_cut {
+        format!("it ends at {}, without the directory of its members: {CUT}", data.len())
+    } else {
+        error.to_string()
+    };
+    malformed(data, 0, reason)
 }
 
 /// Returns the content of a member, and takes its stored length from `room`. At first, `room` is the length of the
@@ -215,6 +223,8 @@ fn content_of<'a>(
     Ok(ZipContent { start, listed, form, stored, size, crc })
 }
 
+/// Returns the form of the bytes that a method compresses, or `None` for members that are stored as they are. The error
+/// is the reason why the method cannot be read.
 fn form_of(method: CompressionMethod) -> Result<Option<StreamForm>, String> {
     match method {
         CompressionMethod::STORE => Ok(None),
@@ -234,7 +244,7 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
 
 impl<'a> ZipContent<'a> {
     /// Whether the directory records the same size and checksum for both members.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn records_same_content(&self, other: &Self) -> bool {
         (self.size, self.crc) == (other.size, other.crc)
     }
 
@@ -265,11 +275,12 @@ impl<'a> ZipContent<'a> {
         Ok(())
     }
 
-    /// Adds the location of the member to an error of its reader.
+    /// Adds the location of the member to an error of its reader. An error that is not the system's means that the data is
+    /// broken.
     pub(crate) fn error(&self, error: std::io::Error) -> Error {
         let error = Error::io(self.stored.path(), error);
         match error.io_error() {
-            // The data is broken: an error of the system would have its number.
+            // An error of the system would have its number.
             Some(source) if error.is_io() && source.raw_os_error().is_none() => {
                 broken(error.path(), self.stored.offset(), &source.to_string())
             }

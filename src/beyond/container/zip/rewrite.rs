@@ -31,11 +31,18 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::llvm::container::records::{Encoding, record};
 
-/// The value of a 32-bit field whose number is in a zip64 field.
+/// The value of a 32-bit field whose number is in a zip64 field or in the zip64 end instead.
 const ELSEWHERE: u64 = 0xffff_ffff;
 
 /// The number of the zip64 extra field.
 const ZIP64: u64 = 1;
+
+/// The offsets of the size and of the start of the directory, in the end of the zip file and in the zip64 end.
+const END_FIELDS: (u64, u64) = (12, 16);
+const ZIP64_END_FIELDS: (u64, u64) = (40, 48);
+
+/// The offset of the start of the zip64 end, in its locator.
+const LOCATOR_FIELD: u64 = 8;
 
 /// The version that readers of zip64 fields need.
 const ZIP64_VERSION: u64 = 45;
@@ -49,7 +56,8 @@ const ZIP64_END: &[u8] = b"PK\x06\x06";
 const ZIP64_END_LEN: u64 = 56;
 
 record! {
-    /// A header of a member. A word is the offset of the member, which only its header in the directory has.
+    /// A header of a member, before the data or in the directory. Only the one in the directory has the fields whose width
+    /// depends on `word`: see [`LOCAL`] and [`LISTED`].
     MemberHeader(word) {
         signature: 4,
         made_by: word / 2,
@@ -71,7 +79,9 @@ record! {
     }
 }
 
+/// The header before the data of a member. It has no words.
 const LOCAL: Encoding = Encoding { word: 0, order: Endianness::Little };
+/// The header of a member in the directory.
 const LISTED: Encoding = Encoding { word: 4, order: Endianness::Little };
 
 /// A zip file that can be written again: its members and its directory.
@@ -87,7 +97,7 @@ pub(crate) struct DirectoryRewrite<'a> {
     zip64_end: Option<u64>,
 }
 
-/// The new contents of a member.
+/// The numbers in the headers of a member with new contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewContents {
     pub(crate) crc: u32,
@@ -98,16 +108,16 @@ pub(crate) struct NewContents {
 }
 
 impl<'a> DirectoryRewrite<'a> {
-    /// Checks that a zip file with this directory and these members can be written again.
+    /// Describes a zip file with this directory and these members, so that it can be written again.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if it could not be written again.
-    pub(crate) fn of(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+    /// [`ErrorKind::Unsupported`] if the zip file cannot be written again: the documentation of this module says why.
+    pub(crate) fn new(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         // If there is a zip64 end, its offset of the directory counts.
         let recorded = match zip64_end {
-            Some(_) => number::<8>(data.bytes(), end.saturating_add(48)),
-            None => number::<4>(data.bytes(), listed.last.saturating_add(16)),
+            Some(_) => number::<8>(data.bytes(), end.saturating_add(ZIP64_END_FIELDS.1)),
+            None => number::<4>(data.bytes(), listed.last.saturating_add(END_FIELDS.1)),
         };
         if recorded != Some(listed.start) {
             return Err(refused(data, 0, "it begins with other data, from which its offsets do not count"));
@@ -149,6 +159,7 @@ impl<'a> DirectoryRewrite<'a> {
             (Some((local, local_name, _)), Some((listed, name, _)))
                 if (local.method, local_name) == (listed.method, name) =>
             {
+                // If only one header claims a data descriptor, one has to be there, as `descriptor_end` checks.
                 local.flags | listed.flags
             }
             _ => {
@@ -194,7 +205,8 @@ impl<'a> DirectoryRewrite<'a> {
         self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
     }
 
-    /// Makes the header in the directory of a member that starts at `offset`, with new contents if there are any.
+    /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the numbers
+    /// of its new contents, or `None` if it keeps its contents.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if its extra fields have no room for large numbers.
@@ -206,6 +218,7 @@ impl<'a> DirectoryRewrite<'a> {
     ) -> Result<Vec<u8>> {
         let old = member.listed.bytes();
         let mut header = self.header(member, old, LISTED, offset, contents)?;
+        // `header` ends before the comment, which comes last.
         let comment_len = LISTED.decode::<MemberHeader>(old).comment_len;
         if let Some(at) = len_u64(old).checked_sub(comment_len) {
             header.extend(tail(old, at).unwrap_or_default());
@@ -244,7 +257,8 @@ impl<'a> DirectoryRewrite<'a> {
         }
     }
 
-    /// Makes a header with another offset, and with new contents if there are any.
+    /// Makes a header with another offset, without the comment. `contents` are the numbers of new contents, or `None` if the
+    /// member keeps its contents.
     fn header(
         &self,
         member: &ZipContent<'_>,
@@ -259,76 +273,59 @@ impl<'a> DirectoryRewrite<'a> {
         let (extra, is_local) = (ExtraFields::split(extra), form == LOCAL);
         let (mut size, mut stored) = (member.size, member.stored.len());
         if let Some(contents) = contents {
+            // The header has the sizes, so no data descriptor follows the data.
             header.flags &= !HAS_DESCRIPTOR;
             header.crc = contents.crc.into();
             (size, stored) = (contents.size, contents.stored);
         }
-        // A local header has both sizes in the zip64 field, or neither.
-        let needs_both = is_local && (extra.zip64.is_some() || size.max(stored) >= ELSEWHERE);
-        // The numbers of the new zip64 field, and the length of the numbers that they replace in the old field.
-        let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
-        let fields = [(&mut header.size, size), (&mut header.stored, stored), (&mut header.offset, offset)];
-        // Only the header in the directory has an offset.
-        for (field, value) in fields.into_iter().take(if is_local { 2 } else { 3 }) {
-            let was_small = *field != ELSEWHERE;
-            // A number of the directory that is in the zip64 field stays there, even if it is small now.
-            let stays_small = if is_local { !needs_both } else { was_small };
-            if value < ELSEWHERE && stays_small {
-                *field = value;
-            } else {
-                *field = ELSEWHERE;
-                zip64.extend(value.to_le_bytes());
-            }
-            if !was_small {
-                old_len = old_len.saturating_add(8);
-            }
-        }
-        // The old field may go on with other numbers, such as the number of the disk.
-        if let Some(old) = extra.zip64
-            && !is_local
-        {
-            zip64.extend(old.get(old_len..).unwrap_or_default());
-        }
+        let zip64 = if is_local {
+            write_local_sizes(&mut header, size, stored, &extra)
+        } else {
+            write_listed_numbers(&mut header, [size, stored, offset], &extra)
+        };
+        // A zip64 field stays, even if it is empty now.
         let has_zip64 = !zip64.is_empty() || extra.zip64.is_some();
         let fields = extra.with_zip64(if has_zip64 { Some(&zip64) } else { None });
-        let Ok(extra_len) = u16::try_from(fields.len()) else {
+        let Some((fields, extra_len)) = fields else {
             let reason = "the extra fields of a member have no room for its size";
             return Err(refused(self.data, member.start, reason));
         };
         header.extra_len = extra_len.into();
+        // A reader has to know the zip64 field that was added. The upper byte of the version is an operating system.
         if has_zip64 && extra.zip64.is_none() {
             header.version = header.version & 0xff00 | (header.version & 0xff).max(ZIP64_VERSION);
         }
         Ok([&form.encode(&[header]), name, &fields].concat())
     }
 
-    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them.
-    pub(crate) fn end(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them: the zip64
+    /// end with its locator, and the end of the zip file. An old zip64 end stays, and a new one is added if a number needs
+    /// it.
+    pub(crate) fn end_records(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
-        // The module's documentation lists the offsets of the fields that are written here.
-        let (mut end, mut zip64_len) = (Vec::new(), self.zip64_end);
+        let (mut records, mut zip64_len) = (Vec::new(), self.zip64_end);
         if zip64_len.is_none() && at.max(len) >= ELSEWHERE {
-            end = self.new_zip64_end();
+            records = self.new_zip64_end();
             zip64_len = Some(ZIP64_END_LEN);
         }
-        end.extend(old);
-        let mut end_at = 0_usize;
-        if let Some(zip64_len) = zip64_len {
-            put(&mut end, 40, &len.to_le_bytes())?;
-            put(&mut end, 48, &at.to_le_bytes())?;
-            let locator = usize::try_from(zip64_len).unwrap_or(usize::MAX);
-            put(&mut end, locator.saturating_add(8), &at.saturating_add(len).to_le_bytes())?;
-            // The end follows the locator.
-            end_at = locator.saturating_add(20);
+        records.extend(old);
+        let mut end_at = 0;
+        if let Some(locator) = zip64_len {
+            // The zip64 end directly follows the directory. The locator is after it, and the end after the locator.
+            overwrite(&mut records, ZIP64_END_FIELDS.0, &len.to_le_bytes())?;
+            overwrite(&mut records, ZIP64_END_FIELDS.1, &at.to_le_bytes())?;
+            let zip64_at = at.saturating_add(len);
+            overwrite(&mut records, locator.saturating_add(LOCATOR_FIELD), &zip64_at.to_le_bytes())?;
+            end_at = locator.saturating_add(LOCATOR_LEN);
         }
-        for (field, value) in [(12, len), (16, at)] {
+        for (field, value) in [(END_FIELDS.0, len), (END_FIELDS.1, at)] {
             let field = end_at.saturating_add(field);
-            // `u32::MAX` means that the number is in the zip64 end, and is kept.
-            let was_small = number::<4>(&end, to_u64(field)) != Some(ELSEWHERE);
+            // A number that was in the zip64 end already stays there. So does one that does not fit any more.
+            let was_small = number::<4>(&records, field) != Some(ELSEWHERE);
             let small = if was_small { u32::try_from(value).unwrap_or(u32::MAX) } else { u32::MAX };
-            put(&mut end, field, &small.to_le_bytes())?;
+            overwrite(&mut records, field, &small.to_le_bytes())?;
         }
-        Ok(end)
+        Ok(records)
     }
 
     /// Makes a zip64 end and its locator, without sizes and offsets.
@@ -346,11 +343,12 @@ impl<'a> DirectoryRewrite<'a> {
     }
 }
 
-/// Returns the end of the directory, and the length of the zip64 end there, if there is one.
-fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
-    let Some(locator) = end.checked_sub(LOCATOR_LEN) else { return Ok((end, None)) };
+/// Returns the end of the directory, and the length of the zip64 end if one follows the directory. `last` is the offset
+/// of the end record of the zip file.
+fn directory_end(data: Slice<'_>, last: u64) -> Result<(u64, Option<u64>)> {
+    let Some(locator) = last.checked_sub(LOCATOR_LEN) else { return Ok((last, None)) };
     if slice(data.bytes(), locator, 4) != Some(LOCATOR) {
-        return Ok((end, None));
+        return Ok((last, None));
     }
     match zip64_end_before(data.bytes(), locator) {
         Some(Range { start, end }) => Ok((start, Some(end.saturating_sub(start)))),
@@ -360,7 +358,7 @@ fn directory_end(data: Slice<'_>, end: u64) -> Result<(u64, Option<u64>)> {
 
 /// Returns the range of the zip64 end that a locator names, or `None` if it does not end at the locator.
 fn zip64_end_before(data: &[u8], locator: u64) -> Option<Range<u64>> {
-    let start = number::<8>(data, locator.checked_add(8)?)?;
+    let start = number::<8>(data, locator.checked_add(LOCATOR_FIELD)?)?;
     if slice(data, start, 4)? != ZIP64_END {
         return None;
     }
@@ -385,7 +383,7 @@ struct ExtraFields<'h> {
 }
 
 impl<'h> ExtraFields<'h> {
-    /// Splits the fields at the zip64 field.
+    /// Splits the fields at the first zip64 field. Without one, or if a field before it is broken, all are `before` it.
     fn split(fields: &'h [u8]) -> Self {
         let mut rest = fields;
         while let (Some(kind), Some(len)) = (number::<2>(rest, 0), number::<2>(rest, 2)) {
@@ -400,17 +398,54 @@ impl<'h> ExtraFields<'h> {
         Self { before: fields, zip64: None, after: &[] }
     }
 
-    /// Returns the fields with another zip64 field, or without one.
-    fn with_zip64(&self, zip64: Option<&[u8]>) -> Vec<u8> {
+    /// Returns the fields with another zip64 field, or without one, and their length. Returns `None` if a length does not
+    /// fit into its 16 bits.
+    fn with_zip64(&self, zip64: Option<&[u8]>) -> Option<(Vec<u8>, u16)> {
         let mut fields = self.before.to_vec();
-        if let Some(field) = zip64
-            && let Ok(len) = u16::try_from(field.len())
-        {
+        if let Some(field) = zip64 {
+            let len = u16::try_from(field.len()).ok()?;
             fields.extend([&ZIP64.to_le_bytes()[..2], &len.to_le_bytes(), field].concat());
         }
         fields.extend(self.after);
-        fields
+        let len = u16::try_from(fields.len()).ok()?;
+        Some((fields, len))
     }
+}
+
+/// Writes both sizes to a local header. Returns the content of its zip64 field, which is empty or has both sizes, as
+/// APPNOTE requires.
+fn write_local_sizes(header: &mut MemberHeader, size: u64, stored: u64, extra: &ExtraFields<'_>) -> Vec<u8> {
+    let needs_zip64 = extra.zip64.is_some() || size.max(stored) >= ELSEWHERE;
+    if needs_zip64 {
+        (header.size, header.stored) = (ELSEWHERE, ELSEWHERE);
+        return [size.to_le_bytes(), stored.to_le_bytes()].concat();
+    }
+    (header.size, header.stored) = (size, stored);
+    Vec::new()
+}
+
+/// Writes size, stored size and offset to a header of the directory. Returns the content of its zip64 field: the numbers
+/// that do not fit into the header, or that were there already, and then the rest of the old content.
+fn write_listed_numbers(header: &mut MemberHeader, numbers: [u64; 3], extra: &ExtraFields<'_>) -> Vec<u8> {
+    let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
+    let fields = [&mut header.size, &mut header.stored, &mut header.offset];
+    for (field, value) in fields.into_iter().zip(numbers) {
+        let was_small = *field != ELSEWHERE;
+        if !was_small {
+            old_len = old_len.saturating_add(8);
+        }
+        if was_small && value < ELSEWHERE {
+            *field = value;
+        } else {
+            *field = ELSEWHERE;
+            zip64.extend(value.to_le_bytes());
+        }
+    }
+    // The old content may go on with other numbers, such as the number of the disk.
+    if let Some(old) = extra.zip64 {
+        zip64.extend(old.get(old_len..).unwrap_or_default());
+    }
+    zip64
 }
 
 /// Splits a header into its fixed fields, its name and its extra fields, or returns `None` if the bytes end before
@@ -430,9 +465,10 @@ fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
     Some([&form.encode(&[header]), name, tail(old, after_name)?].concat())
 }
 
-/// Replaces the bytes at an offset.
-fn put(header: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
-    let Some(field) = header.get_mut(at..at.saturating_add(bytes.len())) else {
+/// Writes `bytes` over as many bytes of some records.
+fn overwrite(records: &mut [u8], at: u64, bytes: &[u8]) -> Result<()> {
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let Some(field) = records.get_mut(at..at.saturating_add(bytes.len())) else {
         let reason = "a field is outside of a header of a zip file";
         return Err(Error::refused(ErrorKind::Malformed, "", None, reason));
     };
@@ -469,7 +505,7 @@ mod tests {
         let data = Slice::from(data);
         let directory = ZipDirectory::read(data);
         let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
-        DirectoryRewrite::of(data, &directory, members).unwrap()
+        DirectoryRewrite::new(data, &directory, members).unwrap()
     }
 
     /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.
@@ -490,7 +526,7 @@ mod tests {
             let second = other.start;
             let headers = [layout.listed_header(first, 0, Some(&contents)), layout.listed_header(other, second, None)];
             let headers = headers.map(Result::unwrap).concat();
-            let end = layout.end(layout.directory.start, len_u64(&headers)).unwrap();
+            let end = layout.end_records(layout.directory.start, len_u64(&headers)).unwrap();
             let has_zip64 = extra.starts_with(&[1]);
             assert!([&headers[..], &end].concat() == old, "{extra:?}");
             assert_eq!(layout.range_of(first).unwrap(), 0..second);
@@ -535,17 +571,17 @@ mod tests {
         let layout = layout_of(&data);
         let contents = NewContents { crc: 5, size: 3, stored: 3 };
         let headers = directory(&layout, 3, &contents);
-        let far = [&headers[..], &layout.end(LARGE, len_u64(&headers)).unwrap()].concat();
+        let far = [&headers[..], &layout.end_records(LARGE, len_u64(&headers)).unwrap()].concat();
         assert_eq!(number::<8>(&far, len_u64(&headers) + 48), Some(LARGE));
         assert_eq!(number::<8>(&far, len_u64(&headers) + 56 + 8), Some(LARGE + len_u64(&headers)));
         // The same directory after the members is found through these records.
         let near = [&data[..usize::try_from(layout.directory.start).unwrap()], &headers].concat();
         let far_end = DirectoryRewrite { data: Slice::from(&data), ..layout };
-        let mut end = far_end.end(LARGE, len_u64(&headers)).unwrap();
+        let mut end = far_end.end_records(LARGE, len_u64(&headers)).unwrap();
         let [at, len] = [far_end.directory.start, len_u64(&headers)].map(u64::to_le_bytes);
-        put(&mut end, 40, &len).unwrap();
-        put(&mut end, 48, &at).unwrap();
-        put(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
+        overwrite(&mut end, 40, &len).unwrap();
+        overwrite(&mut end, 48, &at).unwrap();
+        overwrite(&mut end, 56 + 8, &len_u64(&near).to_le_bytes()).unwrap();
         let wide = [near, end].concat();
         let archive = ZipArchive::from_slice(&wide).unwrap();
         assert_eq!((archive.entries_hint(), archive.directory_offset()), (2, far_end.directory.start));
@@ -571,9 +607,9 @@ mod tests {
 
     #[test]
     fn fields_outside_of_a_header_are_not_written() {
-        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (usize::MAX, false)] {
+        for (at, is_inside) in [(0, true), (6, true), (7, false), (8, false), (u64::MAX, false)] {
             let mut header = [0; 8];
-            assert_eq!(put(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
+            assert_eq!(overwrite(&mut header, at, &[1, 1]).is_ok(), is_inside, "{at}");
             assert_eq!(header.contains(&1), is_inside, "{at}");
         }
     }

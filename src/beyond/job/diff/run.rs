@@ -22,7 +22,7 @@ fn find_same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     let (of_old, of_new) = (contents_by_name(&of_old), contents_by_name(&of_new));
     for (name, old) in of_old {
         if let (Some(old), Some(Some(new))) = (old, of_new.get(name))
-            && old.is_like(new)
+            && old.records_same_content(new)
         {
             same.insert(name.to_vec());
         }

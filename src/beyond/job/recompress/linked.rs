@@ -127,8 +127,11 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<RewrittenFile> {
         let format = LinkedFormat::identify(data);
-        let unsigned =
-            if format == LinkedFormat::Pe && self.job.drop_signature { pe::unsigned(data.bytes()) } else { None };
+        let unsigned = if format == LinkedFormat::Pe && self.job.drop_signature {
+            pe::remove_signature(data.bytes())
+        } else {
+            None
+        };
         let unsigned = write_aside(data, unsigned)?;
         let old = match &unsigned {
             Some(unsigned) => unsigned.as_slice(),

@@ -111,7 +111,7 @@ fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMembe
         *number += 1;
         members.push(WheelMember { name, is_directory, number: *number, place, content });
     }
-    Ok((DirectoryRewrite::of(data, &directory, contents)?, members))
+    Ok((DirectoryRewrite::new(data, &directory, contents)?, members))
 }
 
 /// A member: a file or a directory.
@@ -442,7 +442,7 @@ impl ZipRewrite<'_, '_, '_> {
             }
             self.to.write(&[Piece::Bytes(header)])?;
         }
-        let end = self.layout.end(start, self.to.written() - start)?;
+        let end = self.layout.end_records(start, self.to.written() - start)?;
         self.to.write(&[Piece::Bytes(end)])
     }
 }

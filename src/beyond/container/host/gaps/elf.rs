@@ -49,7 +49,8 @@ const SYMBOL_LEN: usize = 24;
 /// The length of an entry of the dynamic section: a tag and a value.
 const DYNAMIC_LEN: usize = 16;
 
-/// The largest table of program headers that Linux reads, in bytes.
+/// The largest table of program headers, in bytes. Linux reads no more than 64 KiB, and here these also have room for the
+/// file header and one more program header.
 const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - SEGMENT_LEN;
 
 /// The largest number of gaps that are removed. Each needs a program header in a table of [`TABLE_MAX`] bytes.
@@ -70,11 +71,11 @@ const PAGE_MIN: u64 = 4 << 10;
 /// The largest page of the hosts of GPUs, in bytes.
 const PAGE_MAX: u64 = 64 << 10;
 
-/// The largest number of segments for which a smaller alignment is looked for, from their sections. With more segments
-/// that are aligned to more than a page, all keep their alignment.
+/// The largest number of segments, aligned to more than a page, whose sections are searched for the alignment that they
+/// need. If a file has more, all keep their alignment.
 const ALIGNED_MAX: usize = 32;
 
-/// The largest number of symbols in sections that are split.
+/// The largest number of symbols that get another section. Each is a change of its own in memory.
 const SYMBOLS_MAX: usize = 1 << 16;
 
 /// The offset of the section number in a symbol, in bytes.
@@ -107,7 +108,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     if removed.is_empty() {
         return Err(stay_reason.unwrap_or(HoleReason::Small));
     }
-    // Headers come before alignment: they decide which gaps are removed, and `keep_alignment` shortens those.
+    // Headers come first: they decide which gaps are removed. `keep_alignment` then shortens the removed pages.
     let front = library.reserve_headers(&mut removed)?;
     let selected_len = removed_len(&removed);
     library.keep_alignment(&mut removed);
@@ -120,14 +121,8 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     }
     let closed = library.close_gaps(&removed, &front).ok_or(HoleReason::Headers)?;
     closed.ensure_loaded(&library, &removed, &front)?;
-    let split: HashSet<usize> = closed.parts.iter().map(|part| part.section).collect();
-    let symbols =
-        library.renumber_symbols(
-            |section, address| {
-                if split.contains(&section) { closed.part_at(section, address) } else { None }
-            },
-        );
-    let changes = closed.changes(&front, removed, symbols.ok_or(HoleReason::Limits)?, library.len);
+    let symbol_changes = library.move_symbols_to_parts(&closed).ok_or(HoleReason::Limits)?;
+    let changes = closed.changes(&front, removed, symbol_changes, library.len);
     let (changes, added) = changes.ok_or(HoleReason::Shared)?;
     if saved > added { Ok(GapRemoval { changes, left: stay_reason }) } else { Err(HoleReason::Small) }
 }
@@ -145,7 +140,8 @@ fn is_loaded(segment: &Segment) -> bool {
     segment.is(PT_LOAD)
 }
 
-/// Whether loaders accept a segment.
+/// Whether loaders accept a segment. Its bytes must fit into its memory, and loaders map whole pages, so its offset and
+/// its address must be at the same distance from an aligned one.
 fn can_be_mapped(segment: &Segment) -> bool {
     let align = segment.alignment;
     if !align.is_power_of_two() || segment.size > segment.memory {
@@ -202,17 +198,17 @@ fn padding_at(end: u64) -> Option<u64> {
 /// Pages of a gap that are taken out of the file.
 struct RemovedPages {
     range: Range<u64>,
-    /// The whole gap.
+    /// The whole gap, with its bytes before and after the removed pages, which stay in the file.
     gap: Range<u64>,
-    /// The index of the segment around it.
+    /// The index of the segment that holds the gap.
     segment: usize,
-    /// The index of the section around it.
+    /// The index of the section that holds the gap.
     section: usize,
-    /// Whether the section holds fatbins.
+    /// Whether that section holds fatbins.
     holds_fatbins: bool,
 }
 
-/// The number of bytes that are taken out.
+/// The number of bytes in all removed pages.
 fn removed_len(removed: &[RemovedPages]) -> u64 {
     total(removed.iter().map(|pages| len_of(&pages.range)))
 }
@@ -229,9 +225,9 @@ struct FrontHeaders {
 struct SectionPart {
     /// The index of the section that was split.
     section: usize,
-    /// The first address.
+    /// The first address of the part.
     start: u64,
-    /// The index of the part itself.
+    /// The index of the new section that is this part.
     index: u16,
 }
 
@@ -242,19 +238,21 @@ struct ClosedHeaders {
     sections: Vec<Section>,
     /// In the order of their addresses in each section.
     parts: Vec<SectionPart>,
-    /// The number of zeros before the section headers, and after them.
+    /// The number of zeros that align the section headers, before them and again after them. [`open`] counts the latter.
     padding: u64,
 }
 
 impl ClosedHeaders {
-    /// Returns the index of the part of a section that holds an address, or `None` if no part begins before it.
+    /// Returns the index of the part of a section that holds an address, or `None` if no part begins at or before it.
     fn part_at(&self, section: usize, address: u64) -> Option<u16> {
         let mut parts = self.parts.iter();
         let part = parts.rfind(|part| part.section == section && part.start <= address)?;
         Some(part.index)
     }
 
-    /// Returns all changes of a file of `len` bytes, in their order, and the number of bytes that they add.
+    /// Returns all changes of a file of `len` bytes in their order, and the number of bytes that they add. `changes` are
+    /// the changes of symbols, to which those of headers and pages are added. Returns `None` if the new headers at the
+    /// front do not fit into their space, or if changes share bytes.
     fn changes(
         &self,
         front: &FrontHeaders,
@@ -319,14 +317,15 @@ fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> OffsetMap {
 /// The headers of a linked file.
 struct ElfLibrary<'d> {
     data: &'d [u8],
-    /// The length of the file.
+    /// The length of the file with these headers. If [`open`] has restored them, `data` is another file: the closed one.
     len: u64,
     header: Header,
     segments: Vec<Segment>,
     sections: Vec<Section>,
     /// The size of the pages that loaders map.
     page: u64,
-    /// The alignment that each segment needs: linkers align some to pages of 2 MiB.
+    /// The alignment that each segment needs. Linkers align some to pages of 2 MiB, more than their sections need. With a
+    /// smaller alignment, more pages can be removed before a segment.
     alignments: Vec<u64>,
 }
 
@@ -344,7 +343,8 @@ impl<'d> ElfLibrary<'d> {
         if !matches!(header.kind(), ET_DYN | ET_EXEC) {
             return Err(HoleReason::Headers);
         }
-        // A file with more segments or sections records their number in another field, which is not read.
+        // If there are too many sections for the field of the header, it has 0, and another field has their number. That
+        // field is not read.
         if header.segment_count > TABLE_MAX / SEGMENT_LEN || header.section_count == 0 {
             return Err(HoleReason::Limits);
         }
@@ -361,7 +361,7 @@ impl<'d> ElfLibrary<'d> {
         segments: Vec<Segment>,
         sections: Vec<Section>,
     ) -> Result<Self, HoleReason> {
-        // Some hosts have pages of several sizes. The largest one fits them all.
+        // Other hosts may have pages of several sizes. Multiples of the largest size are multiples of all.
         let mut page = match header.machine() {
             EM_X86_64 | EM_RISCV | EM_S390 => PAGE_MIN,
             _ => PAGE_MAX,
@@ -373,7 +373,7 @@ impl<'d> ElfLibrary<'d> {
             if !can_be_mapped(segment) {
                 return Err(HoleReason::Headers);
             }
-            // Loaders map whole pages, so a host that loads this segment has no pages larger than its alignment.
+            // Loaders map whole pages, so a host that loads the segment has no pages larger than its alignment.
             page = page.min(segment.alignment);
         }
         if page < PAGE_MIN {
@@ -384,7 +384,7 @@ impl<'d> ElfLibrary<'d> {
         Ok(library)
     }
 
-    /// Returns the alignment that each segment needs.
+    /// Returns the alignment that each segment needs. A segment that is aligned to a page or less keeps its alignment.
     fn needed_alignments(&self) -> Vec<u64> {
         let mut alignments: Vec<u64> = self.segments.iter().map(|segment| segment.alignment).collect();
         let large: Vec<usize> = self
@@ -438,7 +438,8 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Whether the file is a program, or a library that can be run as one. Linkers put `DT_DEBUG` into programs only,
-    /// also into static ones. Before they set `DF_1_PIE`, nothing else distinguished such a program from a library.
+    /// also into static ones. Older linkers do not set `DF_1_PIE`, so nothing else distinguishes their static
+    /// position-independent programs from libraries.
     fn is_program(&self) -> bool {
         if self.header.kind() == ET_EXEC || self.find_segment(PT_INTERP).is_some() {
             return true;
@@ -519,12 +520,11 @@ impl<'d> ElfLibrary<'d> {
             range.end = range.end.saturating_sub(page);
         }
         let is_loaded_content = is_loaded(segment) && section.is(SHT_PROGBITS) && is_in_memory(section);
-        if !is_loaded_content {
+        let ends_inside = gap.end <= segment_end && gap.end <= section_end;
+        if !is_loaded_content || !ends_inside {
             return Err(HoleReason::Shared);
         }
-        if gap.end > segment_end || gap.end > section_end {
-            return Err(HoleReason::Shared);
-        }
+        // Otherwise the parts of the section would be at other addresses than the parts of the segment.
         let address = translate(gap.start, segment.offset, segment.address).ok_or(HoleReason::Shared)?;
         if translate(gap.start, section.offset, section.address) != Some(address) {
             return Err(HoleReason::Shared);
@@ -537,11 +537,13 @@ impl<'d> ElfLibrary<'d> {
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
     }
 
-    /// Reserves space for the new program headers, which are loaded in the first gap. Gaps before it that are too small
-    /// for them are not removed. Without a gap that is large enough, returns the reason.
+    /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps that
+    /// are too small for them are left out of `removed`, until the first one is large enough. Gaps at the end are left out
+    /// if the program headers are too many. If no gap remains, the error is `Limits` in the second case, otherwise `Small`.
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
         while let Some(first) = removed.first() {
+            // Each gap splits a segment, and the headers get a segment of their own.
             let count = to_u64(self.segments.len()).saturating_add(to_u64(removed.len())).saturating_add(1);
             let len = HEADER_LEN.saturating_add(count.saturating_mul(SEGMENT_LEN));
             let (start, overflow) = (first.range.start, HoleReason::Headers);
@@ -551,10 +553,10 @@ impl<'d> ElfLibrary<'d> {
                 reason = HoleReason::Limits;
                 removed.pop();
             } else if start.saturating_add(mapped_len) >= first.range.end {
-                // The headers do not fit into the memory of this gap, perhaps into that of the next one.
+                // The headers do not fit into the memory of this gap, but perhaps into the memory of the next one.
                 removed.remove(0);
             } else {
-                // Everything else moves by this length, so it is a multiple of what the segments need.
+                // Everything else moves by this length, so it is a multiple of the alignment that the segments need.
                 let len = len.checked_next_multiple_of(self.alignment_from(0).max(self.page)).ok_or(overflow)?;
                 return Ok(FrontHeaders { len, start });
             }
@@ -648,19 +650,20 @@ impl<'d> ElfLibrary<'d> {
             let old = self.sections.get(pages.section)?;
             let start = old.offset;
             let old_end = start.checked_add(old.size)?;
+            // The part after the gap reaches up to the next gap in the section.
             let end = match removed.get(at.checked_add(1)?) {
                 Some(next) if next.section == pages.section => next.gap.start,
                 _ => old_end,
             };
-            let is_first = !parts.iter().any(|part: &SectionPart| part.section == pages.section);
-            // For a second gap in a section, the part before it was made with the first gap.
-            let first = if is_first { start..pages.gap.start } else { start..start };
+            let is_first_gap = !parts.iter().any(|part: &SectionPart| part.section == pages.section);
+            // The part before a later gap is the part after the gap before it, which exists already.
+            let before = if is_first_gap { start..pages.gap.start } else { start..start };
             let mut zeros = *old;
             // Symbols may refer to the zeros that stay, so these get a section. Names are offsets in a table: the next
             // offset has the name without its first letter. The zeros get that name, because they are not device code.
             zeros.name = old.name.checked_add(1)?;
             let (removed_end, gap_end) = (pages.range.end, pages.gap.end);
-            for (mut part, range) in [(*old, first), (zeros, removed_end..gap_end), (*old, gap_end..end)] {
+            for (mut part, range) in [(*old, before), (zeros, removed_end..gap_end), (*old, gap_end..end)] {
                 if range.is_empty() {
                     continue;
                 }
@@ -693,13 +696,14 @@ impl<'d> ElfLibrary<'d> {
         for (index, segment) in self.segments.iter().enumerate() {
             let start = segment.offset;
             let end = start.checked_add(segment.size)?;
-            // The bytes of memory after those in the file.
-            let beyond = segment.memory.wrapping_sub(segment.size);
+            // The bytes of memory that are not in the file, after those that are.
+            let memory_after = segment.memory.wrapping_sub(segment.size);
             if is_loaded(segment) && (start..end).contains(&front.start) {
                 headers_address = translate(front.start, start, segment.address);
             }
             let mut at = start;
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
+                // In memory, the part before the pages also has the pages: loaders fill them with zeros.
                 let mut before = self.part_of_segment(index, at..range.start, len_of(range), moves)?;
                 // The pages of the first gap load the new headers. They get a segment of their own, which the part
                 // before them must not cover.
@@ -715,7 +719,7 @@ impl<'d> ElfLibrary<'d> {
             }
             // A segment without gaps stays, even if it has no bytes in the file.
             if at < end || at == start {
-                segments.push(self.part_of_segment(index, at..end, beyond, moves)?);
+                segments.push(self.part_of_segment(index, at..end, memory_after, moves)?);
             }
         }
         self.place_headers(&mut segments, headers_address)?;
@@ -765,6 +769,7 @@ impl<'d> ElfLibrary<'d> {
             } else if segment.is(PT_PHDR) {
                 let table = address?.checked_add(HEADER_LEN)?;
                 segment.offset = HEADER_LEN;
+                // The physical address keeps its distance from the virtual one.
                 segment.physical = segment.physical.wrapping_add(table).wrapping_sub(segment.address);
                 segment.address = table;
                 segment.size = table_len;
@@ -774,10 +779,21 @@ impl<'d> ElfLibrary<'d> {
         Some(())
     }
 
-    /// Returns the changes of all symbols that get another section. `section` returns the new section number for the
+    /// Returns the changes that move the symbols in split sections to the parts of these sections. Returns `None` in the
+    /// cases of [`Self::renumber_symbols`].
+    fn move_symbols_to_parts(&self, closed: &ClosedHeaders) -> Option<Vec<ChangedRange<'static>>> {
+        let split: HashSet<usize> = closed.parts.iter().map(|part| part.section).collect();
+        self.renumber_symbols(
+            |section, address| {
+                if split.contains(&section) { closed.part_at(section, address) } else { None }
+            },
+        )
+    }
+
+    /// Returns the changes of all symbols that get another section. `new_section` returns the new section number for the
     /// old number and the address of a symbol, or `None` if the symbol stays. The whole result is `None` if a symbol
     /// table is broken, or if more than [`SYMBOLS_MAX`] symbols change.
-    fn renumber_symbols(&self, section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
+    fn renumber_symbols(&self, new_section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
         let mut changes = Vec::new();
         let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
         // Tables that share bytes would be read again and again.
@@ -794,7 +810,7 @@ impl<'d> ElfLibrary<'d> {
                 if !is_section {
                     continue;
                 }
-                let Some(new) = section(number, symbol.value) else { continue };
+                let Some(new) = new_section(number, symbol.value) else { continue };
                 changes.push(replace_bytes(at.checked_add(SYMBOL_SECTION)?, new.to_le_bytes().to_vec())?);
                 if changes.len() > SYMBOLS_MAX {
                     return None;
@@ -804,9 +820,11 @@ impl<'d> ElfLibrary<'d> {
         Some(changes)
     }
 
-    /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
+    /// Returns the changes that give the bytes of gaps back. Returns `None` if the old headers cannot be read, or if
+    /// [`close`] would not make this file of the old one.
     fn undo(&self) -> Option<Vec<ChangedRange<'static>>> {
-        // `close` needs a first segment at the offset 0, and puts only the new headers before it.
+        // The old file header begins the first segment, because `close` needs a first segment at the offset 0. Only the
+        // new headers come before that segment.
         let (_, first) = self.loaded_segments().next()?;
         let front_len = first.offset;
         let header: Header = ENCODING.decode(slice(self.data, front_len, HEADER_LEN)?);
@@ -824,13 +842,13 @@ impl<'d> ElfLibrary<'d> {
             self.set_section_and_gap(pages, &sections, added)?;
         }
 
-        // The length of the old file: without the new headers at the front and at the end, and with the removed pages.
-        // `close` wrote as many zeros before the section headers as after them, where they can be counted.
-        let after = len_u64(self.data).checked_sub(front_len)?.checked_add(removed_len(&removed))?;
+        // The zeros before the section headers cannot be told from other zeros. `close` wrote as many after the headers.
         let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
         let table_start = self.header.sections_at;
         let padding = len_u64(self.data).checked_sub(table_start.checked_add(table)?)?;
-        let len = after.checked_sub(padding.checked_mul(2)?)?.checked_sub(table)?;
+        // The length of the old file: with the removed pages, and without the new headers at the front and at the end.
+        let with_pages = len_u64(self.data).checked_add(removed_len(&removed))?;
+        let len = with_pages.checked_sub(front_len)?.checked_sub(padding.checked_mul(2)?)?.checked_sub(table)?;
         if len > OPENED_MAX {
             return None;
         }
@@ -838,19 +856,15 @@ impl<'d> ElfLibrary<'d> {
         // Another tool has changed the file if closing the same gaps again makes other headers.
         let opened = Self::with_headers(self.data, len, header, segments, sections).ok()?;
         let again = opened.close_gaps(&removed, &front)?;
-        let is_same = again.header == self.header
-            && again.segments == self.segments
-            && again.sections == self.sections
-            && again.padding == padding
-            && self.has_only_zeros_between_headers(front_len, padding);
-        if !is_same {
+        let has_same_padding = again.padding == padding && self.has_only_zeros_between_headers(front_len, padding);
+        if !self.has_headers_of(&again) || !has_same_padding {
             return None;
         }
 
-        let kept = opened.sections.len();
-        // Section numbers after those of the old file are those of parts.
+        // The sections after those of the old file are the parts of split sections.
+        let old_count = opened.sections.len();
         let mut changes = self.renumber_symbols(|section, _| {
-            let part = again.parts.get(section.checked_sub(kept)?)?;
+            let part = again.parts.get(section.checked_sub(old_count)?)?;
             u16::try_from(part.section).ok()
         })?;
         changes.push((0..front_len, Vec::new()));
@@ -862,7 +876,13 @@ impl<'d> ElfLibrary<'d> {
         sort_changes(changes)
     }
 
-    /// Whether there are zeros after the program headers up to `front`, and before and after the section headers.
+    /// Whether the file has the headers that [`Self::close_gaps`] made for another file.
+    fn has_headers_of(&self, closed: &ClosedHeaders) -> bool {
+        closed.header == self.header && closed.segments == self.segments && closed.sections == self.sections
+    }
+
+    /// Whether [`close`] may have written the padding of the new headers: zeros after the program headers up to the offset
+    /// `front`, and `padding` zeros before the section headers and at the end of the file.
     fn has_only_zeros_between_headers(&self, front: u64, padding: u64) -> bool {
         let (start, end) = (self.header.sections_at, len_u64(self.data));
         let used = HEADER_LEN.saturating_add(table_len(&self.segments));
@@ -876,9 +896,10 @@ impl<'d> ElfLibrary<'d> {
         true
     }
 
-    /// Returns the pages that were taken out of some segments, in the order of the file. `segments` are the old program
-    /// headers. `set_section_and_gap` then sets section and gap, which are placeholders here. Returns `None` for more
-    /// than [`GAPS_MAX`] gaps, or if a number is too large.
+    /// Returns the pages that [`close`] took out of segments, in the order of the file. `segments` are the old program
+    /// headers: the addresses of an old segment that no new one has bytes for are those of removed pages. Section and gap
+    /// are placeholders, which `set_section_and_gap` replaces. Returns `None` for more than [`GAPS_MAX`] gaps, or if a
+    /// number is too large.
     fn find_removed_pages(&self, segments: &[Segment]) -> Option<Vec<RemovedPages>> {
         let mut removed = Vec::new();
         for (index, old) in segments.iter().enumerate() {
@@ -887,8 +908,7 @@ impl<'d> ElfLibrary<'d> {
             }
             let addresses = old.address..old.address.checked_add(old.size)?;
             let loaded = self.loaded_segments().map(|(_, part)| part);
-            // The segment at offset 0 loads the new headers at addresses of removed pages. The other parts in the
-            // address range show which pages are left.
+            // The segment at offset 0 has addresses of removed pages too: it loads the new headers there.
             let mut parts = loaded.filter(|part| addresses.contains(&part.address) && part.offset > 0).peekable();
             while let Some(part) = parts.next() {
                 let start = part.address.checked_add(part.size)?;
@@ -927,6 +947,7 @@ impl<'d> ElfLibrary<'d> {
         // reaches to the start or the end of the section.
         let (mut gap_start, mut gap_end) = (section.address, end_of(section)?);
         for part in added {
+            // The zeros of a gap that stayed in the file have another name: see `split_sections`.
             if part.name != section.name {
                 continue;
             }
@@ -940,7 +961,7 @@ impl<'d> ElfLibrary<'d> {
         let gap_start = translate(gap_start, section.address, section.offset)?;
         pages.gap = gap_start..translate(gap_end, section.address, section.offset)?;
         pages.section = index;
-        // `close_gaps` lets only a section with fatbins keep its size.
+        // Of the sections that were split, `close_gaps` leaves only those with fatbins a size.
         pages.holds_fatbins = self.sections.get(index)?.size > 0;
         Some(())
     }

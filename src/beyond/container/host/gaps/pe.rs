@@ -55,12 +55,20 @@ const DEBUG_LEN: u64 = 28;
 /// The offset of the checksum from the start of the COFF header, in bytes.
 const CHECKSUM: u64 = 84;
 
+/// The offset of the offset of the magic `PE\0\0`, in bytes.
+const MAGIC_OFFSET_AT: u64 = 60;
+
+/// The first number of the optional header for 32 and 64 bits, each with the offset of the directories in that header.
+const DIRECTORIES_AT: [(u64, u64); 2] = [(0x10b, 96), (0x20b, 112)];
+
 /// Indices of directories.
 const SIGNATURE: u64 = 4;
 const DEBUG: u64 = 6;
+/// The largest number of directories that Windows uses.
 const DIRECTORIES_MAX: u64 = 16;
 
-/// The longest headers that are changed, in bytes. They end before the first section, usually at the address 4096.
+/// The longest headers that are read and changed, in bytes. They end before the first section, which is usually at the
+/// address 4096.
 const HEADERS_MAX: u64 = 64 << 10;
 
 /// The largest number of sections that Windows accepts.
@@ -88,9 +96,9 @@ pub(crate) fn signature(data: &[u8]) -> Option<Range<u64>> {
     PeImage::read(data)?.signature()
 }
 
-/// Returns the changes that remove the signature, or `None` if anything but zeros follows it, or if it shares bytes
-/// with anything.
-pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
+/// Returns the changes that remove the signature. Returns `None` if the file has no signature, if anything but zeros
+/// follows it, or if headers, sections, symbols or debug data end after its start.
+pub(crate) fn remove_signature(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
     let image = PeImage::read(data)?;
     let range = image.signature()?;
     let is_last = image.end(data)? <= range.start && is_zero(tail(data, range.end)?);
@@ -106,7 +114,7 @@ pub(crate) fn unsigned(data: &[u8]) -> Option<Vec<ChangedRange<'static>>> {
 pub(crate) fn ensure_can_close(data: &[u8]) -> Result<(), HoleReason> {
     let image = PeImage::read(data).ok_or(HoleReason::Headers)?;
     image.ensure_movable(data)?;
-    // Data after everything in the headers may be found by its offset.
+    // Data after everything in the headers may be found by its offset. So is a signature, wherever it is.
     let after = image.end(data).ok_or(HoleReason::Headers)?;
     match tail(data, after) {
         Some(rest) if is_zero(rest) && image.signature().is_none() => Ok(()),
@@ -134,8 +142,8 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left: stay_reason })
 }
 
-/// Adds the right checksum to some changes of a file, if the file has a checksum. The change of the headers comes
-/// first, if there is one.
+/// Adds the right checksum to the changes of a file, if the file has a checksum. The checksum is in the headers, so the
+/// first of the changes then replaces all headers.
 pub(crate) fn with_checksum(
     data: Slice<'_>,
     mut changes: Vec<ChangedRange<'static>>,
@@ -144,25 +152,28 @@ pub(crate) fn with_checksum(
     if image.header.checksum == 0 {
         return Ok(changes);
     }
-    let range = 0..len_u64(&image.headers);
-    let mut headers = match changes.first() {
-        Some((first, pieces)) if *first == range => match pieces.as_slice() {
-            [Piece::Bytes(headers)] => headers.clone(),
-            _ => return Err(Error::internal("the new headers of a PE file are not bytes")),
-        },
-        _ => image.headers.clone(),
-    };
-    changes.retain(|(changed, _)| *changed != range);
+    let mut headers = take_new_headers(&mut changes, &image.headers)?;
     let at = image.at.saturating_add(CHECKSUM);
-    put(&mut headers, at, &[0; 4]);
-    // The checksum is the sum of a file whose checksum is 0, so the headers change twice.
-    changes.insert(0, (range, vec![Piece::Bytes(headers.clone())]));
+    // The checksum is the sum of the file with 0 in place of the checksum, so the headers change twice.
+    overwrite(&mut headers, at, &[0; 4]);
+    changes.insert(0, (0..len_u64(&image.headers), vec![Piece::Bytes(headers.clone())]));
     let checksum = Checksum::of_changed(data, &changes)?;
-    put(&mut headers, at, &checksum.to_le_bytes());
+    overwrite(&mut headers, at, &checksum.to_le_bytes());
     if let Some((_, new)) = changes.first_mut() {
         *new = vec![Piece::Bytes(headers)];
     }
     Ok(changes)
+}
+
+/// Takes the new headers out of the changes, or copies the `old` ones if they do not change.
+fn take_new_headers(changes: &mut Vec<ChangedRange<'static>>, old: &[u8]) -> Result<Vec<u8>> {
+    let range = 0..len_u64(old);
+    let Some(index) = changes.iter().position(|(changed, _)| *changed == range) else { return Ok(old.to_vec()) };
+    let (_, pieces) = changes.remove(index);
+    match <[Piece<'_>; 1]>::try_from(pieces) {
+        Ok([Piece::Bytes(headers)]) => Ok(headers),
+        _ => Err(Error::internal("the new headers of a PE file are not bytes")),
+    }
 }
 
 /// Returns the range of the checksum in a file, which is empty if the file is not a PE file.
@@ -187,14 +198,15 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<
     Ok(Some(closed.undo(data, joined).ok_or(RewrittenSince)?))
 }
 
-/// Returns the ranges of the tables of a PE file, each with its description.
+/// Returns the ranges of the tables of a PE file, each with its description. They must not share bytes with bundles that are
+/// rewritten.
 pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     let Some(image) = PeImage::read(data) else { return Vec::new() };
     let mut tables: Vec<(&'static [u8], Range<u64>)> = Vec::new();
     if let Some(end) = image.table_end(image.sections.len()) {
         tables.push((b"the headers", 0..end));
     }
-    if let Some(range) = image.symbols(data) {
+    if let Some(range) = image.symbol_table(data) {
         tables.push((b"the symbol table", range));
     }
     if let Some(range) = image.signature() {
@@ -208,8 +220,8 @@ fn is_multiple(number: u64, alignment: u64) -> bool {
     number.checked_rem(alignment) == Some(0)
 }
 
-/// Writes over some bytes.
-fn put(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
+/// Writes new bytes over as many old ones from the offset `at` on, or returns `None` if `data` ends before.
+fn overwrite(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
     let start = usize::try_from(at).ok()?;
     data.get_mut(start..start.checked_add(new.len())?)?.copy_from_slice(new);
     Some(())
@@ -280,24 +292,28 @@ struct RemovedPages {
     is_split: bool,
 }
 
-/// The number of bytes that are taken out.
+/// The number of bytes in all removed pages.
 fn removed_len(removed: &[RemovedPages]) -> u64 {
     total(removed.iter().map(|pages| len_of(&pages.range)))
 }
 
 impl RemovedPages {
-    /// Whether no other range overlaps the pages or begins where they do. Without the pages, the offsets of their start
-    /// and of their end become one, and undoing this would move a range that begins at the start.
+    /// Whether no other range overlaps the pages or begins where they do. Without the pages, their start and their end are
+    /// the same offset. So [`open`] would take a range that begins at the start for one that begins at the end, and move
+    /// it.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
-        others.iter().all(|other| other.start >= end || other.end <= start && other.start < start)
+        others.iter().all(|other| {
+            let is_before = other.end <= start && other.start < start;
+            is_before || other.start >= end
+        })
     }
 }
 
 /// The sections of a file with their parts joined, and the pages that come back to them.
 #[derive(Default)]
 struct RejoinedSections {
-    /// The sections at their old offsets.
+    /// The sections with their old sizes, but still at their offsets in the closed file.
     sections: Vec<CoffSection>,
     /// The pages that come back. Their ranges count from the start of the section.
     removed: Vec<RemovedPages>,
@@ -321,12 +337,12 @@ impl RejoinedSections {
 
 /// The headers of a file.
 struct PeImage {
-    /// The bytes up to the first section, or just up to the last section header.
+    /// The bytes of all headers, or only those up to the last section header if the recorded length is wrong.
     headers: Vec<u8>,
     /// The offset of the COFF header.
     at: u64,
     header: PeHeader,
-    /// The offset of the directories.
+    /// The offset of the directories, which are pairs of an address and a size.
     directories: u64,
     directory_count: u64,
     /// The offset of the section headers.
@@ -340,26 +356,24 @@ impl PeImage {
         if !data.starts_with(b"MZ") {
             return None;
         }
-        let magic_at = number::<4>(data, 60)?;
+        let magic_at = number::<4>(data, MAGIC_OFFSET_AT)?;
         if slice(data, magic_at, 4)? != b"PE\0\0" {
             return None;
         }
         let at = magic_at.checked_add(4)?;
         let header: PeHeader = ENCODING.decode(tail(data, at)?);
         let optional = at.checked_add(COFF_LEN)?;
-        let directories = match header.magic {
-            0x10b => optional.checked_add(96)?,
-            0x20b => optional.checked_add(112)?,
-            _ => return None,
-        };
+        let (_, directories_at) = DIRECTORIES_AT.into_iter().find(|(magic, _)| *magic == header.magic)?;
+        let directories = optional.checked_add(directories_at)?;
         let table = optional.checked_add(header.optional_len)?;
-        // The optional header may end before all directories that it counts.
+        // The recorded number of directories may be larger than the optional header has room for.
         let room = table.checked_sub(directories)?.checked_div(8)?;
-        let directory_count = number::<4>(data, directories.checked_sub(4)?)?.min(DIRECTORIES_MAX).min(room);
+        let recorded_count = number::<4>(data, directories.checked_sub(4)?)?;
+        let directory_count = recorded_count.min(DIRECTORIES_MAX).min(room);
         let table_len = header.section_count.checked_mul(SECTION_LEN)?;
         let sections = Table::new(ENCODING, slice(data, table, table_len)?).iter().collect();
         let (len, table_end) = (header.headers_len, table.checked_add(table_len)?);
-        // A wrong length is not used here, and `ensure_movable` refuses the file.
+        // If the recorded length is wrong, the headers are read without it, and `ensure_movable` refuses the file.
         let is_plausible = len <= HEADERS_MAX.min(len_u64(data)) && len >= table_end;
         let headers = slice(data, 0, if is_plausible { len } else { table_end })?.to_vec();
         Some(Self { headers, at, header, directories, directory_count, table, sections })
@@ -425,6 +439,7 @@ impl PeImage {
             if !is_at_later_page || has_numbers {
                 return Err(HoleReason::Headers);
             }
+            // Even an empty section needs an address of its own.
             address = section.address.saturating_add(section.memory.max(1));
             if section.size > 0 {
                 let range = section.range();
@@ -440,7 +455,7 @@ impl PeImage {
     }
 
     /// Returns the range of the symbol table with its names, which is empty if the file has no symbols.
-    fn symbols(&self, data: &[u8]) -> Option<Range<u64>> {
+    fn symbol_table(&self, data: &[u8]) -> Option<Range<u64>> {
         let PeHeader { symbols: start, symbol_count, .. } = self.header;
         if start == 0 {
             return Some(0..0);
@@ -472,16 +487,18 @@ impl PeImage {
         None
     }
 
-    /// Returns the ranges in the file that no section header records: debug data and symbols.
-    fn other_ranges(&self, data: &[u8]) -> Option<Vec<Range<u64>>> {
+    /// Returns the ranges of debug data and of the symbol table, which may be in sections or outside of them. Returns
+    /// `None` if the list of debug data cannot be read, or if a number is too large.
+    fn debug_and_symbol_ranges(&self, data: &[u8]) -> Option<Vec<Range<u64>>> {
         let (_, list) = self.debug_list(data)?;
         let mut ranges = Vec::new();
         for entry in list.iter() {
+            // Debug data without an offset is not in the file.
             if entry.offset > 0 {
                 ranges.push(span(entry.offset, entry.size));
             }
         }
-        ranges.push(self.symbols(data)?);
+        ranges.push(self.symbol_table(data)?);
         Some(ranges)
     }
 
@@ -493,13 +510,14 @@ impl PeImage {
                 end = end.max(section.range().end);
             }
         }
-        for range in self.other_ranges(data)? {
+        for range in self.debug_and_symbol_ranges(data)? {
             end = end.max(range.end);
         }
         Some(end)
     }
 
-    /// Returns the changes of the list of debug data for the new offsets.
+    /// Returns the change that gives the list of debug data the new offsets, or no change if the offsets stay. Returns
+    /// `None` if the list cannot be read or an offset is too large.
     fn debug_changes(&self, data: &[u8], moves: &OffsetMap) -> Option<Vec<ChangedRange<'static>>> {
         let (offset, list) = self.debug_list(data)?;
         let mut new: Vec<DebugEntry> = list.iter().collect();
@@ -516,7 +534,7 @@ impl PeImage {
     /// If there are not enough section headers for all gaps, it selects the largest. Returns `None` if the headers, the
     /// list of debug data or the symbol table cannot be read.
     fn select_pages(&self, data: &[u8], gaps: &[Range<u64>]) -> Option<(Vec<RemovedPages>, Option<HoleReason>)> {
-        let others = self.other_ranges(data)?;
+        let others = self.debug_and_symbol_ranges(data)?;
         let mut by_size: Vec<_> = gaps.iter().collect();
         by_size.sort_by_key(|gap| Reverse(len_of(gap)));
         // The first reason is that of the largest gap.
@@ -547,8 +565,8 @@ impl PeImage {
         Some((removed, stay_reason))
     }
 
-    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section,
-    /// after its first byte.
+    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section. It
+    /// must not begin where the section does, because [`open`] recognises only a part with bytes in the file.
     fn pages_of_gap(&self, data: &[u8], gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let mut sections = self.sections.iter().enumerate();
         let holding = sections.find(|(_, section)| {
@@ -558,7 +576,8 @@ impl PeImage {
         let (index, section) = holding.ok_or(HoleReason::Shared)?;
         let loaded_end = section.loaded_range().end;
         let aligned = self.aligned(section.memory).ok_or(HoleReason::Headers)?;
-        // `open` joins no parts that have more bytes in the file than in memory, apart from padding.
+        // If the section had more bytes in the file than in memory with padding, `can_continue` would not recognise the
+        // part after the gap.
         if section.size > aligned {
             return Err(HoleReason::Headers);
         }
@@ -576,6 +595,7 @@ impl PeImage {
         }
         let end_in_section = gap.end.saturating_sub(section.offset);
         let end = gap.end.saturating_sub(end_in_section.checked_rem(PAGE).unwrap_or(0));
+        // A split needs whole pages, and bytes of the section after them.
         if start >= end || end >= loaded_end {
             return Err(HoleReason::Small);
         }
@@ -586,18 +606,31 @@ impl PeImage {
         Ok(RemovedPages { section: index, range: start..end, is_split: true })
     }
 
-    /// Returns the number of section headers that can be added.
+    /// Returns the number of section headers that can be added, or `None` if the headers contradict one another.
     fn free_header_count(&self) -> Option<usize> {
+        // Each symbol has the number of its section, which another section before it would change.
+        if self.header.symbol_count > 0 {
+            return Some(0);
+        }
         let end = self.table_end(self.sections.len())?;
-        let zeros = tail(&self.headers, end)?.iter().take_while(|&&byte| byte == 0).count();
+        let most = self.end_of_header_space(end)?.checked_sub(end)?.checked_div(SECTION_LEN).unwrap_or(0);
+        let most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
+        Some((1..=most).rev().find(|&count| self.can_add_headers(count)).unwrap_or(0))
+    }
+
+    /// Returns the end of the space for section headers, which now end at `end`.
+    fn end_of_header_space(&self, end: u64) -> Option<u64> {
+        // The headers are loaded before the first section. At most they grow up to its address.
         let mut limit = match self.sections.first() {
             Some(first) => first.address,
             None => self.header.headers_len,
         };
-        // Headers grow only if nothing but zeros follows the section headers, and if they have the minimum length.
-        let used = end.checked_add(to_u64(zeros))?;
-        if used < self.header.headers_len || !self.has_minimum_headers() {
-            limit = limit.min(used);
+        let zeros = tail(&self.headers, end)?.iter().take_while(|&&byte| byte == 0).count();
+        let end_of_zeros = end.checked_add(to_u64(zeros))?;
+        let has_other_data = end_of_zeros < self.header.headers_len;
+        // Longer headers than necessary do not grow: the documentation of this module says why.
+        if has_other_data || !self.has_minimum_headers() {
+            limit = limit.min(end_of_zeros);
         }
         // The data of some directories is in the headers, after the section headers. Addresses there are offsets.
         for index in 0..self.directory_count {
@@ -609,16 +642,11 @@ impl PeImage {
                 _ => {}
             }
         }
-        let most = limit.checked_sub(end)?.checked_div(SECTION_LEN).unwrap_or(0);
-        // Each symbol has the number of its section, which another section before it would change.
-        if self.header.symbol_count > 0 {
-            return Some(0);
-        }
-        let most = usize::try_from(most).ok()?.min(SECTIONS_MAX.saturating_sub(self.sections.len()));
-        Some((1..=most).rev().find(|&count| self.can_add_headers(count)).unwrap_or(0))
+        Some(limit)
     }
 
     /// Whether [`open`] can tell from the headers whether they grew, after this number of section headers was added.
+    /// Headers that did not grow must not get the minimum length.
     fn can_add_headers(&self, count: usize) -> bool {
         if self.has_minimum_headers() {
             return true;
@@ -629,9 +657,9 @@ impl PeImage {
         }
     }
 
-    /// Returns the headers without some pages, and the new offsets of everything else. Returns `None` if the numbers of
-    /// a section and of its gaps do not fit together.
-    fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, OffsetMap)> {
+    /// Returns the section headers without some pages, still with the old offsets. Returns `None` if the numbers of a
+    /// section and of its gaps do not fit together.
+    fn split_sections(&self, removed: &[RemovedPages]) -> Option<Vec<CoffSection>> {
         let mut sections = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
             let mut last = *section;
@@ -651,6 +679,13 @@ impl PeImage {
             }
             sections.push(last);
         }
+        Some(sections)
+    }
+
+    /// Returns the headers of the file without some pages, and the new offsets of everything else. Returns `None` if the
+    /// numbers of a section and of its gaps do not fit together.
+    fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, OffsetMap)> {
+        let mut sections = self.split_sections(removed)?;
         let old_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { old_len };
         let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
@@ -671,19 +706,19 @@ impl PeImage {
         let mut headers = self.headers.clone();
         // There may be fewer section headers than before: zeros replace the old ones.
         let old_table = vec![0; usize::try_from(self.table_end(self.sections.len())?.checked_sub(self.table)?).ok()?];
-        put(&mut headers, self.table, &old_table)?;
+        overwrite(&mut headers, self.table, &old_table)?;
         if self.table_end(sections.len())? > len {
             return None;
         }
         headers.resize(usize::try_from(len).ok()?, 0);
-        put(&mut headers, self.table, &ENCODING.try_encode(sections)?)?;
+        overwrite(&mut headers, self.table, &ENCODING.try_encode(sections)?)?;
         let symbols = match self.header.symbols {
             0 => 0,
             old => moves.moved(old),
         };
         let section_count = to_u64(sections.len());
         let header = PeHeader { section_count, symbols, data_len, headers_len: len, ..self.header };
-        put(&mut headers, self.at, &ENCODING.try_encode(&[header])?)?;
+        overwrite(&mut headers, self.at, &ENCODING.try_encode(&[header])?)?;
         Some(headers)
     }
 
@@ -692,14 +727,15 @@ impl PeImage {
     fn rejoin_sections(&self, ends: &[u64]) -> Option<RejoinedSections> {
         let mut joined = RejoinedSections::default();
         let mut sections = self.sections.iter().peekable();
-        // Whether the section is a part that was joined to the one before.
+        // Whether the next section is a part that is joined to the section before it already.
         let mut is_joined = false;
         while let Some(section) = sections.next() {
             if !is_joined {
                 joined.sections.push(*section);
             }
             is_joined = false;
-            if !section.has_only_whole_pages() || !ends.contains(&section.range().end) {
+            let may_precede_gap = section.has_only_whole_pages() && ends.contains(&section.range().end);
+            if !may_precede_gap {
                 continue;
             }
             let whole = *joined.sections.last()?;
@@ -711,13 +747,15 @@ impl PeImage {
                     whole.memory = whole.memory.checked_add(next.memory)?;
                     is_joined = true;
                 }
+                // The gap was at the end of the section: nothing follows it but padding.
                 _ => joined.give_back(section, self.aligned(whole.memory)?, false)?,
             }
         }
         Some(joined)
     }
 
-    /// Whether the section `next` can be a part of the same section as `part`, after a gap.
+    /// Whether the section `next` may be the part that [`close`] made after a gap at the end of `part`. Then it has the same
+    /// name and flags, and directly follows `part` in the file and in memory.
     fn can_continue(&self, part: &CoffSection, next: &CoffSection) -> bool {
         if (next.name, next.flags, next.offset) != (part.name, part.flags, part.range().end) {
             return false;
@@ -725,13 +763,16 @@ impl PeImage {
         if part.address.checked_add(part.memory) != Some(next.address) {
             return false;
         }
+        // The bytes of a part that are not in memory are only padding.
         let Some(aligned) = self.aligned(next.memory) else { return false };
         next.size > 0 && next.size <= aligned
     }
 
-    /// Returns the changes that give the bytes of gaps back, or `None` if [`close`] would take them out differently.
+    /// Returns the changes that give the bytes of gaps back to the sections in `joined`. Returns `None` if a header cannot
+    /// be read, or if [`close`] would not make this file of the old one.
     fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<ChangedRange<'static>>> {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
+        // Headers of the minimum length may have grown, so they get the minimum length for the joined sections.
         let closed_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { closed_len };
         let moves = OffsetMap::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
@@ -740,32 +781,33 @@ impl PeImage {
                 section.offset = moves.moved(section.offset);
             }
         }
+        // The pages counted from the start of their section. They now count from the start of the old file.
         for pages in &mut removed {
             let offset = sections.get(pages.section)?.offset;
             pages.range = pages.range.start.checked_add(offset)?..pages.range.end.checked_add(offset)?;
         }
         let data_len = self.header.data_len.checked_add(removed_len(&removed))?;
         let headers = self.headers_with(&sections, len, &moves, data_len)?;
-
-        // Another tool has changed the file if closing the same gaps again makes other headers.
-        let opened = PeImage::read(&headers)?;
-        let (again, _) = opened.close_gaps(&removed)?;
-        let mut others = self.other_ranges(data)?;
+        let mut others = self.debug_and_symbol_ranges(data)?;
         for other in &mut others {
             *other = span(moves.moved(other.start), len_of(other));
         }
-        let splits = removed.iter().filter(|pages| pages.is_split).count();
-        let is_same = again == self.headers
-            && splits <= opened.free_header_count()?
-            && removed.iter().all(|pages| pages.is_apart_from(&others));
-        if !is_same {
+        if !self.is_closed_form_of(&PeImage::read(&headers)?, &removed, &others)? {
             return None;
         }
-
         let mut changes = self.debug_changes(data, &moves)?;
         changes.extend(inserted.into_iter().map(|(range, len)| (range, vec![Piece::Zeros(len)])));
         changes.push((0..closed_len, vec![Piece::Bytes(headers)]));
         sort_changes(changes)
+    }
+
+    /// Whether [`close`] can make these headers from the file `opened`, by removing these pages. `others` are the ranges of
+    /// debug data and symbols in that file. If not, another tool has changed this file since.
+    fn is_closed_form_of(&self, opened: &Self, removed: &[RemovedPages], others: &[Range<u64>]) -> Option<bool> {
+        let (again, _) = opened.close_gaps(removed)?;
+        let splits = removed.iter().filter(|pages| pages.is_split).count();
+        let has_room = splits <= opened.free_header_count()?;
+        Some(again == self.headers && has_room && removed.iter().all(|pages| pages.is_apart_from(others)))
     }
 }
 
@@ -790,6 +832,7 @@ impl Checksum {
         Ok(checksum.value())
     }
 
+    /// Returns the checksum of the bytes so far. The carry of the sum is added until the sum has 16 bits.
     fn value(&self) -> u32 {
         let mut sum = self.sum;
         while sum > u64::from(u16::MAX) {
@@ -842,9 +885,9 @@ mod tests {
     fn library(headers: u64, gaps: u64, checksum: u64) -> (Vec<u8>, Vec<Range<u64>>) {
         let code = (1 + 3 * gaps) * PAGE;
         let mut data = vec![0; usize::try_from(headers + code + 512).unwrap()];
-        put(&mut data, 0, b"MZ").unwrap();
-        put(&mut data, 60, &[0x40]).unwrap();
-        put(&mut data, 0x40, b"PE\0\0").unwrap();
+        overwrite(&mut data, 0, b"MZ").unwrap();
+        overwrite(&mut data, 60, &[0x40]).unwrap();
+        overwrite(&mut data, 0x40, b"PE\0\0").unwrap();
         let header = PeHeader {
             machine: 0x8664,
             section_count: 2,
@@ -857,16 +900,16 @@ mod tests {
             checksum,
             ..PeHeader::default()
         };
-        put(&mut data, 0x44, &ENCODING.try_encode(&[header]).unwrap()).unwrap();
-        put(&mut data, TABLE, &section_header(b".nv_fatb", code - 100, PAGE, code, headers)).unwrap();
+        overwrite(&mut data, 0x44, &ENCODING.try_encode(&[header]).unwrap()).unwrap();
+        overwrite(&mut data, TABLE, &section_header(b".nv_fatb", code - 100, PAGE, code, headers)).unwrap();
         let host_data = section_header(b".data\0\0\0", 300, PAGE + code, 512, headers + code);
-        put(&mut data, TABLE + SECTION_LEN, &host_data).unwrap();
-        put(&mut data, headers, b"fatbin").unwrap();
-        put(&mut data, headers + code, b"data").unwrap();
+        overwrite(&mut data, TABLE + SECTION_LEN, &host_data).unwrap();
+        overwrite(&mut data, headers, b"fatbin").unwrap();
+        overwrite(&mut data, headers + code, b"data").unwrap();
         let gaps = (0..gaps).map(|gap| headers + gap * 3 * PAGE + 50..headers + (gap + 1) * 3 * PAGE - 8);
         let gaps: Vec<_> = gaps.collect();
         for gap in &gaps {
-            put(&mut data, gap.end, b"code").unwrap();
+            overwrite(&mut data, gap.end, b"code").unwrap();
         }
         (data, gaps)
     }
