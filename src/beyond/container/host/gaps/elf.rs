@@ -553,7 +553,8 @@ impl<'d> ElfLibrary<'d> {
                 reason = HoleReason::Limits;
                 removed.pop();
             } else if start.saturating_add(mapped_len) >= first.range.end {
-                // The headers do not fit into the memory of this gap, but perhaps into the memory of the next one.
+                // The headers do not fit into the memory of this gap, or fill it, so that nothing is saved. The next gap
+                // may be larger.
                 removed.remove(0);
             } else {
                 // Everything else moves by this length, so it is a multiple of the alignment that the segments need.
