@@ -25,6 +25,9 @@ use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
 
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
+/// Extensions of files with code objects. Directories rarely have one.
+const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco", "o", "ptx", "spv"];
+
 /// The number of files that may go to the current directory without `--output`.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
@@ -152,6 +155,7 @@ impl Options for ExtractOptions {
         }
         if let Ok(extracted) = &extracted {
             self.note_own_directory(&extract, extracted, console);
+            self.note_directory_named_like_file(console);
         }
         let printed = match extracted {
             Ok(extracted) if self.json => {
@@ -209,6 +213,22 @@ impl ExtractOptions {
             let directory = printable(&own.path.to_string_lossy());
             console
                 .note(&format!("{} files {verb} in '{directory}'; --output names another directory", extracted.len()));
+        }
+    }
+
+    /// Says that `--output` names a directory, if it looks like the name of a file.
+    fn note_directory_named_like_file(&self, console: &Console) {
+        let Some(output) = &self.output else { return };
+        if self.dry_run {
+            return;
+        }
+        if let Some(extension) = output.extension()
+            && CODE_EXTENSIONS.iter().any(|known| extension == *known)
+        {
+            let directory = printable(&output.to_string_lossy());
+            console.note(&format!(
+                "'{directory}' is a directory; with -o -, a single code object goes to the standard output"
+            ));
         }
     }
 }
