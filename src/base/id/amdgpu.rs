@@ -56,7 +56,7 @@ pub(super) enum SubArch {
 }
 
 impl SubArch {
-    /// Parses the first field of a triple. Returns `None` for another architecture.
+    /// Parses the first field of a triple. Returns `None` for an architecture that is not that of AMD GPUs.
     pub(super) fn parse(arch_name: &str) -> Option<Self> {
         if arch_name == OLD_NAME {
             return Some(Self::Any);
@@ -76,7 +76,8 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// Returns the sub-architecture of a processor, or `None` if LLVM 23.1.4 does not know the processor.
+    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does not
+    /// know the processor.
     pub(super) fn of_processor(name: &str) -> Option<Self> {
         for family in FAMILIES {
             if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
@@ -111,7 +112,7 @@ impl SubArch {
     }
 }
 
-/// The processor with this version.
+/// Returns the processor with this version: `gfx942` for `9.42`.
 fn processor_of(version: &str) -> String {
     format!("gfx{}", version.replace('.', ""))
 }

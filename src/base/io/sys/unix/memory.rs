@@ -69,7 +69,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     // address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let file = mapped_file(address);
-    // Elsewhere than on Linux, the system does not list mapped files.
+    // Only Linux lists the mapped files. Elsewhere, every SIGBUS of the kernel is assumed to be about one.
     let is_about_mapped_file = code > 0 && (file.is_some() || !cfg!(target_os = "linux"));
     if is_about_mapped_file {
         report_lost_bytes(file);
@@ -97,7 +97,7 @@ fn report_lost_bytes(file: Option<String>) {
         None => "a mapped file".to_owned(),
     };
     let message = format!("error: {file}: the file became shorter while it was read, or its disk failed\n");
-    // Without standard error, the status says it.
+    // If standard error is closed, only the exit status reports the failure.
     drop(io::stderr().write_all(message.as_bytes()));
 }
 
