@@ -368,7 +368,7 @@ mod tests {
         file.seek(SeekFrom::Start(1 << 20)).unwrap();
         file.write_all(b"end").unwrap();
         file.rewind().unwrap();
-        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
+        let (storage, _) = Storage::of_standard_input(file.try_clone().unwrap(), None, MAPPED).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
             let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();
