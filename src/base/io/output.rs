@@ -449,17 +449,8 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
     if sys::is_null(path) {
         return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
+    let Some(target) = destination_of(path, overwrite)? else { return stage_into(path) };
     let replaces_links = matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated);
-    let target = match resolve(path) {
-        // Somebody else may have put a link at a generated name, so such a link is replaced and never followed.
-        _ if overwrite == OverwriteMode::Generated => path.to_owned(),
-        // An open file of this process.
-        Ok(None) => return stage_into(path),
-        Ok(Some(target)) => target,
-        // A link that cannot be followed can still be replaced.
-        Err(_) if replaces_links => path.to_owned(),
-        Err(error) => return Err(error),
-    };
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
         Some(old) if !old.is_file() && !old.is_symlink() && overwrite != OverwriteMode::Generated => {
@@ -470,6 +461,20 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, overwrite).map(Some),
         Some(old) => stage_rewriting(target, &old, overwrite),
+    }
+}
+
+/// Returns the path whose file decides how the output is staged, or `None` for an open file of this process, which is
+/// written into.
+fn destination_of(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<PathBuf>> {
+    // Somebody else may have put a link at a generated name, so such a link is replaced and never followed.
+    if overwrite == OverwriteMode::Generated {
+        return Ok(Some(path.to_owned()));
+    }
+    match resolve(path) {
+        // A link that cannot be followed can still be replaced.
+        Err(_) if overwrite == OverwriteMode::Replace => Ok(Some(path.to_owned())),
+        resolved => resolved,
     }
 }
 

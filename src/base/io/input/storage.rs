@@ -120,7 +120,7 @@ impl Storage {
     /// Maps or copies a file. Returns the bytes and the state of the file when it was opened, for
     /// [`Input::ensure_unchanged`](super::Input::ensure_unchanged). The state is `None` if later changes have no
     /// effect.
-    pub(super) fn of_file(mut file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
+    pub(super) fn of_file(file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = Stat::of(&file)?;
         if metadata.is_dir() {
             return Err(sys::is_a_directory());
@@ -134,27 +134,36 @@ impl Storage {
             return Ok((Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))?, None));
         }
         let opened = Stamp::of(&metadata);
-        if access == Access::Copied {
-            let storage = Self::spool(&file, MEMORY_MAX)?;
-            // A copy of a file that changes meanwhile may mix two states of it.
-            let change = Stamp::of(&Stat::of(&file)?).change_since(&opened);
-            return if change.is_none() { Ok((storage, None)) } else { Err(changed()) };
+        match access {
+            Access::Copied => Ok((Self::copy_of_one_state(&file, &opened)?, None)),
+            Access::Mapped => Ok((Self::map_or_copy(file, &metadata, max)?, Some(opened))),
         }
-        let len = mappable_len(opened.len)?;
+    }
+
+    /// Copies a regular file. Fails if the file changes meanwhile, because the copy may then mix two states of it.
+    fn copy_of_one_state(file: &File, opened: &Stamp) -> io::Result<Self> {
+        let storage = Self::spool(file, MEMORY_MAX)?;
+        let now = Stamp::of(&Stat::of(file)?);
+        if now.change_since(opened).is_some() {
+            return Err(changed());
+        }
+        Ok(storage)
+    }
+
+    /// Maps a regular file for a caller of [`Input::map`](super::Input::map). Copies the file if its file system cannot
+    /// map files.
+    fn map_or_copy(mut file: File, metadata: &Stat, max: Option<u64>) -> io::Result<Self> {
+        let len = mappable_len(metadata.len())?;
         #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len) };
-        let storage = match mapped {
-            Ok(map) => Self::Mapped { file: Some(file), map },
-            // Not every file system can map files, so this file is copied, from its start.
-            Err(_) => {
-                file.rewind()?;
-                // A pseudo-file takes no disk space and may record any length: /proc/kcore has 2^47.
-                let is_pseudo_file = metadata.takes_no_space();
-                Self::spool_within(file, if is_pseudo_file { max.unwrap_or(UNSIZED_MAX) } else { NO_LIMIT })?
-            }
-        };
-        Ok((storage, Some(opened)))
+        if let Ok(map) = mapped {
+            return Ok(Self::Mapped { file: Some(file), map });
+        }
+        file.rewind()?;
+        // A pseudo-file takes no disk space and may record any length: /proc/kcore has 2^47.
+        let is_pseudo_file = metadata.takes_no_space();
+        Self::spool_within(file, if is_pseudo_file { max.unwrap_or(UNSIZED_MAX) } else { NO_LIMIT })
     }
 
     /// Keeps all bytes of `reader`. Fails if there are more than `max`.

@@ -471,7 +471,8 @@ fn units_of(text: &OsStr) -> Vec<u16> {
 /// The files to remove once they are no longer mapped: Windows refuses to remove a mapped file.
 static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes a file: later, if it is still mapped.
+/// Removes a file. If that fails, as it does while the file is mapped, it is tried again each time a file is unmapped; see
+/// [`AfterMapping`].
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

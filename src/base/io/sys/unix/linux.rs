@@ -78,6 +78,7 @@ pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
 /// Returns the path of the file that is mapped at an address, or `None` if the system does not list it.
 pub(crate) fn mapped_file(address: usize) -> Option<String> {
     let maps = std::fs::read("/proc/self/maps").ok()?;
+    // A line: `7f0e5c000000-7f0e5c021000 r--p 00000000 08:01 131 /tmp/x.bundle`
     for line in bytes::text_lossy(&maps).lines() {
         let (start, rest) = line.split_once('-')?;
         let (end, rest) = rest.split_once(' ')?;

@@ -354,7 +354,7 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
+/// Gives a new file, which is still empty, the metadata of the old file that `inherited` selects.
 ///
 /// # Errors
 /// If one of them cannot be applied.
@@ -383,7 +383,7 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
     if file.metadata()?.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file does the same to it.
+    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file has the same effect.
     file.set_len(0)
 }
 
