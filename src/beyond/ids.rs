@@ -82,8 +82,8 @@ pub(crate) fn is_kind_of_vendor(kind: OffloadKind) -> bool {
     Vendor::with_kind(kind).is_some()
 }
 
-/// Returns the offload kind of the vendor that may have a processor with this name, or `None` if the name is not in the
-/// form of a vendor whom LLVM does not know.
+/// Returns the offload kind of the vendor that may have a processor with this name. Returns `None` for processors of the
+/// vendors that LLVM knows.
 pub(crate) fn vendor_kind_of_processor(name: &str) -> Option<OffloadKind> {
     Some(Vendor::with_processor(name)?.kind)
 }

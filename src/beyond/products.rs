@@ -95,8 +95,8 @@ pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// Whether `name` contains `part` and the first occurrence cuts no number: it does not begin inside of a number, and no
-/// digit follows.
+/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside of a
+/// number, and no digit may follow it.
 fn has_part(name: &str, part: &str) -> bool {
     let Some((before, after)) = name.split_once(part) else { return false };
     let begins_inside_number =
@@ -105,8 +105,8 @@ fn has_part(name: &str, part: &str) -> bool {
     !begins_inside_number && !is_before_digit
 }
 
-/// Returns a name in the form in which names are compared: its words in lower case and joined. Words for the vendor and
-/// for a size of memory are left out, and so are the words [`WITHOUT_MEANING`].
+/// Returns a name as names are compared: its words in lower case and joined. Words for the vendor and for a size of
+/// memory are left out, and so are the words [`WITHOUT_MEANING`].
 pub(crate) fn plain(name: &str) -> String {
     // "with Max-Q Design" says nothing about the processor. "max-q" is removed as a whole, because "Max" alone is part
     // of some products' names.

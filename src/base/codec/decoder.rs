@@ -36,8 +36,8 @@ impl<'d> Decoder<'d> {
         self.progress.get().used
     }
 
-    /// Returns the offset at which data that is not compressed follows the parts of a file. Returns `None` if nothing
-    /// follows them, or if the last part was not read to its end.
+    /// Returns the offset of data that follows the compressed parts of a file and is not such a part. Returns `None` if
+    /// nothing follows them, or if the last part was not read to its end.
     pub(crate) fn trailing(&self) -> Option<u64> {
         let progress = self.progress.get();
         if progress.is_before_other_data { Some(progress.used) } else { None }

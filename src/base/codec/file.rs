@@ -87,6 +87,7 @@ impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for FilePar
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(part) = &mut self.part {
             let read = part.read(buffer)?;
+            // Without room in the buffer, 0 bytes are not the end of the part.
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }

@@ -174,8 +174,8 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
     }
 }
 
-/// Returns an encoder with this number of threads of its own. With 0, it works on the calling thread, and the stream
-/// differs a little, because it is not split into jobs.
+/// Returns an encoder that starts this number of threads. With 0, it works on the calling thread, and the stream differs a
+/// little, because it is not split into jobs.
 fn encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -273,6 +273,7 @@ impl<R: BufRead> Read for ZstdFile<R> {
             let is_end = input.is_empty();
             let status = self.decoder.run_on_buffers(input, buffer)?;
             self.reader.consume(status.bytes_read);
+            // zstd returns 0 once a frame has ended.
             self.is_in_frame = status.remaining > 0;
             if status.bytes_written > 0 {
                 return Ok(status.bytes_written);

@@ -245,6 +245,7 @@ impl StreamForm {
     /// Returns a reader of the inflated bytes. `inflated` is their recorded number, which limits the decoder's memory. The
     /// compressed bytes are read from the file, not from its mapping.
     pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
+        // The libraries' own readers have buffers of about these sizes.
         let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
         self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
     }

@@ -86,7 +86,7 @@ pub(super) fn version_part(word: &str) -> Option<&str> {
 
 /// Returns the sub-architecture that LLVM's triples have for a result of [`version_part`]; empty if they have none.
 pub(super) fn sub_arch(version: &str) -> &'static str {
-    // LLVM takes the version part of its own result once more, which removes a second trailing `eb`.
+    // LLVM takes the version part of its own result again, which removes a second trailing `eb`.
     let Some(text) = version_part(version) else {
         return "";
     };

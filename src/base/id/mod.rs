@@ -149,7 +149,8 @@ impl EntryId {
         Self::parse_with(id, OffloadKind::from_name)
     }
 
-    /// Parses an ID of a kind that `kind_of_name` allows: it returns `None` for all other names of kinds.
+    /// Parses an ID of a kind that `kind_of_name` allows. That function returns the kind with a name, or `None` for a name
+    /// that is not allowed.
     fn parse_with(id: &str, kind_of_name: fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest);
@@ -191,8 +192,8 @@ impl EntryId {
         Ok(Self { kind, written: to_written_form(&triple), triple, target_id })
     }
 
-    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. Such an ID is compatible
-    /// only with itself.
+    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. The ID is compatible only with
+    /// itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
@@ -343,8 +344,9 @@ fn to_written_form(triple: &Triple) -> Triple {
     })
 }
 
-/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. LLVM reads the triple from
-/// exactly the first four fields of `rest`, the text after the kind.
+/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. `rest` is the text after the
+/// kind. For its message, LLVM reads the triple from exactly the first four fields; fewer fields are an error of their
+/// format.
 pub(crate) fn unknown_error(id: &str, kind_name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {

@@ -170,8 +170,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Puts `word` at the unsettled position `at`. The old word there moves to the next unsettled position, the old word
-    /// of that position to the next, and so on, until an empty word is overwritten or the end is reached.
+    /// Puts `word` at the unsettled position `at`. The old word there moves to the next unsettled position and pushes the
+    /// old word of that position on. This ends where an empty word is overwritten, or at the end of the text.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
         let mut position = at;
@@ -284,7 +284,8 @@ impl Meaning {
     }
 }
 
-/// The architecture word for DXIL of a shader model (`shadermodel6.3`).
+/// Returns the architecture word for DXIL of a shader model: `dxilv1.3` for `shadermodel6.3`, and the latest version for
+/// `shadermodel6.x`. As in LLVM, other shader models get the oldest version.
 fn dxil_word(shader_model: &str) -> &'static str {
     let [oldest, .., latest] = DXIL_WORDS;
     let version = shader_model.strip_prefix("shadermodel").unwrap_or("");

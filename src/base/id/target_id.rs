@@ -225,7 +225,8 @@ pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     if processor == "amdgcnspirv" {
         return true;
     }
-    // Alternative names (`fiji`) are words that only a triple for AMD GPUs makes target IDs.
+    // Alternative names (`fiji`) are words that only a triple for AMD GPUs makes target IDs. After such a triple,
+    // processors of other vendors have no place.
     if !matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600") {
         return false;
     }

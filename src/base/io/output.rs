@@ -495,8 +495,8 @@ fn ends_with_separator(path: &Path) -> bool {
     }
 }
 
-/// Returns the destination of an output path, with all symbolic links resolved, except perhaps a dangling last one.
-/// Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
+/// Follows an output path that is a symbolic link, and the links after it. Returns the path at the end, where a file may
+/// exist or not. Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
 fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -534,6 +534,7 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
 /// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
+    // A file with permissions of its own needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
         let staged = Staged::create(&target, overwrite.mode())?;
         take_over(&staged.file, &old, Inherited::Access)?;
@@ -560,7 +561,7 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
     Ok(OutputPlace::Name { staged, target, existing })
 }
 
-/// Restricts the readers of a staged file to those of the file that it replaces at `target`. Does nothing if no file has
+/// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
 /// that name, or if it is a link, a device or a pipe, whose permissions are not about content.
 fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
     let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };

@@ -64,7 +64,7 @@ pub struct Input {
 /// The memory of a mapping is released after reads of this many bytes.
 const RELEASE_INTERVAL: u64 = 32 << 20;
 
-/// The bytes to count for reading a header: the system brings 64 KiB or more around it into memory.
+/// The number of bytes to count for reading a header: with it, the system brings 64 KiB or more around it into memory.
 const HEADER_READ: u64 = 256 << 10;
 
 impl Input {

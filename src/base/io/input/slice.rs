@@ -155,8 +155,8 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Returns the number of bytes at the start of the range that are zero because they are in a hole of the file, or 0
-    /// if the system does not know of a hole there.
+    /// Returns the number of zeros at the start of the range that are in a hole of the file. Returns 0 if the system does
+    /// not know of a hole there.
     pub(crate) fn hole_len(&self) -> u64 {
         // Most padding is short, and looking at a few bytes is cheaper than asking the system.
         if !self.begins_with_zeros(SMALLEST_BLOCK) {

@@ -70,8 +70,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Joins a directory and a relative path as files for any system record it: with `/`, and perhaps `..`. A canonical
-/// path would treat both as parts of names, so its prefix is removed.
+/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix `\\?\`
+/// of a canonical directory is removed, because Windows treats both as parts of names after it.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -81,8 +81,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// A generated name of a file: `_` replaces characters that no name may have here, follows a dot or space at the end,
-/// and precedes the name of a device.
+/// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is also
+/// added after a dot or space at the end, and before the name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];
@@ -152,6 +152,7 @@ impl Stat {
     /// # Errors
     /// If it leads nowhere.
     pub fn at(path: &Path) -> io::Result<Self> {
+        // Without access rights, the open file has only metadata. The flag is needed to open a directory.
         Self::of(&OpenOptions::new().access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?)
     }
 
@@ -192,7 +193,7 @@ impl Stat {
         self.len
     }
 
-    /// Whether a length may be claimed without data.
+    /// Whether a length may be recorded without data, which Windows has no files for.
     pub(crate) fn takes_no_space(&self) -> bool {
         false
     }

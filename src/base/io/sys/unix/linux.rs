@@ -40,7 +40,7 @@ pub(crate) fn closed_streams() -> [bool; 2] {
     CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed))
 }
 
-/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
+/// The number of bytes that the kernel copies at a time. The progress is counted in between.
 const COPIED_AT_A_TIME: u64 = 256 << 20;
 
 /// Copies bytes of a range from the start, as far as the kernel can copy between the two files, and reports them to

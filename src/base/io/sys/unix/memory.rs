@@ -39,6 +39,7 @@ pub(crate) fn take_signals() {
 /// The action of SIGBUS before the handler was installed.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
+/// Installs the handler for SIGBUS, unless the present action cannot be read.
 fn handle_sigbus() {
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
     let handler = on_sigbus as *const () as libc::sighandler_t;

@@ -134,7 +134,7 @@ impl Stat {
         self.0.len()
     }
 
-    /// Whether a length may be claimed without data, as that of `/proc/kcore`.
+    /// Whether a length may be recorded without data, as that of `/proc/kcore`.
     pub(crate) fn takes_no_space(&self) -> bool {
         self.0.blocks() == 0
     }
