@@ -146,10 +146,12 @@ impl<'a> Words<'a> {
     /// Returns the position of the first unsettled word that has a meaning at `position`, or `None` if no word does.
     /// Records the meaning of the last word that was tried.
     fn find_word_for(&mut self, position: usize) -> Option<usize> {
-        for from in 0..self.list.len() {
+        let mut from = 0;
+        while from < self.list.len() {
             if !self.is_settled(from) && self.meaning.try_word(position, self.get(from)) {
                 return Some(from);
             }
+            from += 1;
         }
         None
     }
