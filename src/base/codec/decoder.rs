@@ -22,6 +22,7 @@ struct Progress {
 }
 
 impl<'d> Decoder<'d> {
+    /// Returns a decoder of the bytes of `reader`. `decode` makes it from a reader that counts these bytes.
     pub(super) fn new<R: BufRead + 'd>(
         reader: R,
         decode: impl FnOnce(CountedReader<R>) -> io::Result<Box<dyn Read + 'd>>,

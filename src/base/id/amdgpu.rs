@@ -90,8 +90,9 @@ impl SubArch {
         None
     }
 
-    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. It uses no code of an unknown
-    /// sub-architecture, not even for itself, but lets code for any GPU serve requests for one.
+    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. `Any` uses all code. `Unknown` uses no code, not
+    /// even its own. A family uses code for itself and its members, a member code for itself and its family, and both use
+    /// code for `Any`.
     pub(super) fn is_compatible_with(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::Any, _) => true,

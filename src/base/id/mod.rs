@@ -241,7 +241,7 @@ impl EntryId {
 
     /// Returns the ID with its triple as it was parsed, not normalized. LLVM 22 writes IDs in this form.
     pub(crate) fn spelled(&self) -> String {
-        // The triple of such an ID is its whole text.
+        // The triple of an ID by name is its whole text.
         if self.kind == OffloadKind::Other {
             return self.triple.as_str().to_owned();
         }
@@ -296,7 +296,7 @@ impl EntryId {
 
     /// Whether the triple of this code object, as spelled or in written form, is compatible with that of a request.
     fn is_triple_compatible(&self, request: &Self) -> bool {
-        // The triple of such an ID is its whole text, which only an equal request matches.
+        // The triple of an ID by name is its whole text, which only an equal request matches.
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
         }
@@ -315,7 +315,7 @@ compared_by_key!(EntryId);
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The triple of such an ID is its whole text.
+        // The triple of an ID by name is its whole text.
         if self.kind == OffloadKind::Other {
             return f.write_str(self.written.as_str());
         }

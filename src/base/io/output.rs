@@ -176,14 +176,16 @@ impl Output {
         self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Flushes and releases the buffer after the last write, so that many outputs can wait for the last one.
+    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory until they
+    /// are put in place.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
         Ok(())
     }
 
-    /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
+    /// Grants execute permission on a new file wherever read permission is granted. Does nothing for other outputs: a
+    /// replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
         if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &self.place {
             sys::make_executable(&staged.file).with_path(&self.path)?;
@@ -453,6 +455,7 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
     let replaces_links = matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated);
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
+        // A device or a pipe. Under a generated name, it is replaced as a link is.
         Some(old) if !old.is_file() && !old.is_symlink() && overwrite != OverwriteMode::Generated => {
             stage_into(&target)
         }

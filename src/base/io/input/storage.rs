@@ -125,6 +125,7 @@ impl Storage {
         if metadata.is_dir() {
             return Err(sys::is_a_directory());
         }
+        // A pipe or a device.
         if !metadata.is_file() {
             return Ok((Self::spool_within(file, max.unwrap_or(NO_LIMIT))?, None));
         }

@@ -141,6 +141,7 @@ pub(crate) mod attributes {
             if !is_inherited {
                 continue;
             }
+            // Setting an attribute may need a privilege, so one that already has the value is left as it is.
             let value = value(old, name)?;
             if self::value(file, name).ok().as_ref() != Some(&value) {
                 fsetxattr(file, name, &value, XattrFlags::empty())?;

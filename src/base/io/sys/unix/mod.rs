@@ -238,7 +238,7 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Returns the target of a link, or `None` if the path is not that of a link, or of nothing.
+/// Returns the target of a link, or `None` if something else or nothing has this path.
 pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.read_link() {
         Ok(target) => Ok(Some(target)),
