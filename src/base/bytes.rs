@@ -47,7 +47,7 @@ impl<'a> Cursor<'a> {
         len_u64(self.rest)
     }
 
-    /// Reads the next `count` bytes. `what` is their name in errors.
+    /// Reads the next `count` bytes. `what` is the name of the field in errors.
     pub(crate) fn take(&mut self, count: u64, what: impl Display) -> Result<&'a [u8], Malformed> {
         let Some((head, tail)) = self.split_at(count) else {
             let end = self.offset.saturating_add(self.remaining());
@@ -91,9 +91,10 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The start and the length of some bytes, for checking the ranges that headers claim in them.
+/// The start and the length of some bytes, for checking the ranges that headers record in them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
+    /// The absolute offset of the start.
     pub(crate) base: u64,
     pub(crate) len: u64,
 }
@@ -114,8 +115,8 @@ impl Bounds {
         self.absolute(self.len)
     }
 
-    /// Returns the range of `len` bytes from `start`, which has to end inside. `what` is the name of the range in
-    /// errors.
+    /// Returns the range of `len` bytes from `start`, which counts from the start of the bounds. Fails if the range ends
+    /// after the bounds. `what` is the name of the range in errors.
     pub(crate) fn claim(self, start: u64, len: u64, what: impl Display) -> Result<Range<u64>, Malformed> {
         match start.checked_add(len) {
             Some(end) if end <= self.len => Ok(start..end),
@@ -169,7 +170,7 @@ pub(crate) fn bytes_in(data: &[u8], range: Range<u64>) -> Option<&[u8]> {
     slice(data, range.start, len_of(&range))
 }
 
-/// Whether all bytes are zeros.
+/// Whether all bytes are zeros; also true without any.
 pub(crate) fn is_zero(data: &[u8]) -> bool {
     data.iter().all(|&byte| byte == 0)
 }

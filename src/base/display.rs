@@ -35,6 +35,7 @@ pub fn printable_start(text: &str, most: usize) -> String {
 /// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
 pub fn printable_name(name: &[u8]) -> String {
     match bytes::text(name) {
+        // U+FFFD, which many programs show in place of invalid bytes, is escaped so that it is not mistaken for them.
         Some(text) if text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER) => text,
         _ => bytes::escaped(name),
     }
@@ -43,13 +44,14 @@ pub fn printable_name(name: &[u8]) -> String {
 /// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
 pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     // No character takes more than four bytes.
-    let near = name.get(..4 * most).unwrap_or(name);
-    // The last character may be cut; it is left out then, so that the name does not count as invalid UTF-8.
-    let start = match String::from_utf8(near.to_vec()) {
-        Err(error) if near.len() < name.len() && error.utf8_error().error_len().is_none() => {
-            near.get(..error.utf8_error().valid_up_to()).unwrap_or(near)
+    let enough = name.get(..4 * most).unwrap_or(name);
+    // The cut may be inside of a character. This character is left out, so that the name does not count as invalid
+    // UTF-8. An error without a length means that the bytes end early.
+    let start = match String::from_utf8(enough.to_vec()) {
+        Err(error) if enough.len() < name.len() && error.utf8_error().error_len().is_none() => {
+            enough.get(..error.utf8_error().valid_up_to()).unwrap_or(enough)
         }
-        _ => near,
+        _ => enough,
     };
     let mut text = printable_name(start);
     let mut is_cut = start.len() < name.len();
@@ -60,7 +62,7 @@ pub(crate) fn short_name(name: &[u8], most: usize) -> String {
     if is_cut { text + "..." } else { text }
 }
 
-/// A name from a file, as shown in messages. The text is only made when it is printed.
+/// Returns a name from a file as messages show it. The text is only made when it is printed.
 pub(crate) fn shown(name: &[u8]) -> impl Display + '_ {
     ShownBytes(name)
 }
@@ -73,18 +75,19 @@ impl Display for ShownBytes<'_> {
     }
 }
 
-/// The first `most` items of a list with `separator` between them and, after `last`, the number of the others.
+/// Joins the first `most` items of a list with `separator`. If there are more, appends `before_rest` and their number:
+/// `a, b and 7 more`.
 pub(crate) fn listed(
     items: impl IntoIterator<Item = impl Display>,
     most: usize,
     separator: &str,
-    last: &str,
+    before_rest: &str,
 ) -> String {
     let mut items = items.into_iter();
     let first: Vec<String> = items.by_ref().take(most).map(|item| item.to_string()).collect();
     match items.count() {
         0 => first.join(separator),
-        more => format!("{}{last}{more} more", first.join(separator)),
+        more => format!("{}{before_rest}{more} more", first.join(separator)),
     }
 }
 
@@ -103,8 +106,8 @@ pub(crate) enum Slashes {
     Replace,
 }
 
-/// A name claimed by a file, made safe for a directory, an archive or a terminal: `_` replaces every character that
-/// would end it, make it a path or be interpreted.
+/// Makes a name that a file records safe for a directory, an archive or a terminal. `_` replaces control characters and,
+/// with [`Slashes::Replace`], slashes.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     // Copied, because the bytes of a mapped file may change while they are read.
@@ -113,14 +116,14 @@ pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     for chunk in name.utf8_chunks() {
         let valid = chunk.valid().replace(|c| !is_shown(c) || (c == '/' && slashes == Slashes::Replace), "_");
         safe.extend(valid.into_bytes());
-        // In Latin-1 and similar encodings, these bytes are control characters.
+        // Bytes that are not UTF-8 are kept, except for those that are control characters in Latin-1.
         safe.extend(chunk.invalid().iter().map(|&byte| if (0x80..0xa0).contains(&byte) { b'_' } else { byte }));
     }
     safe
 }
 
-/// A name from a file as a part of an output file name: ASCII that no shell or system interprets, and `_` for
-/// everything else.
+/// Returns a name from a file as a part of an output file name. `_` replaces each byte except for the ASCII characters
+/// that no shell or file system interprets.
 pub(crate) fn plain(name: &[u8]) -> String {
     let mut plain = String::with_capacity(name.len());
     for &byte in name {

@@ -28,7 +28,7 @@ pub struct Error(Box<ErrorData>);
 #[derive(Debug)]
 struct ErrorData {
     kind: ErrorKind,
-    /// The file at fault; empty if the error is not about one file.
+    /// The file at fault; empty if the error is not about one file. For a failed copy, the file that was written.
     path: PathBuf,
     /// The file that the user named and the place in it, if only a part is affected.
     place: Option<(PathBuf, String)>,
@@ -41,23 +41,23 @@ struct ErrorData {
 enum ErrorCause {
     /// The operating system refused an operation.
     System(io::Error),
-    /// Copying failed, because of either file.
+    /// Copying from the file `from` to the file at fault failed; the system does not say which of the two is the reason.
     Copy { from: PathBuf, source: io::Error },
     /// The bytes of a file are at fault.
     Bytes(Malformed),
-    /// The whole text of the error.
+    /// Any other cause. The text is the whole message and names the file and the place.
     Text(String),
 }
 
-/// Data for a program that suggests another request.
+/// The data from which a program can suggest another request.
 #[derive(Debug)]
 enum Remedy {
     None,
     /// Another way to the requested result.
     Hint(&'static str),
-    /// An entry ID that selects one of several matches alone.
+    /// Several code objects match: an entry ID that matches only one of them, if there is such an ID.
     Sole(Option<String>),
-    /// The targets that match nothing, and the targets that could match.
+    /// No code object matches: the requested targets, and the targets of the code objects.
     Targets {
         unmatched: Vec<String>,
         present: Vec<String>,
@@ -72,11 +72,13 @@ impl fmt::Display for Error {
             ErrorCause::System(_) | ErrorCause::Copy { .. } => format!("'{}': ", path.display()),
             ErrorCause::Bytes(_) | ErrorCause::Text(_) => prefix(path),
         };
+        // A text names the place itself.
         if let Some((file, place)) = place
             && !matches!(cause, ErrorCause::Text(_))
         {
             write!(f, "'{place}': ")?;
-            // The place names the file. A member of a thin archive is a separate file: offsets count from its start.
+            // The place begins with the name of the file. The file at fault is another one if it is a member of a thin
+            // archive; it is named too, because the offset counts from its start.
             if file == path {
                 name.clear();
             }
@@ -158,13 +160,14 @@ impl Error {
         if let Remedy::Sole(id) = &self.0.remedy { id.as_deref() } else { None }
     }
 
-    /// Returns the targets of a selection that match no code object, as they were typed.
+    /// Returns the requested targets that match no code object, as they were typed.
     #[doc(hidden)]
     pub fn unmatched_targets(&self) -> &[String] {
         if let Remedy::Targets { unmatched, .. } = &self.0.remedy { unmatched } else { &[] }
     }
 
-    /// Returns the GPUs, or else the entry IDs, of all code objects, if a selection matches none of them.
+    /// Returns the targets of all code objects if no code object matches a selection, or nothing for other errors. A
+    /// target is a GPU or, for code without one, an entry ID.
     #[doc(hidden)]
     pub fn present_targets(&self) -> &[String] {
         if let Remedy::Targets { present, .. } = &self.0.remedy { present } else { &[] }
@@ -204,12 +207,12 @@ impl Error {
         Self::new(ErrorKind::Internal, format!("internal error: {what}"))
     }
 
-    /// The error for an input that is not an archive. The text is LLVM's, whatever the size of the file.
+    /// The error for an input that is not an archive. LLVM reports this text for a file of any size.
     pub(crate) fn no_archive() -> Self {
         Self::new(ErrorKind::Malformed, "file too small to be an archive")
     }
 
-    /// The error for requested entries, which are sorted, that no bundle in the input can serve.
+    /// The error for requested entries that no bundle in the input has. `names` are sorted, as in LLVM's message.
     pub(crate) fn missing_entries(names: &[String]) -> Self {
         Self::new(ErrorKind::NotFound, format!("Can't find bundles for{}", list_of_llvm(names)))
     }
@@ -240,16 +243,16 @@ impl Error {
         Self::new(kind, format!("{}{reason}", prefix(&path))).with_file(path).at_offset(offset)
     }
 
-    /// The error for a selection that matches several code objects, with these entry IDs, in `path` and before. `sole`
-    /// selects one of them alone.
+    /// The error for a selection that matches several code objects in `path` and earlier files. `ids` are their entry IDs.
+    /// `sole` is an ID that matches only one of them, if there is such an ID.
     pub(crate) fn several_match(path: &Path, ids: &[String], sole: Option<String>) -> Self {
         let ids = beginning(&counted(ids));
         let reason = format!("several code objects match, but standard output takes only one: {ids}");
         Self::refused(ErrorKind::Ambiguous, path, None, reason).with(Remedy::Sole(sole))
     }
 
-    /// The error for a selection without a match in `inputs`. `unmatched` are its parts that match no code object, or
-    /// empty to name no part. `present` are the targets that the files have code for.
+    /// The error for a selection that matches no code object in `inputs`. `unmatched` are the parts of the selection that
+    /// the message names, if any. `present` are the targets that the files have code for.
     pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
         let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
         let (place, have) = match inputs {
@@ -279,14 +282,16 @@ impl Error {
         Self::unmatched(&format!("{wanted}; the other files have"), unmatched, present)
     }
 
+    /// The error with the text "no code object matches ...". `wanted_and_have` is the middle of the sentence: the
+    /// selection, and the beginning of the part about the code objects that the files have.
     fn unmatched(wanted_and_have: &str, unmatched: &[String], present: &[String]) -> Self {
         let text = format!("no code object matches{wanted_and_have}{}", list_or_none(present));
         let remedy = Remedy::Targets { unmatched: targets(unmatched), present: present.to_vec() };
         Self::new(ErrorKind::NotFound, text).with(remedy)
     }
 
-    /// Adds a reason, if there is one, to the end of the text. With such a reason no other target would help, so the
-    /// remedy is dropped.
+    /// Appends a reason to the text, if there is one. The reason means that no other target would match either, so the
+    /// suggestion of other targets is dropped.
     pub(crate) fn with_reason(mut self, reason: Option<String>) -> Self {
         if let ErrorCause::Text(text) = &mut self.0.cause
             && let Some(reason) = reason
@@ -313,8 +318,8 @@ impl Error {
         self
     }
 
-    /// Turns an error of the operating system into one about a file that an input refers to. Other errors stay as they
-    /// are.
+    /// Marks an error of the operating system as one about a file that an input refers to, and that the user did not
+    /// name. Other errors stay as they are.
     pub(crate) fn into_referred(mut self) -> Self {
         if self.is_io() {
             self.0.kind = ErrorKind::Referred;
@@ -334,7 +339,8 @@ impl Error {
         self
     }
 
-    /// Adds a place in `file` to the error and its text, unless the error already has a place.
+    /// Adds a place in `file` to the error, unless the error already has a place. A text names its place itself, so the
+    /// place is put before it; for other causes, `Display` does that.
     pub(crate) fn inside(mut self, file: &Path, place: String) -> Self {
         if self.0.place.is_some() {
             return self;
@@ -345,7 +351,7 @@ impl Error {
         self.with_place(file, place)
     }
 
-    /// The file at fault, which may be one beside the [file](Self::file) that the user named.
+    /// The file at fault, such as a member of a thin archive. [`Self::file`] is the file that the user named.
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
     }
@@ -355,24 +361,26 @@ impl Error {
         self.0.kind == ErrorKind::Io
     }
 
-    /// Whether the error is about the machine and not about the bytes of an input.
+    /// Whether the system failed to read or write, so that the error says nothing about the bytes of an input.
     pub(crate) fn is_of_system(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Io | ErrorKind::Temporary)
     }
 
-    /// Whether a file is sound, but cannot be used as requested.
+    /// Whether the library refuses a file that it can read, as [`Self::refused`] does. Errors about bytes or from the
+    /// system have other causes; wrong arguments and bugs are not about a file.
     pub(crate) fn is_refusal(&self) -> bool {
-        let is_request = matches!(self.0.kind, ErrorKind::Usage | ErrorKind::Internal);
-        !is_request && matches!(self.0.cause, ErrorCause::Text(_))
+        let is_about_file = !matches!(self.0.kind, ErrorKind::Usage | ErrorKind::Internal);
+        is_about_file && matches!(self.0.cause, ErrorCause::Text(_))
     }
 }
 
-/// Returns the targets among the parts of a selection: the parts in quotes, without them.
+/// Returns the targets among the parts of a selection, without quotes: messages name a target in quotes, and no other
+/// part.
 fn targets(wants: &[String]) -> Vec<String> {
     wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
 }
 
-/// Returns the end of a sentence about files that "have" code objects: the IDs of these, or that there are none.
+/// Returns the end of a sentence such as "the files have": the IDs of their code objects, or that they have none.
 fn list_or_none(ids: &[String]) -> String {
     if ids.is_empty() { " none for a device".to_owned() } else { format!(": {}", beginning(ids)) }
 }
@@ -435,6 +443,7 @@ pub struct OsText<'a>(
 
 impl fmt::Display for OsText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // On Windows, common errors have the texts of other systems.
         if let Some(text) = sys::text(self.0) {
             return f.write_str(text);
         }

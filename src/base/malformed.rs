@@ -141,7 +141,7 @@ impl Malformed {
         Self::fault(format!("{what} {}", found.into()), offset, format!(", expected {expected}"))
     }
 
-    /// The fault of a compressed container that cannot be inflated, or not to the data that its header describes.
+    /// The fault of a compressed container that cannot be inflated, or whose data contradicts its header.
     pub(crate) fn compressed(what: &str, offset: u64, reason: impl fmt::Display) -> Self {
         Self::fault(what, offset, format!(": {reason}"))
     }
@@ -157,14 +157,15 @@ impl Malformed {
         Self::other(ErrorKind::Limit, offset, text)
     }
 
-    /// The fault of a search that stops at `offset` because it would exceed a limit: more than `limit` of the unit
-    /// `what`.
+    /// The fault of a search that stops at `offset` because of a limit: `what` is in the plural, as in "more than 5
+    /// bundles".
     pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
         Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
     }
 
-    /// Adds `base` to the offset of a fault in a part of a file.
-    pub(crate) fn moved(self, base: u64) -> Self {
+    /// Adds `base` to the offsets of a fault that was found in a part of a file, if it is a field that is wrong or cut.
+    /// Other faults, with offsets of whole containers, stay as they are.
+    pub(crate) fn shifted_by(self, base: u64) -> Self {
         match self {
             Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },
             Self::Truncated { what, offset, needed, end } => {

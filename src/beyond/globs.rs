@@ -3,47 +3,48 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// The wildcards of a pattern. `]` ends the last of them.
+/// The characters that begin a wildcard: `*`, `?` and `[...]`.
 pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// Patterns, each with a number that its caller gives it, and an index to find the patterns that a name may match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
-    /// The patterns by the lengths of the texts before the first wildcard and after the last one, and then by these two
-    /// texts.
+    /// The patterns by the lengths of their fixed ends, which are the texts before the first wildcard and after the last
+    /// one, and then by these two texts in one.
     by_ends: BTreeMap<(usize, usize), HashMap<String, SameEnds>>,
 }
 
-/// Patterns that begin and end with the same texts.
+/// Patterns whose fixed ends are the same two texts.
 #[derive(Clone, Debug, Default)]
 struct SameEnds {
+    /// The patterns with their numbers.
     globs: Vec<(usize, glob::Pattern)>,
-    /// The positions of patterns in `globs`, by the longest text without wildcards that each has.
+    /// The positions of patterns in `globs`, by the inner text of each: the longest text without wildcards in it.
     by_inner: HashMap<String, Vec<usize>>,
     /// The lengths of the texts in `by_inner`.
-    lens: BTreeSet<usize>,
+    inner_lens: BTreeSet<usize>,
 }
 
 impl Globs {
-    /// Adds a pattern.
+    /// Adds a pattern and its number.
     pub(crate) fn add(&mut self, number: usize, pattern: glob::Pattern) {
         let text = pattern.as_str();
-        // `**/` may also match nothing, together with its slash, so the texts around it are not fixed. A pattern
-        // without fixed texts gets empty ones, and is compared with every name.
+        // `**/` may also match nothing, together with its slash, so the texts around it are not fixed.
         let parts = if text.contains("**") { None } else { fixed_parts(text) };
+        // Empty texts are in every name, so a pattern without fixed texts is compared with every name.
         let (before, inner, after) = parts.unwrap_or_default();
         let (lens, ends, inner) = ((before.len(), after.len()), [before, after].concat(), inner.to_owned());
-        let same = self.by_ends.entry(lens).or_default().entry(ends).or_default();
-        same.lens.insert(inner.len());
-        same.by_inner.entry(inner).or_default().push(same.globs.len());
-        same.globs.push((number, pattern));
+        let group = self.by_ends.entry(lens).or_default().entry(ends).or_default();
+        group.inner_lens.insert(inner.len());
+        group.by_inner.entry(inner).or_default().push(group.globs.len());
+        group.globs.push((number, pattern));
     }
 
     /// Returns the patterns whose numbers are not among `numbers`.
     pub(crate) fn without(&self, numbers: &HashSet<usize>) -> Self {
         let mut remaining = Self::default();
-        for same in self.by_ends.values().flat_map(HashMap::values) {
-            for (number, pattern) in &same.globs {
+        for group in self.by_ends.values().flat_map(HashMap::values) {
+            for (number, pattern) in &group.globs {
                 if !numbers.contains(number) {
                     remaining.add(*number, pattern.clone());
                 }
@@ -60,13 +61,14 @@ impl Globs {
     /// Returns the numbers of the patterns that match the whole of a name.
     pub(crate) fn matching(&self, name: &str) -> Vec<usize> {
         let mut numbers = Vec::new();
-        for ((before, after), by_ends) in &self.by_ends {
-            // A name that is too short for both texts, or has a longer character at their ends, matches none of these.
-            let Some((start, rest)) = name.split_at_checked(*before) else { continue };
-            let Some(from) = rest.len().checked_sub(*after) else { continue };
+        for ((before_len, after_len), by_ends) in &self.by_ends {
+            // No pattern with these lengths matches a name that is shorter, or that has a character of several bytes
+            // where a fixed end begins or ends.
+            let Some((start, rest)) = name.split_at_checked(*before_len) else { continue };
+            let Some(from) = rest.len().checked_sub(*after_len) else { continue };
             let Some(end) = rest.get(from..) else { continue };
-            if let Some(same) = by_ends.get(&[start, end].concat()) {
-                same.add_matching(name, &mut numbers);
+            if let Some(group) = by_ends.get(&[start, end].concat()) {
+                group.add_matching(name, &mut numbers);
             }
         }
         numbers
@@ -74,11 +76,12 @@ impl Globs {
 }
 
 impl SameEnds {
-    /// Adds the numbers of the patterns that match a name. The name begins and ends with the texts of the patterns.
+    /// Adds the numbers of the patterns that match a name, which begins and ends with the fixed ends of these patterns.
     fn add_matching(&self, name: &str, numbers: &mut Vec<usize>) {
-        // To look up one part of the name takes about as long as to compare one pattern. All patterns are compared if
-        // they are no more than the parts of the name that may be inner texts.
-        if self.globs.len() <= self.lens.len().saturating_mul(name.len()) {
+        // Looking up one part of the name takes about as long as comparing one pattern. So all patterns are compared,
+        // unless the name has fewer parts that may be inner texts.
+        let lookups = self.inner_lens.len().saturating_mul(name.len());
+        if self.globs.len() <= lookups {
             for (number, pattern) in &self.globs {
                 if pattern.matches(name) {
                     numbers.push(*number);
@@ -94,10 +97,10 @@ impl SameEnds {
         }
     }
 
-    /// Returns the positions of the patterns whose inner text is in a name.
+    /// Returns the positions in `globs` of the patterns whose inner text is in a name.
     fn positions_in(&self, name: &str) -> BTreeSet<usize> {
         let mut positions = BTreeSet::new();
-        for len in &self.lens {
+        for len in &self.inner_lens {
             for from in 0..=name.len() {
                 if let Some(part) = name.get(from..from.saturating_add(*len))
                     && let Some(found) = self.by_inner.get(part)
@@ -110,9 +113,9 @@ impl SameEnds {
     }
 }
 
-/// Returns the text before the first wildcard, the longest text without wildcards, and the text after the last
-/// wildcard, or `None` if the pattern has no wildcards. The longest text is looked for only before the first `[...]`,
-/// because the brackets hold alternatives.
+/// Returns the text before the first wildcard, the longest text without wildcards, and the text after the last wildcard.
+/// Returns `None` if the pattern has no wildcards. Text between brackets is not in every name that the pattern matches,
+/// so the longest text is looked for only before the first bracket.
 fn fixed_parts(pattern: &str) -> Option<(&str, &str, &str)> {
     let (before, _) = pattern.split_once(WILDCARDS)?;
     let (_, after) = pattern.rsplit_once(['*', '?', ']'])?;

@@ -25,50 +25,51 @@ use crate::base::id::{
 };
 use crate::llvm::container::offload_binary::ImageInfo;
 
-/// The name of PTX of any version.
+/// Our word for PTX of any version, in place of a processor.
 pub(crate) const ANY_PTX: &str = "ptx";
 
-/// Whether a name is that of PTX of any version.
+/// Whether a name is [`ANY_PTX`], in any case.
 pub(crate) fn is_any_ptx(name: &str) -> bool {
     name.eq_ignore_ascii_case(ANY_PTX)
 }
 
-/// The IDs of a vendor whose kind LLVM does not know.
+/// The form of entry IDs of a vendor whose offload kind LLVM does not know.
 struct Vendor {
     kind: OffloadKind,
     /// The architecture in triples.
     arch: &'static str,
-    /// The beginnings of the names of processors, before a number.
-    processors: &'static [&'static str],
-    /// The suffix of the processor if the code object is bitcode for it.
-    bitcode: Option<&'static str>,
+    /// The texts before the number in names of processors: `mp_` for `mp_31`.
+    processor_prefixes: &'static [&'static str],
+    /// The suffix that marks bitcode for a processor: `-bc` in `xcore1000-bc`.
+    bitcode_suffix: Option<&'static str>,
 }
 
 const VENDORS: [Vendor; 3] = [
-    Vendor { kind: OffloadKind::Musa, arch: "mtgpu", processors: &["mp_"], bitcode: None },
-    Vendor { kind: OffloadKind::Maca, arch: "mxc", processors: &["xcore"], bitcode: Some("-bc") },
-    Vendor { kind: OffloadKind::Tops, arch: "dtu", processors: &["gcu", "efgcu"], bitcode: None },
+    Vendor { kind: OffloadKind::Musa, arch: "mtgpu", processor_prefixes: &["mp_"], bitcode_suffix: None },
+    Vendor { kind: OffloadKind::Maca, arch: "mxc", processor_prefixes: &["xcore"], bitcode_suffix: Some("-bc") },
+    Vendor { kind: OffloadKind::Tops, arch: "dtu", processor_prefixes: &["gcu", "efgcu"], bitcode_suffix: None },
 ];
 
 impl Vendor {
-    /// Returns the vendor whose kind this is, or `None` if the kind is not that of one vendor.
+    /// Returns the vendor that has this kind, or `None` for the kinds that LLVM or DPC++ know.
     fn with_kind(kind: OffloadKind) -> Option<&'static Self> {
         VENDORS.iter().find(|vendor| vendor.kind == kind)
     }
 
-    /// Returns the vendor whose processor may have this name.
+    /// Returns the vendor that may have a processor or bitcode target with this name.
     fn with_processor(name: &str) -> Option<&'static Self> {
         VENDORS.iter().find(|vendor| vendor.may_name(name))
     }
 
-    /// Whether a processor of the vendor, or bitcode for it, may have this name.
+    /// Whether the name has the form of the vendor's processors or bitcode targets: a prefix, a number and, for bitcode,
+    /// a suffix.
     fn may_name(&self, name: &str) -> bool {
-        let processor = match self.bitcode {
+        let processor = match self.bitcode_suffix {
             Some(suffix) => name.strip_suffix(suffix).unwrap_or(name),
             None => name,
         };
-        for start in self.processors {
-            if let Some(number) = processor.strip_prefix(start) {
+        for prefix in self.processor_prefixes {
+            if let Some(number) = processor.strip_prefix(prefix) {
                 return !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
             }
         }
@@ -76,20 +77,21 @@ impl Vendor {
     }
 }
 
-/// Whether the kind is that of one vendor, whom LLVM does not know.
+/// Whether the kind is that of a vendor whom LLVM does not know.
 pub(crate) fn is_kind_of_vendor(kind: OffloadKind) -> bool {
     Vendor::with_kind(kind).is_some()
 }
 
-/// Returns the kind of the vendor whose processor may have this name, if LLVM does not know the vendor.
-pub(crate) fn vendor_of_processor(name: &str) -> Option<OffloadKind> {
+/// Returns the offload kind of the vendor that may have a processor with this name. Returns `None` for processors of the
+/// vendors that LLVM knows.
+pub(crate) fn vendor_kind_of_processor(name: &str) -> Option<OffloadKind> {
     Some(Vendor::with_processor(name)?.kind)
 }
 
-/// Returns the target of bitcode for the processor `name` or, if `name` is such a target, its processor. Returns `None`
-/// for vendors that do not mark bitcode by a suffix.
-pub(crate) fn other_form(name: &str) -> Option<String> {
-    let suffix = Vendor::with_processor(name)?.bitcode?;
+/// Returns the bitcode target of a processor (`xcore1000-bc` for `xcore1000`), or the processor of a bitcode target.
+/// Returns `None` for vendors that do not mark bitcode by a suffix.
+pub(crate) fn bitcode_counterpart(name: &str) -> Option<String> {
+    let suffix = Vendor::with_processor(name)?.bitcode_suffix?;
     match name.strip_suffix(suffix) {
         Some(processor) => Some(processor.to_owned()),
         None => Some(format!("{name}{suffix}")),
@@ -132,7 +134,7 @@ impl EntryId {
 
     /// Returns the processor that bitcode is for, or `None` if the ID does not mark bitcode by a suffix.
     pub(crate) fn processor_of_bitcode(&self) -> Option<&str> {
-        let suffix = Vendor::with_kind(self.kind())?.bitcode?;
+        let suffix = Vendor::with_kind(self.kind())?.bitcode_suffix?;
         self.target_id().processor().strip_suffix(suffix)
     }
 }
@@ -145,8 +147,8 @@ impl FromStr for EntryId {
     }
 }
 
-/// Returns the entry ID of an image in an offload binary if its triple is one that only DPC++ has. Returns `None` if
-/// LLVM knows the triple, or if the triple is unknown to DPC++ too: the ID that LLVM gives the image is right then.
+/// Returns the entry ID of an image in an offload binary if only DPC++ has its triple. Returns `None` if LLVM knows the
+/// triple, or if DPC++ does not know it either: the ID that LLVM gives the image is used then.
 pub(crate) fn id_of_dpcpp_image(image: &ImageInfo) -> Option<Vec<u8>> {
     let kind = image.offload_kind()?;
     let triple = text(image.triple())?;
@@ -160,13 +162,13 @@ pub(crate) fn id_of_dpcpp_image(image: &ImageInfo) -> Option<Vec<u8>> {
     Some(id.to_string().into_bytes())
 }
 
-/// Parses an ID of a vendor's kind. `rest` is the text after the kind.
+/// Parses an entry ID that has the kind of `vendor`. `rest` is the text of `id` after the kind.
 fn parse_of_vendor(vendor: &Vendor, id: &str, rest: &str) -> Result<EntryId, IdError> {
     let mut fields = rest.splitn(4, '-');
     let three_fields: Vec<&str> = fields.by_ref().take(3).collect();
-    let target_id = fields.next().unwrap_or_default();
-    // One or two dashes precede the target ID. `splitn` took the first one.
-    let target_id = trim_dash(target_id.strip_prefix('-').unwrap_or(target_id));
+    let after_triple = fields.next().unwrap_or_default();
+    // The second dash before the target ID is optional; `splitn` has removed the first one.
+    let target_id = trim_dash(after_triple.strip_prefix('-').unwrap_or(after_triple));
     let triple = Triple::parse(&with_four_fields(three_fields.join("-"))?);
     if triple.arch_name() != vendor.arch {
         return Err(unknown_error(id, vendor.kind.name(), Some(vendor.kind), rest));
@@ -183,7 +185,7 @@ fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<Entr
         return None;
     }
     let (mut triple, target_id) = split_triple(rest);
-    // LLVM allows triples with known architectures, but not an architecture without other fields.
+    // LLVM allows triples with known architectures and at least two fields, so its rules apply to these.
     if kind == OffloadKind::OpenMp && triple.contains('-') && Triple::parse(&triple).is_known() {
         return None;
     }
@@ -203,7 +205,7 @@ fn arch_of(triple: &str) -> &str {
     triple.split('-').next().unwrap_or_default()
 }
 
-/// Whether DPC++ has an architecture with this name for the kind.
+/// Whether DPC++ has an architecture with this name for the kind, which LLVM may have too.
 fn is_arch_of_dpcpp(kind: OffloadKind, name: &str) -> bool {
     match kind {
         OffloadKind::Sycl => name == "native_cpu" || name.starts_with("spir"),

@@ -71,13 +71,13 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Returns the number, or `None` if the value is not a number, or negative.
+    /// Returns the number, or `None` if the value is negative or not an integer.
     pub(crate) fn number(self) -> Option<u64> {
         let mut rest = self.bytes;
         read_int(&mut rest).ok()
     }
 
-    /// Returns the number, or `None` if the value is not a number, negative, or larger than 32 bits.
+    /// Returns the number, or `None` if the value is negative, larger than 32 bits, or not an integer.
     pub(crate) fn number_u32(self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
@@ -89,7 +89,7 @@ impl<'d> Value<'d> {
     }
 }
 
-/// Takes the first `len` bytes.
+/// Returns the first `len` bytes of `rest` and moves `rest` after them, or returns `None` if it has fewer.
 fn take<'d>(rest: &mut &'d [u8], len: u64) -> Option<&'d [u8]> {
     let (taken, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
     *rest = after;
@@ -101,8 +101,8 @@ fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
     Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Skips one value with the values in it, or returns `None` if it is not complete. The values still to skip are counted
-/// in place of recursion, so that nesting does not fill the stack.
+/// Moves `rest` after its first value and all values nested in that, or returns `None` if the value is not complete. The
+/// values still to skip are counted in place of recursion, so that nesting does not fill the stack.
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let mut pending = 1_u64;
     while let Some(pending_after_this) = pending.checked_sub(1) {

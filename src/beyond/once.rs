@@ -9,7 +9,7 @@ pub(crate) fn head(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<Ve
     Ok(head)
 }
 
-/// Reads over `len` bytes. Fewer bytes are an error.
+/// Reads `len` bytes and discards them. Fewer bytes are an error.
 pub(crate) fn skip(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<()> {
     let skipped = io::copy(&mut reader.take(len), &mut io::sink())?;
     if skipped < len {
@@ -18,7 +18,7 @@ pub(crate) fn skip(reader: &mut (impl Read + ?Sized), len: u64) -> io::Result<()
     Ok(())
 }
 
-/// Makes the error of a reader for data that is broken. `what` says how, as a whole sentence.
+/// Returns the error of a reader for broken data. `what` is a whole sentence about the fault.
 pub(crate) fn broken(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

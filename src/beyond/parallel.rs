@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::{mem, thread, vec};
 
-/// The largest weight of waiting results before the next item is begun.
+/// The largest weight of results that wait for their turn. While they weigh more, no further item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
 
 /// The largest number of threads. Each may need as much memory as its item is allowed.
 pub(crate) const THREADS_MAX: usize = 8;
 
-/// Calls `work` for each item, on several threads if there are several items and processors, and passes the results to
-/// `consume`. `weight` estimates the memory of a result, in units of a few hundred bytes. No item is begun while
-/// results of more than [`WEIGHT_MAX`] wait. Items after the last result that `consume` takes may be skipped.
+/// Calls `work` for each item, on several threads if there are several items and processors. Passes the results to
+/// `consume`, in the order of the items, and returns its result. If `consume` ends early, items after the last result
+/// that it took may be skipped.
+///
+/// `weight` estimates the memory of a result, in units of a few hundred bytes; see [`WEIGHT_MAX`].
 pub(crate) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
@@ -99,7 +101,7 @@ impl<I, T> Queue<I, T> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Processes one item after another until none is left.
+    /// Processes one item after another until no item is left or the work is over.
     fn process_items(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
         let ends_on_panic = EndOnDrop(self);
         while let Some((index, item)) = self.begin() {
@@ -110,7 +112,7 @@ impl<I, T> Queue<I, T> {
             drop(state);
             self.changed.notify_all();
         }
-        // No panic: the other threads go on with their items.
+        // No panic happened, so the guard must not end the work of the other threads.
         mem::forget(ends_on_panic);
     }
 
@@ -130,7 +132,8 @@ impl<I, T> Queue<I, T> {
         Some((index, item))
     }
 
-    /// Waits for the next result, in the order of the items. Returns `None` after the last.
+    /// Waits for the next result, in the order of the items. Returns `None` after the last result, or if the work is
+    /// over.
     fn next(&self, weight: impl Fn(&T) -> usize) -> Option<T> {
         let mut state = self.state();
         loop {

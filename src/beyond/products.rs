@@ -25,7 +25,7 @@ pub(crate) fn processor(product: &str) -> Option<&'static str> {
         Some("sm_") => "nvidia",
         _ => "intel",
     };
-    // `plain` leaves out the words for vendors, so a name with another vendor was found too.
+    // `plain` leaves out the words for vendors, so a name with the wrong vendor ("AMD A10") was found too.
     for word in words(product) {
         if let Some(named) = vendor_named(word)
             && named != vendor
@@ -41,6 +41,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '+' | '(' | ')')
 }
 
+/// Returns the words of a name, which any characters but letters and digits separate; some of them may be empty.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphanumeric())
 }
@@ -94,17 +95,18 @@ pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// Whether a name has a part that does not begin or end inside of a number.
+/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside of a
+/// number, and no digit may follow it.
 fn has_part(name: &str, part: &str) -> bool {
     let Some((before, after)) = name.split_once(part) else { return false };
-    let is_cut_before =
+    let begins_inside_number =
         part.starts_with(|c: char| c.is_ascii_digit()) && before.ends_with(|c: char| c.is_ascii_digit());
-    let is_cut_after = after.starts_with(|c: char| c.is_ascii_digit());
-    !is_cut_before && !is_cut_after
+    let is_before_digit = after.starts_with(|c: char| c.is_ascii_digit());
+    !begins_inside_number && !is_before_digit
 }
 
-/// Returns a name in the form in which names are compared: its words in lower case and joined. Words for the vendor and
-/// for a size of memory are left out, and so are the words [`WITHOUT_MEANING`].
+/// Returns a name as names are compared: its words in lower case and joined. Words for the vendor and for a size of
+/// memory are left out, and so are the words [`WITHOUT_MEANING`].
 pub(crate) fn plain(name: &str) -> String {
     // "with Max-Q Design" says nothing about the processor. "max-q" is removed as a whole, because "Max" alone is part
     // of some products' names.

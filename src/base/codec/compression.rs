@@ -4,10 +4,11 @@ use std::ops::RangeInclusive;
 
 use super::Method;
 
-/// The zstd windows that can be selected, as powers of two of bytes.
+/// The sizes of zstd's window that can be selected, as powers of two of bytes. A window is the distance over which zstd
+/// finds repeated bytes.
 pub const WINDOW_LOGS: RangeInclusive<u32> = 10..=31;
 
-/// The largest window that is written by default. A streaming decoder needs this much memory.
+/// The largest window that is written by default: 1 GiB, because a streaming decoder needs as much memory.
 const WINDOW_LOG_DEFAULT_MAX: u32 = 30;
 
 /// Settings for compression.

@@ -22,6 +22,7 @@ struct Progress {
 }
 
 impl<'d> Decoder<'d> {
+    /// Returns a decoder of the bytes of `reader`. `decode` makes it from a reader that counts these bytes.
     pub(super) fn new<R: BufRead + 'd>(
         reader: R,
         decode: impl FnOnce(CountedReader<R>) -> io::Result<Box<dyn Read + 'd>>,
@@ -36,8 +37,8 @@ impl<'d> Decoder<'d> {
         self.progress.get().used
     }
 
-    /// Returns the offset of other data after the end of a compressed file, or `None` if there is none, or the file was
-    /// not read to its end.
+    /// Returns the offset of data that follows the compressed parts of a file and is not such a part. Returns `None` if
+    /// nothing follows them, or if the last part was not read to its end.
     pub(crate) fn trailing(&self) -> Option<u64> {
         let progress = self.progress.get();
         if progress.is_before_other_data { Some(progress.used) } else { None }
@@ -50,15 +51,15 @@ impl Read for Decoder<'_> {
     }
 }
 
-/// Compressed bytes, which are counted.
+/// A reader that counts the compressed bytes that a decoder takes from it.
 pub(super) struct CountedReader<R> {
     reader: R,
     progress: Rc<Cell<Progress>>,
 }
 
 impl<R: BufRead> CountedReader<R> {
-    /// Skips zeros after a compressed part. Returns whether another part follows: `begins` says whether bytes are the
-    /// beginning of one. Other data is noted for [`Decoder::trailing`].
+    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` recognizes by its first
+    /// bytes. If other data follows, notes this for [`Decoder::trailing`].
     pub(super) fn skip_to_next_part(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
             let rest = self.fill_buf()?;
@@ -96,7 +97,7 @@ impl<R: BufRead> BufRead for CountedReader<R> {
     }
 }
 
-/// Whether data begins with a magic. Data that is shorter than the magic has to be the beginning of it.
+/// Whether data begins with a magic number. Data that is shorter than the number has to be the beginning of it.
 pub(super) fn may_begin_with(data: &[u8], magic: &[u8]) -> bool {
     data.iter().zip(magic).all(|(found, byte)| found == byte)
 }

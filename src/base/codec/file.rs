@@ -61,24 +61,25 @@ fn begins_gzip(data: &[u8]) -> bool {
     may_begin_with(data, b"\x1f\x8b\x08")
 }
 
-/// Whether data begins with a part of a bzip2 file: the size of its blocks, then a block or the end.
+/// Whether data begins with a part of a bzip2 file: `BZh`, a digit for the size of the blocks, and the magic number of a
+/// block or of the end of the part. Data that is shorter has to be the beginning of these.
 fn begins_bzip2(data: &[u8]) -> bool {
     let (magic, rest) = data.split_at(data.len().min(3));
     if !may_begin_with(magic, b"BZh") {
         return false;
     }
     let Some((size, rest)) = rest.split_first() else { return true };
-    matches!(size, b'1'..=b'9')
-        && (may_begin_with(rest, b"1AY&SY") || may_begin_with(rest, b"\x17\x72\x45\x38\x50\x90"))
+    let (block, end_of_part) = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90");
+    matches!(size, b'1'..=b'9') && (may_begin_with(rest, block) || may_begin_with(rest, end_of_part))
 }
 
-/// A reader of all parts of a file.
+/// A reader of all compressed parts of a file, one after the other, for decoders that end with their part.
 struct FileParts<P, G, N> {
-    /// The decoder of the current part.
+    /// The decoder of the current part; `None` after the last part.
     part: Option<P>,
     /// Skips padding after the end of the current part. Returns whether another part follows.
     skip_to_next: G,
-    /// Returns the decoder of the next part.
+    /// Turns the decoder of a part that has ended into that of the next part.
     next: N,
 }
 
@@ -86,6 +87,7 @@ impl<P: Read, G: Fn(&mut P) -> io::Result<bool>, N: Fn(P) -> P> Read for FilePar
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(part) = &mut self.part {
             let read = part.read(buffer)?;
+            // Without room in the buffer, 0 bytes are not the end of the part.
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }

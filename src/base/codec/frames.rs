@@ -16,17 +16,18 @@ use crate::base::io::piece::Piece;
 /// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
 const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end() };
 
-/// The smallest zstd table for long-distance matching.
+/// The size of zstd's smallest table for long-distance matching, as a power of two of entries.
 const LDM_HASH_LOG_MIN: u32 = 6;
 
-/// The bytes of the window for each entry of the table for long-distance matching, as a power of two. At the default
-/// level, zstd's own choice is 7, which means half the entries.
+/// The number of bytes of the window for each entry of the table for long-distance matching, as a power of two. The
+/// default of zstd at the default level, 7, means half the entries and finds fewer matches.
 const LDM_BYTES_LOG: u32 = 6;
-/// The sizes of the two tables for matches at the default level, as powers of two of entries: one more than zstd's own.
+/// The sizes of the two tables for other matches at the default level, as powers of two of entries. They are one more
+/// than the defaults of zstd.
 const HASH_LOG: u32 = 18;
 const CHAIN_LOG: u32 = 17;
-/// The window of LLVM 22.1.8: zstd's default for long-distance matching. Smaller windows are only used on request,
-/// because zstd limits the window to the size of the data anyway.
+/// The window of LLVM 22.1.8, as a power of two of bytes: zstd's default for long-distance matching. It is the smallest
+/// window that is chosen for data, because zstd itself reduces the window for less data. The user may ask for less.
 const WINDOW_LOG_LLVM: u32 = 27;
 
 /// The bytes that one thread compresses at a time; less data is compressed in one go. Smaller jobs make the stream
@@ -41,14 +42,14 @@ const LEVEL_OF_MUCH_MEMORY: i32 = 15;
 /// The maximum number of threads above that level.
 const THREADS_MAX_WITH_MUCH_MEMORY: u32 = 2;
 
-/// The largest window (as a power of two) that a stream may use. The decoder needs memory for it. Every decoder accepts
-/// the smallest result; larger ones hold the whole inflated size.
+/// Returns the largest window, as a power of two of bytes, that a stream of this inflated size may use: one that holds
+/// all of it, and at least LLVM's. A decoder needs memory for the window, so a larger one is an error.
 fn window_log_allowed(inflated: u64) -> u32 {
     window_log_for(inflated).clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }
 
-/// The smallest window (as a power of two) that holds this many bytes, or `u32::MAX`, more than callers allow, if no
-/// window does.
+/// Returns the smallest window, as a power of two of bytes, that holds `len` bytes. If no window does, returns `u32::MAX`,
+/// which callers reduce to a possible window.
 fn window_log_for(len: u64) -> u32 {
     match len.checked_next_power_of_two() {
         Some(window) => window.ilog2(),
@@ -56,11 +57,11 @@ fn window_log_for(len: u64) -> u32 {
     }
 }
 
-/// The most memory of a decoder that its thread keeps for the next frames, in bytes.
-const KEPT_MAX: usize = 32 << 20;
+/// The largest decoder that its thread keeps for the next frames, in bytes of memory.
+const KEPT_DECODER_MAX: usize = 32 << 20;
 
 thread_local! {
-    /// The memory of the last decoder of this thread, for the next one.
+    /// The last decoder of this thread, whose memory the next one uses.
     static SPARE: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
@@ -69,8 +70,8 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::R
     Ok(zio::Reader::new(reader, FrameDecoder::new(window_log_allowed(inflated))?))
 }
 
-/// A decoder that uses the memory of the last one of its thread. Getting new memory for the window of each bundle would
-/// take as long as inflating the bundle.
+/// A decoder that uses the memory of the last decoder of its thread. Getting new memory for the window of each bundle
+/// would take as long as inflating the bundle. The context is `None` only while it is dropped.
 pub(super) struct FrameDecoder(Option<DCtx<'static>>);
 
 impl FrameDecoder {
@@ -93,9 +94,9 @@ impl FrameDecoder {
 impl Drop for FrameDecoder {
     fn drop(&mut self) {
         if let Some(context) = self.0.take()
-            && context.sizeof() <= KEPT_MAX
+            && context.sizeof() <= KEPT_DECODER_MAX
         {
-            // While the thread ends, `SPARE` may no longer exist.
+            // If the thread is ending, `SPARE` may no longer exist, and the context is freed.
             drop(SPARE.try_with(|spare| spare.replace(Some(context))));
         }
     }
@@ -126,13 +127,14 @@ impl Operation for FrameDecoder {
     }
 }
 
-/// The length of the frame at the start of `data`, and the inflated size that it records.
+/// Returns the length of the frame at the start of `data`, and the inflated size if the frame records it.
 pub(super) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     let len = zstd_safe::find_frame_compressed_size(data).map_err(zstd_error)?;
     Ok((to_u64(len), recorded_size(data)))
 }
 
-/// The inflated size that the frame at the start of `data` records. Only its header is read.
+/// Returns the inflated size that the frame at the start of `data` records in its header, or `None` if it records none or
+/// is broken.
 pub(super) fn recorded_size(data: &[u8]) -> Option<u64> {
     zstd_safe::get_frame_content_size(data).ok().flatten()
 }
@@ -141,7 +143,8 @@ fn zstd_error(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
-/// The length of the frames at the start of `data`, which may be skippable.
+/// Returns the length of the frames at the start of `data`, of at most [`FRAMES_MAX`] frames. Fails unless there is at
+/// least one; other data after the frames is not counted.
 pub(super) fn frames_len(data: &[u8]) -> io::Result<u64> {
     let mut len = zstd_safe::find_frame_compressed_size(data).map_err(zstd_error)?;
     for _ in 1..FRAMES_MAX {
@@ -151,9 +154,8 @@ pub(super) fn frames_len(data: &[u8]) -> io::Result<u64> {
     Ok(to_u64(len))
 }
 
-/// An encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets settings that made
-/// bundles smaller in measurements. The window reaches from one code object to the previous one, with more memory to
-/// find matches that far. At the default level, tables have twice the size.
+/// Returns an encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets larger tables,
+/// which made bundles smaller in measurements.
 pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<Encoder<'static>> {
     if total <= u64::from(JOB) {
         return encoder_with(0, pieces, total, compression);
@@ -163,15 +165,17 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
     let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
     loop {
         let mut encoder = encoder_with(threads, pieces, total, compression)?;
-        // The encoder starts its threads now, or fails if the system has none.
+        // The first call, even without data, starts the threads. If the system cannot start them, fewer are tried.
         match encoder.run_on_buffers(&[], &mut []) {
+            Ok(_) => return Ok(encoder),
             Err(_) if threads > 0 => threads /= 2,
-            started => return started.map(|_| encoder),
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// An encoder with this number of extra threads. Without any, the stream differs a little: it is not split into jobs.
+/// Returns an encoder that starts this number of threads. With 0, it works on the calling thread, and the stream differs a
+/// little, because it is not split into jobs.
 fn encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -184,7 +188,7 @@ fn encoder_with(
     encoder.set_pledged_src_size(Some(total))?;
     let window_log = window_log(pieces).min(compression.window_log_max).min(WINDOW_LOG_MAX);
     encoder.set_parameter(CParameter::WindowLog(window_log))?;
-    // Data that one thread compresses in one go gets only LLVM's settings; the others are for more data.
+    // Data that is compressed in one go gets only LLVM's settings.
     if total <= u64::from(JOB) {
         return Ok(encoder);
     }
@@ -200,17 +204,19 @@ fn encoder_with(
     Ok(encoder)
 }
 
-/// The window (as a power of two) that lets each code object refer to the same position in the previous one, give or
-/// take an eighth of its size.
+/// Returns the window, as a power of two of bytes, for some pieces. Code objects for similar GPUs repeat much of each
+/// other at about the same position. So the window reaches from each code object to that position in the previous one,
+/// and an eighth of the code object farther.
 fn window_log<'p>(pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> u32 {
     window_log_of(pieces.into_iter().map(|piece| (piece.len(), is_code_object(piece))))
 }
 
+/// Whether a piece is a code object; the others are headers and padding.
 fn is_code_object(piece: &Piece<'_>) -> bool {
     matches!(piece, Piece::Input(slice) if !slice.is_empty())
 }
 
-/// [`window_log`] for the length of each piece in bytes, and whether the piece is a code object.
+/// Does the work of [`window_log`]. Each piece has its length in bytes, and whether it is a code object.
 fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     let mut position = 0_u64;
     let mut previous: Option<(u64, u64)> = None;
@@ -221,18 +227,20 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
         if !is_code_object {
             continue;
         }
-        if let Some((before, before_len)) = previous
-            // A code object much smaller than its neighbour has little to gain from it.
-            && len >= before_len / 4
-        {
-            reach = reach.max(start.saturating_sub(before).saturating_add(len / 8));
+        if let Some((previous_start, previous_len)) = previous {
+            // A code object that is much smaller than the previous one has little in common with it.
+            let is_similar = len >= previous_len / 4;
+            if is_similar {
+                reach = reach.max(start.saturating_sub(previous_start).saturating_add(len / 8));
+            }
         }
         previous = Some((start, len));
     }
     window_log_for(reach).max(WINDOW_LOG_LLVM)
 }
 
-/// Whether data begins with a frame: one with data, or one that decoders skip.
+/// Whether data begins with a frame, or with a skippable frame. The magic numbers are those of RFC 8878; the first byte of
+/// a skippable frame is any from 0x50 to 0x5f.
 fn begins_frame(data: &[u8]) -> bool {
     if may_begin_with(data, &[0x28, 0xb5, 0x2f, 0xfd]) {
         return true;
@@ -241,10 +249,11 @@ fn begins_frame(data: &[u8]) -> bool {
     first & 0xf0 == 0x50 && may_begin_with(rest, &[0x2a, 0x4d, 0x18])
 }
 
-/// A reader of the frames of a zstd file.
+/// A reader of the frames of a zstd file. It ends before padding or other data that follows the frames.
 pub(super) struct ZstdFile<R> {
     reader: CountedReader<R>,
     decoder: RawDecoder<'static>,
+    /// Whether the current frame goes on. Set at the start of a file, so that a file without a frame is an error.
     is_in_frame: bool,
 }
 
@@ -264,6 +273,7 @@ impl<R: BufRead> Read for ZstdFile<R> {
             let is_end = input.is_empty();
             let status = self.decoder.run_on_buffers(input, buffer)?;
             self.reader.consume(status.bytes_read);
+            // zstd returns 0 once a frame has ended.
             self.is_in_frame = status.remaining > 0;
             if status.bytes_written > 0 {
                 return Ok(status.bytes_written);

@@ -18,12 +18,12 @@ const INLINE_MAX: u64 = 1 << 20;
 /// The size of the blocks passed to the thread, in bytes.
 const BLOCK: usize = 256 << 10;
 
-/// The number of blocks that are in transit to the thread or back.
+/// The number of blocks, which are filled, hashed and filled again. They limit how far the hash may lag behind.
 const BLOCKS: usize = 8;
 
-/// Runs `work` on bytes that are to be written, and returns their hash with its result.
+/// Runs `work`, which writes the pieces, and hashes their bytes meanwhile. Returns the hash and the result of `work`.
 ///
-/// The hash has its own reader: a compressor takes its input in bursts, so sharing one reader would be slow.
+/// The hash reads the pieces on its own: a compressor takes its input in bursts, so sharing one reader would be slow.
 pub(crate) fn hash_during<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
     if total_len(pieces)? <= INLINE_MAX {
         return Ok((hash_of(pieces)?, work()?));
@@ -44,6 +44,7 @@ fn thread_ended() -> Error {
     Error::internal("the hashing thread ended early")
 }
 
+/// Hashes the pieces on the calling thread.
 fn hash_of(pieces: &[Piece<'_>]) -> Result<u64> {
     let mut hasher = Hasher::Inline(Md5::new());
     emit(pieces, &mut hasher)?;
@@ -71,8 +72,11 @@ pub(crate) enum Hasher {
 
 /// A hashing thread, with the channels for blocks in both directions.
 pub(crate) struct Worker {
+    /// The block that is filled next.
     block: Vec<u8>,
+    /// Takes full blocks to the thread.
     full: SyncSender<Vec<u8>>,
+    /// Returns hashed blocks from the thread, empty.
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<Md5>,
 }
@@ -96,7 +100,7 @@ impl Hasher {
         }
     }
 
-    /// The hash of all bytes.
+    /// Returns the hash of all bytes as a compressed bundle records it: see the module.
     pub(crate) fn finish(self) -> Result<u64> {
         let [a, b, c, d, e, f, g, h, ..]: [u8; 16] = match self {
             Self::Inline(hash) => hash.finalize().into(),
@@ -111,7 +115,7 @@ impl Worker {
     fn start() -> Option<Self> {
         let (full, to_hash) = sync_channel::<Vec<u8>>(BLOCKS);
         let (done, empty) = sync_channel::<Vec<u8>>(BLOCKS);
-        // The first block is filled here; the others wait for their turn.
+        // One block is filled first; the others are empty as if the thread had returned them.
         for _ in 1..BLOCKS {
             done.try_send(Vec::with_capacity(BLOCK)).ok()?;
         }
@@ -119,20 +123,22 @@ impl Worker {
         Some(Self { block: Vec::with_capacity(BLOCK), full, empty, thread })
     }
 
+    /// Fills blocks with the data, and sends each full one to the thread. Waits while all blocks are there.
     fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             let room = BLOCK.saturating_sub(self.block.len());
-            let Some((now, later)) = data.split_at_checked(room.min(data.len())) else { return };
-            self.block.extend_from_slice(now);
-            data = later;
+            let Some((fitting, rest)) = data.split_at_checked(room.min(data.len())) else { return };
+            self.block.extend_from_slice(fitting);
+            data = rest;
             if self.block.len() >= BLOCK {
-                // A thread that has ended accepts and returns no blocks; `finish` reports it.
+                // If the thread has panicked, it takes and returns no blocks. `finish` reports the error.
                 let next = self.empty.recv().unwrap_or_default();
                 drop(self.full.send(std::mem::replace(&mut self.block, next)));
             }
         }
     }
 
+    /// Sends the last block, ends the thread and returns its hash.
     fn finish(self) -> Result<Md5> {
         let Self { block, full, empty, thread } = self;
         drop(full.send(block));
@@ -142,13 +148,13 @@ impl Worker {
     }
 }
 
-/// Hashes the blocks that arrive, and returns them empty.
+/// Hashes the blocks that arrive, and sends them back empty. Returns the hash once no more blocks can arrive.
 fn hash_blocks(to_hash: &Receiver<Vec<u8>>, done: &SyncSender<Vec<u8>>) -> Md5 {
     let mut hash = Md5::new();
     while let Ok(mut block) = to_hash.recv() {
         hash.update(&block);
         block.clear();
-        // No receiver is left after the last block was sent.
+        // After the last block was sent, nobody takes empty blocks any more.
         drop(done.send(block));
     }
     hash

@@ -75,11 +75,12 @@ pub(crate) use file::Coding;
 /// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
 const LZ4_LEVEL: i32 = 9;
 
-/// The most zstd frames whose length is added up. LLVM 18 writes one; the limit bounds the cost of bundles inside
-/// frames.
+/// The largest number of zstd frames whose lengths are added up to find the end of a compressed bundle that records no
+/// length. LLVM 18, which writes such bundles, writes one frame. In a hostile file, many bundles may share their frames,
+/// and each would be measured again.
 pub(crate) const FRAMES_MAX: usize = 256;
 
-/// Whether this build has the feature of a compression method, `lz4`, `zlib` or `zstd`.
+/// Whether this build has the feature of a compression method. `feature` is `lz4`, `zlib` or `zstd`.
 pub(crate) fn has_feature(feature: &str) -> bool {
     match feature {
         "lz4" => cfg!(feature = "lz4"),
@@ -115,6 +116,7 @@ impl Method {
     pub fn levels(self) -> RangeInclusive<i32> {
         match self {
             Self::Zlib => 0..=9,
+            // The lowest level of the zstd library is -2^17.
             Self::Zstd => -131_072..=22,
         }
     }
@@ -128,7 +130,7 @@ impl Method {
         }
     }
 
-    /// The form of the stream.
+    /// The form of a compressed container's stream.
     pub(crate) fn form(self) -> StreamForm {
         match self {
             Self::Zlib => StreamForm::Zlib,
@@ -136,8 +138,8 @@ impl Method {
         }
     }
 
-    /// Returns the length of the stream at the start of `data`, or `None` for zlib, which records no lengths. For zstd,
-    /// the stream is a list of frames with blocks of recorded lengths.
+    /// Returns the length of the stream at the start of `data`, without inflating it. Returns `None` for zlib, which
+    /// records no lengths, while the frames of zstd consist of blocks with recorded lengths.
     pub(crate) fn stream_len(self, data: &[u8]) -> io::Result<Option<u64>> {
         match self {
             Self::Zlib => with!("zlib", Ok(None)),
@@ -192,22 +194,23 @@ impl Codec {
     }
 }
 
-/// Inflates an LZ4 block to at most `inflated` bytes, and allocates this memory at once.
+/// Inflates an LZ4 block, which does not record its inflated size. Allocates `inflated` bytes at once, and fails if the
+/// block needs more.
 pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> {
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
 
-/// The length of the zstd frame at the start of `data`, and the inflated size that it records, in bytes.
+/// Returns the length of the zstd frame at the start of `data`, and the inflated size if the frame records it, in bytes.
 pub(crate) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     with!("zstd", frames::frame_len_and_size(data))
 }
 
-/// The inflated size that a zstd frame records in its header, in bytes.
+/// Returns the inflated size in bytes that a zstd frame records in its header, or `None` if it records none or is broken.
 pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
     with!("zstd", Ok(frames::recorded_size(frame)))
 }
 
-/// The checksum of the bytes of a member of a zip file.
+/// Returns the checksum that zip files have, CRC-32, from whichever library this build has for it.
 #[cfg(any(feature = "search", feature = "zlib"))]
 pub(crate) fn checksum(crc: &Crc) -> u32 {
     #[cfg(feature = "zlib")]
@@ -230,7 +233,8 @@ pub(crate) enum StreamForm {
 }
 
 impl StreamForm {
-    /// A reader of the inflated bytes of a container or code object at `offset`. `what` is its name in errors.
+    /// Returns a reader of the inflated bytes of a container or code object at `offset`. `what` is its name in errors. A
+    /// method that this build lacks is an error about the file, and not one of the system.
     pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
         self.inflate(stored, inflated).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
@@ -238,14 +242,16 @@ impl StreamForm {
         })
     }
 
-    /// A reader of the inflated bytes, which should be `inflated` bytes. The compressed bytes are read from the file,
-    /// not from its mapping.
+    /// Returns a reader of the inflated bytes. `inflated` is their recorded number, which limits the decoder's memory. The
+    /// compressed bytes are read from the file, not from its mapping.
     pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
+        // The libraries' own readers have buffers of about these sizes.
         let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
         self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
     }
 
-    /// A reader of the bytes that `reader` has compressed.
+    /// Returns a reader of the inflated bytes for a reader of compressed ones. `inflated` is their recorded number, which
+    /// limits the decoder's memory.
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
@@ -254,6 +260,7 @@ impl StreamForm {
             }),
             Self::Frame => with!("zstd", {
                 let mut frame = frames::decoder(reader, inflated)?;
+                // The bytes after the frame are not part of the code object.
                 frame.set_single_frame();
                 Ok(Box::new(frame))
             }),
@@ -261,7 +268,7 @@ impl StreamForm {
         })
     }
 
-    /// Compresses the bytes that `work` writes, and returns `to`. Errors name `path`.
+    /// Compresses the bytes that `work` writes into `to`, in one stream or frame, and returns `to`. Errors name `path`.
     pub(crate) fn write<W: Write>(
         self,
         level: i32,

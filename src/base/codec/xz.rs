@@ -10,13 +10,13 @@ use super::decoder::{CountedReader, may_begin_with};
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// The maximum memory of an xz decoder with several threads, in bytes. It uses fewer threads rather than more memory.
+/// The maximum memory of an xz decoder with several threads, in bytes. Where more is needed, `liblzma` uses one thread.
 const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 
-/// A reader of the streams of an xz file. The first one is inflated in parallel by its blocks, which have 24 MiB in
-/// packages of Debian.
+/// A reader of the streams of an xz file. The first stream is inflated on several threads if it consists of several
+/// blocks: packages of Debian have blocks of 24 MiB.
 ///
-/// `liblzma`'s own reader reports no error if a file ends early.
+/// The reader of the crate `liblzma` is not used, because it reports no error if a file ends early.
 pub(super) struct Xz<R> {
     reader: CountedReader<R>,
     /// The decoder of the current stream; `None` at the end.
@@ -53,7 +53,7 @@ impl<R: BufRead> Read for Xz<R> {
             match status {
                 Status::StreamEnd => {
                     let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, b"\xfd7zXZ\0"))?;
-                    // To set up threads for each stream after the first would take longer than to inflate it.
+                    // Further streams are mostly small: starting threads for one would take longer than inflating it.
                     self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
                 }
                 // The decoder needs more input: the crate gives this name to liblzma's `LZMA_BUF_ERROR`.

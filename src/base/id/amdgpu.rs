@@ -56,7 +56,7 @@ pub(super) enum SubArch {
 }
 
 impl SubArch {
-    /// Parses the first field of a triple. Returns `None` for another architecture.
+    /// Parses the first field of a triple. Returns `None` for an architecture that is not that of AMD GPUs.
     pub(super) fn parse(arch_name: &str) -> Option<Self> {
         if arch_name == OLD_NAME {
             return Some(Self::Any);
@@ -76,7 +76,8 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// Returns the sub-architecture of a processor, or `None` if LLVM 23.1.4 does not know the processor.
+    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does not
+    /// know the processor.
     pub(super) fn of_processor(name: &str) -> Option<Self> {
         for family in FAMILIES {
             if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
@@ -89,8 +90,9 @@ impl SubArch {
         None
     }
 
-    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. It uses no code of an unknown
-    /// sub-architecture, not even for itself, but lets code for any GPU serve requests for one.
+    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. `Any` uses all code. `Unknown` uses no code, not
+    /// even its own. A family uses code for itself and its members, a member code for itself and its family, and both use
+    /// code for `Any`.
     pub(super) fn is_compatible_with(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::Any, _) => true,
@@ -111,7 +113,7 @@ impl SubArch {
     }
 }
 
-/// The processor with this version.
+/// Returns the processor with this version: `gfx942` for `9.42`.
 fn processor_of(version: &str) -> String {
     format!("gfx{}", version.replace('.', ""))
 }

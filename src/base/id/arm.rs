@@ -4,8 +4,8 @@
 //! character, gives the architecture, even if the version is unknown. Only the sub-architecture requires a known
 //! version. The end of its name is enough (`armm` is the M profile of version 6).
 
-/// ARM versions in LLVM's order, each with other spellings of its name (whole text). The first version that ends with
-/// the searched text is used.
+/// ARM versions in LLVM's order, each followed by other spellings that LLVM replaces with it. The order matters: a text
+/// such as `m` means the first version that ends with it.
 #[rustfmt::skip]
 const VERSIONS: &[&[&str]] = &[
     &["v4"], &["v4t"], &["v5t", "v5"], &["v5te", "v5e"], &["v5tej"], &["v6", "v6j"], &["v6k", "v6hl"], &["v6t2"],
@@ -48,6 +48,7 @@ pub(super) fn arch(word: &str) -> &'static str {
     if big { "armeb" } else { "arm" }
 }
 
+/// Whether a word of the ARM family names a big-endian architecture: `_be` for `aarch64`, `eb` for the others.
 fn is_big_endian(word: &str) -> bool {
     if word.starts_with("aarch64") {
         word.starts_with("aarch64_be")
@@ -56,11 +57,11 @@ fn is_big_endian(word: &str) -> bool {
     }
 }
 
-/// Returns the version part of an architecture word: the word without family name and `eb`. Returns `None` if the rest
-/// cannot be a version.
+/// Returns the version part of an architecture word, as LLVM's function `getCanonicalArchName` does: the word without
+/// its family name and `eb`. Returns `None` if the rest cannot be a version.
 ///
-/// If nothing is left, the version part is the whole word. If the word does not begin with a family name, the version
-/// part is the word without a trailing `eb`.
+/// A word of nothing but a family name and `eb` is returned whole (`thumb`). A word without a family name, which may be
+/// a version itself (`xscale`), only loses a trailing `eb`.
 pub(super) fn version_part(word: &str) -> Option<&str> {
     if word.is_empty() {
         return None;
@@ -74,18 +75,18 @@ pub(super) fn version_part(word: &str) -> Option<&str> {
         return None;
     }
     let rest = rest.strip_prefix("eb").or_else(|| rest.strip_suffix("eb")).unwrap_or(rest);
-    // As in LLVM, a single character may be any, and a longer version begins with `v` and a digit.
-    let is_shaped = match rest.as_bytes() {
+    // As in LLVM, a version of one character may be any character. A longer version begins with `v` and a digit.
+    let looks_like_version = match rest.as_bytes() {
         [] => return Some(word),
         [_] => true,
         [first, second, ..] => *first == b'v' && second.is_ascii_digit(),
     };
-    if is_shaped && !rest.contains("eb") { Some(rest) } else { None }
+    if looks_like_version && !rest.contains("eb") { Some(rest) } else { None }
 }
 
-/// The sub-architecture for the result of [`version_part`].
+/// Returns the sub-architecture that LLVM's triples have for a result of [`version_part`]; empty if they have none.
 pub(super) fn sub_arch(version: &str) -> &'static str {
-    // This also removes a second trailing `eb`, because LLVM strips the word again here.
+    // LLVM takes the version part of its own result again, which removes a second trailing `eb`.
     let Some(text) = version_part(version) else {
         return "";
     };
@@ -94,7 +95,8 @@ pub(super) fn sub_arch(version: &str) -> &'static str {
         _ => text,
     };
     let mut versions = VERSIONS.iter().filter_map(|names| names.first().copied());
-    match versions.find(|version| ends_with(version, text)).unwrap_or_default() {
+    match versions.find(|version| full_name_ends_with(version, text)).unwrap_or_default() {
+        // LLVM knows more versions than its triples have sub-architectures.
         "v4" => "",
         "v5tej" | "iwmmxt" | "iwmmxt2" | "xscale" => "v5te",
         "v6kz" => "v6k",
@@ -103,13 +105,14 @@ pub(super) fn sub_arch(version: &str) -> &'static str {
     }
 }
 
-/// Whether the full name of a version (`armv7-a`, but plain `xscale`) ends with `text`.
-fn ends_with(version: &str, text: &str) -> bool {
+/// Whether LLVM's full name of a version ends with `text`. In LLVM, names that begin with `v` have `arm` before them
+/// (`armv7-a`), which [`VERSIONS`] leaves out; other names have not (`xscale`).
+fn full_name_ends_with(version: &str, text: &str) -> bool {
     if version.ends_with(text) {
         return true;
     }
     match text.strip_suffix(version) {
-        Some(head) if version.starts_with('v') => !head.is_empty() && "arm".ends_with(head),
+        Some(before) if version.starts_with('v') => "arm".ends_with(before),
         _ => false,
     }
 }

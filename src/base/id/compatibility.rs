@@ -5,7 +5,7 @@
 pub enum Compatibility {
     /// Kind, triple and target ID are the same.
     Exact,
-    /// Compatible by the rules of target IDs.
+    /// Compatible kinds and triples, the same processor, and no contradicting features.
     Compatible,
     /// Kinds or triples are incompatible.
     KindOrTriple,
@@ -15,7 +15,7 @@ pub enum Compatibility {
     MoreFeatures,
     /// The code object sets a feature that the request does not set.
     FeatureUnset,
-    /// The code object and the request set a feature to different values.
+    /// The code object sets a feature on that the request sets off, or the other way round.
     FeatureDiffers,
 }
 

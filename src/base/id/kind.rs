@@ -72,11 +72,12 @@ impl OffloadKind {
         }
     }
 
-    /// Whether a code object of this kind may serve a request for `other`.
+    /// Whether a code object of this kind may serve a request for the kind `other`. The two HIP kinds always serve each
+    /// other; `rules` decide about HIP and OpenMP.
     pub fn is_compatible_with(self, other: Self, rules: Rules) -> bool {
         match (self, other) {
             _ if self == other => true,
-            (Self::OpenMp, hip) | (hip, Self::OpenMp) => hip.is_hip() && rules.hip_serves_openmp,
+            (Self::OpenMp, kind) | (kind, Self::OpenMp) => kind.is_hip() && rules.hip_serves_openmp,
             _ => self.is_hip() && other.is_hip(),
         }
     }

@@ -61,7 +61,7 @@ use crate::base::id::triple::{Form, Triple};
 pub use compatibility::Compatibility;
 pub use kind::OffloadKind;
 
-/// Options for compatibility.
+/// Options of [`EntryId::compatibility`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rules {
@@ -141,7 +141,7 @@ impl EntryId {
         Self::parse_with(id, OffloadKind::from_name_in_bundle)
     }
 
-    /// Parses the ID of an entry that LLVM's bundler reads, which may be of any kind.
+    /// Parses the ID of an entry that LLVM's bundler reads. In contrast to [`EntryId::parse`], all kinds are allowed.
     ///
     /// # Errors
     /// The first [`IdError`] that applies.
@@ -149,7 +149,8 @@ impl EntryId {
         Self::parse_with(id, OffloadKind::from_name)
     }
 
-    /// Parses an ID whose kind `kind_of_name` knows by its name.
+    /// Parses an ID of a kind that `kind_of_name` allows. That function returns the kind with a name, or `None` for a name
+    /// that is not allowed.
     fn parse_with(id: &str, kind_of_name: fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest);
@@ -159,7 +160,7 @@ impl EntryId {
             kind => return Err(unknown_error(id, kind_name, kind, rest)),
         };
         let mut id = Self::from_parts(kind, triple, target_id, || id.to_owned())?;
-        // A host has no GPU, so this part of its ID may at most be an object format.
+        // A host has no target ID. Text after its triple, such as an object format, is dropped, as in LLVM.
         if kind == OffloadKind::Host && !processors::is_offload_arch(id.target_id.processor()) {
             id.target_id = TargetId::default();
         }
@@ -179,7 +180,7 @@ impl EntryId {
         Self::from_parts(kind, parsed, target_id, || joined(kind, triple, target_id))
     }
 
-    /// Returns the ID of these parts. The triple is not checked. `whole_id` returns the text for messages.
+    /// Returns the ID of these parts, with any triple. `whole_id` returns the text of the ID for errors.
     pub(crate) fn from_parts(
         kind: OffloadKind,
         triple: Triple,
@@ -188,11 +189,11 @@ impl EntryId {
     ) -> Result<Self, IdError> {
         let target_id = TargetId::parse(target_id, triple.arch());
         let target_id = target_id.map_err(|reason| IdError::TargetId { id: whole_id(), reason })?;
-        Ok(Self { kind, written: written(&triple), triple, target_id })
+        Ok(Self { kind, written: to_written_form(&triple), triple, target_id })
     }
 
-    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. Such an ID is compatible
-    /// only with itself.
+    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. The ID is compatible only with
+    /// itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
@@ -238,9 +239,9 @@ impl EntryId {
         (self.kind, self.written.as_str(), &self.target_id)
     }
 
-    /// The ID with its triple as it was parsed, not normalized. An ID from a bundle of LLVM 22 comes out as it is
-    /// there.
+    /// Returns the ID with its triple as it was parsed, not normalized. LLVM 22 writes IDs in this form.
     pub(crate) fn spelled(&self) -> String {
+        // The triple of an ID by name is its whole text.
         if self.kind == OffloadKind::Other {
             return self.triple.as_str().to_owned();
         }
@@ -270,13 +271,16 @@ impl EntryId {
         self.target_id.compatibility(&request.target_id)
     }
 
-    /// Whether this entry matches the request exactly except for a target ID that LLVM 22.1.8 would drop, and that only
-    /// one of them has. An entry that names a GPU does not serve a request without one.
+    /// Whether this entry serves the request only because LLVM 22.1.8 drops target IDs with an unknown processor. Kinds
+    /// and triples match, and one of the two has such a target ID while the other has none.
     pub(crate) fn is_exact_without_target_id(&self, request: &Self) -> bool {
         let (own, wanted) = (&self.target_id, &request.target_id);
-        let dropped = (own.is_empty() && wanted.is_dropped_by_llvm())
-            || (wanted.is_empty() && own.is_dropped_by_llvm() && !self.names_gpu());
-        dropped && self.kind == request.kind && self.is_triple_compatible(request)
+        let request_loses_target_id = own.is_empty() && wanted.is_dropped_by_llvm();
+        // Code for a GPU that LLVM does not know is still for this GPU alone, so it serves no request without a GPU.
+        let entry_loses_target_id = wanted.is_empty() && own.is_dropped_by_llvm() && !self.names_gpu();
+        (request_loses_target_id || entry_loses_target_id)
+            && self.kind == request.kind
+            && self.is_triple_compatible(request)
     }
 
     /// Whether the target ID looks like that of a GPU, known or not.
@@ -284,14 +288,15 @@ impl EntryId {
         target_id::names_gpu(self.target_id.processor(), self.triple.arch_name())
     }
 
-    /// Whether the entry may serve some request. No request finds an entry for a version of AMD GPUs that LLVM does not
-    /// know.
+    /// Whether any request may be served by the entry. In LLVM, a triple with an unknown version of AMD GPUs is not
+    /// even compatible with itself.
     pub(crate) fn is_requestable(&self) -> bool {
         self.triple.is_compatible_with(&self.triple)
     }
 
     /// Whether the triple of this code object, as spelled or in written form, is compatible with that of a request.
     fn is_triple_compatible(&self, request: &Self) -> bool {
+        // The triple of an ID by name is its whole text, which only an equal request matches.
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
         }
@@ -310,10 +315,12 @@ compared_by_key!(EntryId);
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The triple of an ID by name is its whole text.
         if self.kind == OffloadKind::Other {
             return f.write_str(self.written.as_str());
         }
         write!(f, "{}-{}", self.kind.name(), self.written.as_str())?;
+        // Triples with fewer fields, which only DPC++ writes, have no target ID after them.
         if self.written.has_four_fields() { write!(f, "-{}", self.target_id) } else { Ok(()) }
     }
 }
@@ -323,8 +330,9 @@ pub(crate) fn joined(kind: OffloadKind, triple: &str, target_id: &str) -> String
     [kind.name(), "-", triple, "-", target_id].concat()
 }
 
-/// The written form of a triple.
-fn written(triple: &Triple) -> Triple {
+/// Returns the triple in written form: normalised as LLVM does. Other compilers' triples, with unknown architectures or
+/// fewer than four fields, are written as they are spelled.
+fn to_written_form(triple: &Triple) -> Triple {
     if !triple.is_known() || !triple.has_four_fields() {
         return triple.clone();
     }
@@ -336,8 +344,9 @@ fn written(triple: &Triple) -> Triple {
     })
 }
 
-/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. LLVM reads the triple from
-/// exactly the first four fields of `rest`, the text after the kind.
+/// Returns the error for an ID with an unknown kind (`kind` is `None`) or architecture. `rest` is the text after the
+/// kind. For its message, LLVM reads the triple from exactly the first four fields; fewer fields are an error of their
+/// format.
 pub(crate) fn unknown_error(id: &str, kind_name: &str, kind: Option<OffloadKind>, rest: &str) -> IdError {
     let fields: Vec<&str> = rest.splitn(5, '-').take(4).collect();
     if fields.len() < 4 {
@@ -362,21 +371,21 @@ pub(crate) fn with_four_fields(mut triple: String) -> Result<String, IdError> {
     Ok(triple)
 }
 
-/// Splits the text after the kind into a triple of at most four fields and the target ID.
+/// Splits the text after the kind into a triple of at most four fields and the target ID, which may be empty.
 pub(crate) fn split_triple(text: &str) -> (String, &str) {
     let arch_name = text.split('-').next().unwrap_or_default();
-    // If a GPU replaces the operating system or the environment, the fields before it are the triple. Only normalising
-    // it shows which field is the operating system.
-    // The number of fields before the GPU, and the dashes that add the missing fields.
-    for (count, missing) in [(2, "--"), (3, "-")] {
-        let Some((short, gpu)) = split_after_fields(text, count) else { break };
+    // In the short spelling, a GPU follows a triple of two or three fields. The dashes complete such a triple.
+    for (field_count, missing_dashes) in [(2, "--"), (3, "-")] {
+        let Some((short, gpu)) = split_after_fields(text, field_count) else { break };
         if !target_id::names_gpu(gpu, arch_name) {
             continue;
         }
+        // Normalising shows which of the fields is the operating system. LLVM has no normal form for an unknown
+        // architecture.
         let triple = if Triple::parse(short).is_known() {
             triple::normalize(short, Form::Three) + "-"
         } else {
-            [short, missing].concat()
+            [short, missing_dashes].concat()
         };
         return (triple, trim_dash(gpu));
     }
@@ -386,15 +395,15 @@ pub(crate) fn split_triple(text: &str) -> (String, &str) {
     }
 }
 
-/// Splits a text at the dash after this many fields. Returns `None` if it has no more fields.
+/// Splits a text at the dash after `count` fields. Returns `None` if the text has only `count` fields or fewer.
 fn split_after_fields(text: &str, count: usize) -> Option<(&str, &str)> {
     let (dash, _) = text.match_indices('-').nth(count.checked_sub(1)?)?;
     let (fields, rest) = text.split_at_checked(dash)?;
     Some((fields, rest.strip_prefix('-')?))
 }
 
-/// Removes a trailing dash after a processor, where it separates nothing. After a feature, it is the sign of that
-/// feature.
+/// Removes dashes after a target ID without features, where they separate nothing. A dash after a feature is kept: it
+/// switches the feature off.
 pub(crate) fn trim_dash(target_id: &str) -> &str {
     if target_id.contains(':') { target_id } else { target_id.trim_end_matches('-') }
 }

@@ -35,8 +35,8 @@ pub fn normalize(text: &str, form: Form) -> String {
     let mut words = Words::split(text);
     words.sort_into_positions();
     words.name_the_missing();
-    // Declared here because the words only borrow it.
-    let android = words.android_word();
+    // `words` borrows its words, so this new one must outlive it.
+    let android = words.android_without_eabi();
     if let Some(word) = &android {
         words.set(ENVIRONMENT, word);
     }
@@ -63,9 +63,12 @@ struct Meaning {
     format: &'static str,
 }
 
+/// The words of a triple while they are moved to their positions. A word is settled once it is in the position of its
+/// meaning: `linux` as the operating system. Settled words keep their positions when others are moved.
 struct Words<'a> {
     list: Vec<&'a str>,
-    /// Whether the word at each position is final.
+    /// Whether the word at each position is settled. An object format, in a fifth position, never is: LLVM moves a
+    /// word for it only to the position of the environment.
     settled: [bool; POSITIONS],
     meaning: Meaning,
 }
@@ -76,7 +79,7 @@ fn is_cygwin(os: &str) -> bool {
 }
 
 impl<'a> Words<'a> {
-    /// Splits the text, and marks the words that are already in the right position as final.
+    /// Splits the text, and marks the words that are already in the right position as settled.
     fn split(text: &'a str) -> Self {
         let list: Vec<&str> = text.split('-').collect();
         let [arch, vendor, os, environment, format] =
@@ -113,31 +116,24 @@ impl<'a> Words<'a> {
         self.settled.get(position).copied().unwrap_or(false)
     }
 
-    /// The first position from `position` on whose word is not final.
-    fn next_free(&self, mut position: usize) -> usize {
+    /// Returns the first position from `position` on that has no settled word; it may be after the last word.
+    fn next_unsettled(&self, mut position: usize) -> usize {
         while self.is_settled(position) {
             position += 1;
         }
         position
     }
 
-    /// Finds a word for each position that has no final word yet, and moves the word there.
+    /// Finds a word for each position that has no settled word yet, and moves the word there.
     fn sort_into_positions(&mut self) {
         for position in 0..POSITIONS {
             if self.is_settled(position) {
                 continue;
             }
-            let mut from = 0;
-            while from < self.list.len() {
-                if !self.is_settled(from) && self.meaning.try_word(position, self.get(from)) {
-                    self.move_word(from, position);
-                    break;
-                }
-                from += 1;
-            }
-            // The loop has stopped before the end if a word was found.
+            let Some(from) = self.find_word_for(position) else { continue };
+            self.move_word(from, position);
             if let Some(settled) = self.settled.get_mut(position) {
-                *settled = from < self.list.len();
+                *settled = true;
             }
         }
         // As in LLVM, the `none` of `<architecture>-none-<environment>` is the operating system and not the vendor.
@@ -147,7 +143,20 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Moves the word at `from` to the position `to`. Words in between that are not final move aside.
+    /// Returns the position of the first unsettled word that has a meaning at `position`, or `None` if no word does.
+    /// Records the meaning of the last word that was tried.
+    fn find_word_for(&mut self, position: usize) -> Option<usize> {
+        let mut from = 0;
+        while from < self.list.len() {
+            if !self.is_settled(from) && self.meaning.try_word(position, self.get(from)) {
+                return Some(from);
+            }
+            from += 1;
+        }
+        None
+    }
+
+    /// Moves the word at `from` to the position `to`, as LLVM does. Unsettled words in between move aside.
     fn move_word(&mut self, from: usize, to: usize) {
         if to < from {
             let word = self.get(from);
@@ -155,16 +164,16 @@ impl<'a> Words<'a> {
             self.insert(to, word);
             return;
         }
-        // Empty words before the word push it on, from one position without a final word to the next.
+        // Each empty word that is inserted at the word's position pushes the word to the next unsettled position.
         let mut at = from;
         while at < to {
             self.insert(at, "");
-            at = self.next_free(at + 1);
+            at = self.next_unsettled(at + 1);
         }
     }
 
-    /// Puts `word` at the position `at`, whose word is not final. That word moves to the next position without a final
-    /// word, and so on, until an empty word is overwritten or the end is reached.
+    /// Puts `word` at the unsettled position `at`. The old word there moves to the next unsettled position and pushes the
+    /// old word of that position on. This ends where an empty word is overwritten, or at the end of the text.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
         let mut position = at;
@@ -173,11 +182,12 @@ impl<'a> Words<'a> {
             if carried.is_empty() {
                 return;
             }
-            position = self.next_free(position + 1);
+            position = self.next_unsettled(position + 1);
         }
         self.list.push(carried);
     }
 
+    /// Replaces empty words with `unknown`.
     fn name_the_missing(&mut self) {
         for word in &mut self.list {
             if word.is_empty() {
@@ -186,8 +196,9 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns the environment `androideabi<version>` without its `eabi`, or `None` for another environment.
-    fn android_word(&self) -> Option<String> {
+    /// Returns the environment `android<version>` for `androideabi<version>`, its older spelling, or `None` for another
+    /// environment.
+    fn android_without_eabi(&self) -> Option<String> {
         let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
         if self.meaning.environment != "android" {
             return None;
@@ -195,14 +206,15 @@ impl<'a> Words<'a> {
         Some(format!("android{version}"))
     }
 
-    /// Replaces `gnueabi`, which SUSE uses for the hard-float ABI.
+    /// Replaces `gnueabi` of SUSE with `gnueabihf`, the hard-float ABI that SUSE means by it.
     fn respell_environment(&mut self) {
         if self.meaning.vendor == "suse" && self.meaning.environment == "gnueabi" {
             self.set(ENVIRONMENT, "gnueabihf");
         }
     }
 
-    /// Respells the names of Windows, with an explicit environment and, if it is not COFF, an explicit object format.
+    /// Respells the names of Windows as `windows-<environment>`, and appends an object format other than COFF. Does
+    /// nothing for other systems.
     fn respell_windows(&mut self) {
         let Meaning { os, mingw, cygwin, environment, format, .. } = self.meaning;
         let win32 = os == "win32";
@@ -212,22 +224,20 @@ impl<'a> Words<'a> {
         // COFF is the default on Windows, so it is not named.
         let other_format = if matches!(format, "" | "coff") { None } else { Some(format) };
         let environment_known = !environment.is_empty();
-        let environment = if win32 && environment_known {
-            self.get(ENVIRONMENT)
+        // As in LLVM, an object format without an environment takes the position of the environment.
+        let (environment, appended_format) = if win32 && environment_known {
+            (self.get(ENVIRONMENT), other_format)
         } else if win32 {
-            other_format.unwrap_or("msvc")
+            (other_format.unwrap_or("msvc"), None)
         } else if mingw {
-            "gnu"
+            ("gnu", other_format)
         } else {
-            "cygnus"
+            ("cygnus", other_format)
         };
         self.list.resize(POSITIONS, "");
         self.set(OS, "windows");
         self.set(ENVIRONMENT, environment);
-        // Otherwise the object format is already in the position of the environment.
-        if let Some(name) = other_format
-            && (!win32 || environment_known)
-        {
+        if let Some(name) = appended_format {
             self.list.push(name);
         }
     }
@@ -276,7 +286,8 @@ impl Meaning {
     }
 }
 
-/// The architecture word for DXIL of a shader model (`shadermodel6.3`).
+/// Returns the architecture word for DXIL of a shader model: `dxilv1.3` for `shadermodel6.3`, and the latest version for
+/// `shadermodel6.x`. As in LLVM, other shader models get the oldest version.
 fn dxil_word(shader_model: &str) -> &'static str {
     let [oldest, .., latest] = DXIL_WORDS;
     let version = shader_model.strip_prefix("shadermodel").unwrap_or("");
@@ -288,11 +299,12 @@ fn dxil_word(shader_model: &str) -> &'static str {
     DXIL_WORDS.get(minor).copied().unwrap_or(oldest)
 }
 
-/// Returns the first two of two to four decimal numbers separated by dots, or `None` for another text.
+/// Returns the first two numbers of a version, which LLVM accepts with two to four numbers separated by dots, or `None`
+/// for another text.
 fn major_minor(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split('.').map(decimal);
     let major = numbers.next()??;
-    // LLVM keeps 31 bits of it.
+    // LLVM keeps 31 bits of the minor number.
     let minor = numbers.next()?? & (u32::MAX >> 1);
     let mut further = 0;
     for number in numbers {

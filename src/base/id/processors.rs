@@ -35,7 +35,7 @@ pub struct Processor {
     pub features: &'static [&'static str],
     /// Bits 0 to 7 of the flags of its ELF files; `None` if it is not an AMD GPU.
     pub elf_number: Option<u8>,
-    /// The first release of LLVM that knows the processor. 22 is the lowest number: it means LLVM 22 or any older
+    /// The first major release of LLVM that knows the processor. The lowest number, 22, means LLVM 22 or an older
     /// release.
     pub since: u8,
 }
@@ -56,7 +56,8 @@ pub(crate) fn by_elf_number(number: u8) -> Option<&'static Processor> {
     PROCESSORS.iter().find(|processor| processor.elf_number == Some(number))
 }
 
-/// Whether the offloading driver of clang 22.1.8 knows the name. It does not accept [`Processor::aliases`] or R600.
+/// Whether the offloading driver of clang 22.1.8 knows the name. The driver knows neither [`Processor::aliases`] nor
+/// R600 processors.
 ///
 /// This determines whether the text after the triple of a bundle entry ID is a target ID: it is one only if the driver
 /// knows the part before the first colon.
@@ -66,16 +67,17 @@ pub fn is_offload_arch(name: &str) -> bool {
 
 const NONE: &[&str] = &[];
 const XNACK: &[&str] = &["xnack"];
-const BOTH: &[&str] = &["sramecc", "xnack"];
+const SRAMECC_XNACK: &[&str] = &["sramecc", "xnack"];
 
+/// Returns an AMD GPU with this number in the flags of ELF files, which LLVM 22 knows.
 const fn amd(
-    number: u8,
+    elf_number: u8,
     name: &'static str,
     kind: ProcessorKind,
     aliases: &'static [&'static str],
     features: &'static [&'static str],
 ) -> Processor {
-    Processor { name, kind, aliases, features, elf_number: Some(number), since: 22 }
+    Processor { name, kind, aliases, features, elf_number: Some(elf_number), since: 22 }
 }
 
 const fn gcn(
@@ -91,6 +93,7 @@ const fn r600(number: u8, name: &'static str, aliases: &'static [&'static str]) 
     amd(number, name, ProcessorKind::R600, aliases, NONE)
 }
 
+/// Returns a processor that is not an AMD GPU, which LLVM 22 knows.
 const fn other(name: &'static str, kind: ProcessorKind) -> Processor {
     Processor { name, kind, aliases: &[], features: NONE, elf_number: None, since: 22 }
 }
@@ -99,8 +102,8 @@ const fn nvidia(name: &'static str) -> Processor {
     other(name, ProcessorKind::Nvidia)
 }
 
-/// A processor that LLVM 23 knows and LLVM 22 does not.
-const fn new(processor: Processor) -> Processor {
+/// Marks a processor that LLVM 23 knows and LLVM 22 does not.
+const fn since_23(processor: Processor) -> Processor {
     Processor { since: 23, ..processor }
 }
 
@@ -124,14 +127,14 @@ static PROCESSORS: &[Processor] = &[
     gcn(0x2c, "gfx900", &[], XNACK),
     gcn(0x2d, "gfx902", &[], XNACK),
     gcn(0x2e, "gfx904", &[], XNACK),
-    gcn(0x2f, "gfx906", &[], BOTH),
-    gcn(0x30, "gfx908", &[], BOTH),
+    gcn(0x2f, "gfx906", &[], SRAMECC_XNACK),
+    gcn(0x30, "gfx908", &[], SRAMECC_XNACK),
     gcn(0x31, "gfx909", &[], XNACK),
-    gcn(0x3f, "gfx90a", &[], BOTH),
+    gcn(0x3f, "gfx90a", &[], SRAMECC_XNACK),
     gcn(0x32, "gfx90c", &[], XNACK),
-    gcn(0x5f, "gfx9-4-generic", &[], BOTH),
-    gcn(0x4c, "gfx942", &[], BOTH),
-    gcn(0x4f, "gfx950", &[], BOTH),
+    gcn(0x5f, "gfx9-4-generic", &[], SRAMECC_XNACK),
+    gcn(0x4c, "gfx942", &[], SRAMECC_XNACK),
+    gcn(0x4f, "gfx950", &[], SRAMECC_XNACK),
     gcn(0x52, "gfx10-1-generic", &[], XNACK),
     gcn(0x33, "gfx1010", &[], XNACK),
     gcn(0x34, "gfx1011", &[], XNACK),
@@ -154,19 +157,19 @@ static PROCESSORS: &[Processor] = &[
     gcn(0x4a, "gfx1151", &[], NONE),
     gcn(0x55, "gfx1152", &[], NONE),
     gcn(0x58, "gfx1153", &[], NONE),
-    new(gcn(0x57, "gfx1154", &[], NONE)),
-    new(gcn(0x62, "gfx11-7-generic", &[], NONE)),
-    new(gcn(0x5d, "gfx1170", &[], NONE)),
-    new(gcn(0x5e, "gfx1171", &[], NONE)),
-    new(gcn(0x5c, "gfx1172", &[], NONE)),
+    since_23(gcn(0x57, "gfx1154", &[], NONE)),
+    since_23(gcn(0x62, "gfx11-7-generic", &[], NONE)),
+    since_23(gcn(0x5d, "gfx1170", &[], NONE)),
+    since_23(gcn(0x5e, "gfx1171", &[], NONE)),
+    since_23(gcn(0x5c, "gfx1172", &[], NONE)),
     gcn(0x59, "gfx12-generic", &[], NONE),
     gcn(0x48, "gfx1200", &[], NONE),
     gcn(0x4e, "gfx1201", &[], NONE),
-    new(gcn(0x5b, "gfx12-5-generic", &[], XNACK)),
-    gcn(0x49, "gfx1250", &[], BOTH),
-    gcn(0x5a, "gfx1251", &[], BOTH),
-    new(gcn(0x63, "gfx13-generic", &[], NONE)),
-    new(gcn(0x50, "gfx1310", &[], NONE)),
+    since_23(gcn(0x5b, "gfx12-5-generic", &[], XNACK)),
+    gcn(0x49, "gfx1250", &[], SRAMECC_XNACK),
+    gcn(0x5a, "gfx1251", &[], SRAMECC_XNACK),
+    since_23(gcn(0x63, "gfx13-generic", &[], NONE)),
+    since_23(gcn(0x50, "gfx1310", &[], NONE)),
     r600(0x1, "r600", &["rv630", "rv635"]),
     r600(0x2, "r630", &[]),
     r600(0x3, "rs880", &["rs780", "rv610", "rv620"]),
@@ -187,10 +190,10 @@ static PROCESSORS: &[Processor] = &[
     nvidia("sm_50"), nvidia("sm_52"), nvidia("sm_53"), nvidia("sm_60"), nvidia("sm_61"), nvidia("sm_62"),
     nvidia("sm_70"), nvidia("sm_72"), nvidia("sm_75"), nvidia("sm_80"), nvidia("sm_86"), nvidia("sm_87"),
     nvidia("sm_88"), nvidia("sm_89"), nvidia("sm_90"), nvidia("sm_90a"), nvidia("sm_100"), nvidia("sm_100a"),
-    new(nvidia("sm_100f")), nvidia("sm_101"), nvidia("sm_101a"), new(nvidia("sm_101f")), nvidia("sm_103"),
-    nvidia("sm_103a"), new(nvidia("sm_103f")), nvidia("sm_110"), nvidia("sm_110a"), new(nvidia("sm_110f")),
-    nvidia("sm_120"), nvidia("sm_120a"), new(nvidia("sm_120f")), nvidia("sm_121"), nvidia("sm_121a"),
-    new(nvidia("sm_121f")),
+    since_23(nvidia("sm_100f")), nvidia("sm_101"), nvidia("sm_101a"), since_23(nvidia("sm_101f")), nvidia("sm_103"),
+    nvidia("sm_103a"), since_23(nvidia("sm_103f")), nvidia("sm_110"), nvidia("sm_110a"), since_23(nvidia("sm_110f")),
+    nvidia("sm_120"), nvidia("sm_120a"), since_23(nvidia("sm_120f")), nvidia("sm_121"), nvidia("sm_121a"),
+    since_23(nvidia("sm_121f")),
     other("amdgcnspirv", ProcessorKind::SpirV),
     other("generic", ProcessorKind::Other),
     other("graniterapids", ProcessorKind::Other),

@@ -32,8 +32,10 @@ pub struct TargetId {
     processor: String,
     /// Features and whether they are on, sorted by name.
     features: Vec<(String, bool)>,
+    /// The processor in the table of processors, or `None` if the table does not have it.
     known: Option<&'static Processor>,
-    /// Whether LLVM 22.1.8 would write the target ID. LLVM drops it if it does not know the processor under this name.
+    /// Whether LLVM 22.1.8 would write the target ID. LLVM drops a target ID if its offloading driver does not know the
+    /// processor under the name that was parsed.
     kept_by_llvm: bool,
 }
 
@@ -88,6 +90,7 @@ impl TargetId {
             return Err(FeatureError::NoProcessor);
         }
         features.sort_unstable();
+        // An alternative name is only one for AMD GPUs. For another architecture, the same word is an unknown processor.
         let (known, processor) = match processors::find(name) {
             Some(known) if known.name == name || is_native(known, arch) => (Some(known), known.name),
             _ => (None, name),
@@ -120,7 +123,7 @@ impl TargetId {
         !self.is_empty() && !self.kept_by_llvm
     }
 
-    /// Checks that a known processor supports all features that are set.
+    /// Checks that the processor supports all features that are set. An unknown processor is not checked.
     ///
     /// # Errors
     /// [`FeatureError::Unsupported`] for the first unsupported feature.
@@ -156,16 +159,18 @@ impl TargetId {
         own.ne(other.features().map(|(name, _)| name))
     }
 
-    /// Whether there is a processor, which has all features that are set.
+    /// Whether LLVM compares the target ID with others: it names a processor, which supports all features that are set.
     fn is_comparable(&self) -> bool {
         !self.is_empty() && self.check_features().is_ok()
     }
 
-    /// Compares a code object with this target ID with a request.
+    /// Compares this target ID of a code object with that of a request. Code without a feature's setting runs with
+    /// either, so each feature of the code object must have the same setting in the request.
     pub(crate) fn compatibility(&self, request: &Self) -> Compatibility {
         if self.processor != request.processor || !self.is_comparable() || !request.is_comparable() {
             return Compatibility::Processor;
         }
+        // LLVM compares the numbers of features first, so this reason comes before the others.
         if self.features.len() > request.features.len() {
             return Compatibility::MoreFeatures;
         }
@@ -200,13 +205,14 @@ impl fmt::Display for TargetId {
     }
 }
 
-/// Whether the processor is an AMD GPU of the architecture. Only there are its alternative names valid: `fiji` means
-/// `gfx803` for `amdgpu`.
+/// Whether the processor is an AMD GPU of the architecture. Alternative names are valid for this architecture alone:
+/// `fiji` means `gfx803` for `amdgpu`.
 fn is_native(processor: &Processor, arch: &str) -> bool {
     matches!((processor.kind, arch), (ProcessorKind::AmdGcn, amdgpu::NAME) | (ProcessorKind::R600, "r600"))
 }
 
-/// Whether `text`, in the place of an environment, is a target ID. `arch_name` is the first field of the triple.
+/// Whether `text`, found where a triple may have its environment, is a target ID instead. `arch_name` is the first field
+/// of the triple. Names in the style of AMD and NVIDIA are target IDs even if the processor is unknown.
 pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
     for prefix in ["gfx", "sm_"] {
@@ -219,7 +225,8 @@ pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     if processor == "amdgcnspirv" {
         return true;
     }
-    // AMD GPUs have alternative names.
+    // Alternative names (`fiji`) are words that only a triple for AMD GPUs makes target IDs. After such a triple,
+    // processors of other vendors have no place.
     if !matches!(triple_tables::arch(arch_name), amdgpu::NAME | "r600") {
         return false;
     }

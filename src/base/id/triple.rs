@@ -59,7 +59,8 @@ impl Triple {
         }
     }
 
-    /// Parses a triple that an offload binary records, with fields added until it has four.
+    /// Parses a triple that an offload binary records, and adds fields until it has four. With fewer than three fields,
+    /// only normalising shows which of them are missing; with three, the environment is missing.
     pub(crate) fn of_image(recorded: &str) -> Self {
         match recorded.split('-').count() {
             ..3 => Self::parse(&(normalize(recorded, Form::Three) + "-")),
@@ -101,7 +102,8 @@ impl Triple {
         self.amdgpu?.processor()
     }
 
-    /// Whether the architecture names another AMD GPU than `processor`, so that code for it would not run on both.
+    /// Whether the architecture names an AMD GPU or family that `processor` does not belong to, so that an entry ID with
+    /// both contradicts itself. Returns false if either names no AMD GPU that LLVM 23.1.4 knows.
     pub(crate) fn contradicts(&self, processor: &str) -> bool {
         match (self.amdgpu, amdgpu::SubArch::of_processor(processor)) {
             (Some(amdgpu::SubArch::Any | amdgpu::SubArch::Unknown) | None, _) | (_, None) => false,
@@ -124,29 +126,35 @@ impl Triple {
     /// Not symmetric: vendor and system of `self` determine which fields are compared. A triple is compatible with
     /// itself, unless it names a version of AMD GPUs that LLVM does not know.
     pub fn is_compatible_with(&self, other: &Triple) -> bool {
-        let interworking = matches!(
+        // ARM programs may call Thumb code, and the other way round.
+        let is_arm_with_thumb = matches!(
             (self.arch, other.arch),
             ("arm", "thumb") | ("thumb", "arm") | ("armeb", "thumbeb") | ("thumbeb", "armeb")
         );
-        let apple = self.vendor == "apple";
-        // MinGW triples name various vendors for the same machine.
-        let mingw = self.os == "win32" && self.environment == "gnu";
-        let any_vendor = mingw && !(apple && interworking);
-
         // Two triples for AMD GPUs are compared by LLVM 23's rules for families.
         let is_same_machine = match (self.amdgpu, other.amdgpu) {
             (Some(own), Some(wanted)) => own.is_compatible_with(wanted),
-            _ => (interworking || self.arch == other.arch) && self.sub_arch == other.sub_arch,
+            _ => (is_arm_with_thumb || self.arch == other.arch) && self.sub_arch == other.sub_arch,
         };
 
+        // LLVM ignores the vendor for MinGW, where compilers name various vendors for the same machine. The exception,
+        // ARM with Thumb of Apple, is LLVM's too.
+        let is_apple = self.vendor == "apple";
+        let is_mingw = self.os == "win32" && self.environment == "gnu";
+        let ignores_vendor = is_mingw && !(is_apple && is_arm_with_thumb);
+        // For Apple, LLVM compares neither environment nor object format.
+        let has_same_environment =
+            is_apple || (self.environment == other.environment && self.object_format == other.object_format);
+
         is_same_machine
-            && (any_vendor || self.vendor == other.vendor)
+            && (ignores_vendor || self.vendor == other.vendor)
             && self.os == other.os
-            && (apple || (self.environment == other.environment && self.object_format == other.object_format))
+            && has_same_environment
     }
 }
 
-/// The environment of a triple that consists only of an architecture: MIPS architectures imply their ABI.
+/// Returns the environment of a triple that consists only of an architecture, as LLVM does: MIPS architectures imply
+/// their ABI, and others no environment.
 fn mips_environment(arch_name: &str) -> &'static str {
     if arch_name.starts_with("mipsn32") {
         "gnuabin32"
@@ -159,11 +167,11 @@ fn mips_environment(arch_name: &str) -> &'static str {
     }
 }
 
-/// The object format of a triple that does not name one.
+/// Returns the object format that LLVM assumes for a triple without one. The architecture `""` is an unknown one.
 fn default_format(arch: &str, os: &str) -> &'static str {
     let is_of_apple = matches!(os, "darwin" | "macos" | "ios" | "tvos" | "watchos" | "xros" | "driverkit" | "bridgeos");
-    // For these architectures, the format depends on the operating system: COFF on Windows, Mach-O on Apple systems.
-    let has_all = matches!(arch, "" | "aarch64" | "aarch64_32" | "arm" | "thumb" | "i386" | "x86_64");
+    let is_arch_of_apple_or_windows =
+        matches!(arch, "" | "aarch64" | "aarch64_32" | "arm" | "thumb" | "i386" | "x86_64");
     match (arch, os) {
         ("wasm32" | "wasm64", _) => "wasm",
         ("spirv" | "spirv32" | "spirv64", _) => "spirv",
@@ -171,8 +179,10 @@ fn default_format(arch: &str, os: &str) -> &'static str {
         ("s390x", "zos") => "goff",
         ("powerpc" | "powerpc64", "aix") => "xcoff",
         ("mipsel", "win32") => "coff",
-        (_, "win32" | "uefi") if has_all => "coff",
-        (_, _) if is_of_apple && (has_all || matches!(arch, "powerpc" | "powerpc64")) => "macho",
+        (_, "win32" | "uefi") if is_arch_of_apple_or_windows => "coff",
+        // Old Macs have PowerPC processors.
+        ("powerpc" | "powerpc64", _) if is_of_apple => "macho",
+        _ if is_of_apple && is_arch_of_apple_or_windows => "macho",
         _ => "elf",
     }
 }

@@ -10,7 +10,7 @@
 
 use super::{amdgpu, arm};
 
-/// Plain `bpf` has the byte order of the machine that runs the program.
+/// The architecture of the word `bpf`: in LLVM, code for the byte order of the machine that runs LLVM.
 const NATIVE_BPF: &str = if cfg!(target_endian = "big") { "bpfeb" } else { "bpfel" };
 
 #[rustfmt::skip]
@@ -58,7 +58,7 @@ const ENVIRONMENTS: &[&str] = &[
 
 const FORMATS: &[&str] = &["xcoff", "coff", "elf", "goff", "macho", "spirv", "wasm"];
 
-/// The versions after `spirv32` and `spirv64`, which also end words that begin with `spirv`.
+/// The versions of SPIR-V that may follow `spirv`, `spirv32` and `spirv64`.
 const SPIRV_VERSIONS: &[&str] = &["v1.0", "v1.1", "v1.2", "v1.3", "v1.4", "v1.5", "v1.6"];
 
 /// DXIL by minor version, which equals the minor version of shader model 6.
@@ -67,7 +67,8 @@ pub(super) const DXIL_WORDS: [&str; 10] = [
     "dxilv1.9",
 ];
 
-/// Suffixes of words that cannot be an ARM architecture.
+/// The names of Kalimba processors with their versions. LLVM looks for one at the end of a word that has no ARM version
+/// part ([`arm::version_part`]).
 const KALIMBA_VERSIONS: &[&str] = &["kalimba3", "kalimba4", "kalimba5"];
 
 /// The first name in a table that matches; empty if no name does.
@@ -75,7 +76,8 @@ fn find(table: &[&'static str], is_match: impl Fn(&str) -> bool) -> &'static str
     table.iter().copied().find(|name| is_match(name)).unwrap_or_default()
 }
 
-/// The architecture named by `word`.
+/// Returns LLVM's main name of the architecture that `word` names, or an empty text for an unknown word. After the whole
+/// words of the table, names with a version are tried.
 pub(super) fn arch(word: &str) -> &'static str {
     match ARCHES.iter().find(|names| names.contains(&word)) {
         Some([name, ..]) => name,
@@ -97,8 +99,8 @@ fn is_spirv_with_version(word: &str, name: &str) -> bool {
     }
 }
 
-/// The version or flavour of the architecture named by `word`, independent of the result of [`arch`]. Versions of AMD
-/// GPUs have other rules: see [`amdgpu::SubArch`].
+/// Returns the version or flavour of the architecture that `word` names, or an empty text. As in LLVM, a word may have a
+/// version although [`arch`] does not know it. Versions of AMD GPUs have other rules: see [`amdgpu::SubArch`].
 pub(super) fn sub_arch(word: &str) -> &'static str {
     match word {
         _ if word.starts_with("mips") && (word.ends_with("r6") || word.ends_with("r6el")) => "r6",
@@ -115,15 +117,16 @@ pub(super) fn sub_arch(word: &str) -> &'static str {
     }
 }
 
-/// The vendor named by `word`.
+/// Returns LLVM's main name of the vendor that `word` names, or an empty text for an unknown word.
 pub(super) fn vendor(word: &str) -> &'static str {
     match find(VENDORS, |name| name == word) {
+        // Sony Interactive Entertainment has the name of Sony Computer Entertainment.
         "sie" => "scei",
         name => name,
     }
 }
 
-/// The operating system whose name begins `word`.
+/// Returns LLVM's main name of the operating system whose name begins `word`, or an empty text for an unknown word.
 pub(super) fn os(word: &str) -> &'static str {
     match find(OSES, |name| word.starts_with(name)) {
         "windows" => "win32",
@@ -132,12 +135,12 @@ pub(super) fn os(word: &str) -> &'static str {
     }
 }
 
-/// The environment whose name begins `word`.
+/// Returns the environment whose name begins `word`, or an empty text for an unknown word.
 pub(super) fn environment(word: &str) -> &'static str {
     find(ENVIRONMENTS, |name| word.starts_with(name))
 }
 
-/// The object format whose name ends `word`.
+/// Returns the object format whose name ends `word`, or an empty text for an unknown word.
 pub(super) fn object_format(word: &str) -> &'static str {
     find(FORMATS, |name| word.ends_with(name))
 }

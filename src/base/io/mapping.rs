@@ -31,8 +31,8 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::base::io::sys::{self, AfterMapping};
 
-/// A file that is mapped for reading. The fields are dropped in this order, so that the work of `_after` finds the file
-/// unmapped.
+/// A file that is mapped for reading. The fields are dropped in this order, because `_after` works once the file is no
+/// longer mapped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     map: Mmap,

@@ -10,7 +10,9 @@ const STEP: u64 = 32 << 20;
 
 /// Counts the bytes that a job has processed.
 pub(crate) struct Meter<'m> {
+    /// The number of bytes processed.
     done: u64,
+    /// The number of bytes to process, as far as it is known.
     total: u64,
     report: Option<&'m mut dyn FnMut(u64, u64)>,
 }
@@ -31,7 +33,7 @@ impl<'m> Meter<'m> {
         add(&mut self.total, bytes);
     }
 
-    /// Adds to the number of bytes done.
+    /// Adds to the number of bytes done, and reports if that completes a step.
     pub(crate) fn advance(&mut self, bytes: u64) {
         let before = self.done / STEP;
         add(&mut self.done, bytes);
@@ -63,6 +65,7 @@ impl Sink for Metered<'_, '_, '_> {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
+        // Copied step by step, so that progress is reported between.
         let mut position = 0;
         while position < slice.len() {
             let len = slice.len().saturating_sub(position).min(STEP);

@@ -21,10 +21,10 @@ use crate::base::io::input::{Input, Slice, Spool};
 use crate::base::io::piece::{Sink, Writer};
 use crate::base::io::process;
 use crate::base::io::staging::{self, Inherited, Staged, Temporary, copy_all, directory_of};
-use crate::base::io::sys::{self, Stat, check_link, exchange, open_existing, take_over};
+use crate::base::io::sys::{self, Stat, exchange, open_existing, refuse_trap_link, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
-const SMALL: u64 = 64 << 10;
+const GATHERED_MAX: u64 = 64 << 10;
 
 /// How often staging is retried because another program has replaced the file.
 const STAGE_ATTEMPTS: u32 = 100;
@@ -49,8 +49,8 @@ pub(crate) enum OverwriteMode {
 }
 
 impl OverwriteMode {
-    /// LLVM 22.1.8's treatment of the old file if an archive, offload binary or image of this length replaces it: an
-    /// empty one is written into the old file.
+    /// Returns the mode in which LLVM 22.1.8 writes an archive, offload binary or image of this length. LLVM opens the
+    /// old file to write an empty one, and replaces it otherwise.
     pub(crate) fn for_len(len: u64) -> Self {
         if len == 0 { Self::Rewrite } else { Self::Replace }
     }
@@ -60,6 +60,7 @@ impl OverwriteMode {
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
+    /// Bytes that are not in the staged file yet.
     buffer: Vec<u8>,
     place: OutputPlace,
 }
@@ -88,6 +89,7 @@ enum ExistingFile {
 }
 
 impl OutputPlace {
+    /// Returns the staged or temporary file, which has the bytes until the commit.
     fn file(&mut self) -> &mut File {
         match self {
             Self::Name { staged, .. } => &mut staged.file,
@@ -95,9 +97,10 @@ impl OutputPlace {
         }
     }
 
-    /// The order of commits. Outputs that cannot be undone (devices) are first, because the later ones hardly ever
-    /// fail. New files precede replaced ones, whose old content has to be kept until the last commit.
-    fn rank(&self) -> u8 {
+    /// Returns the position of the output in the order of commits. Outputs that are copied come first: copying may fail,
+    /// and on a device it cannot be undone, while the renames of the others hardly ever fail. Replaced files come last,
+    /// so that few old contents have to be kept until the last commit.
+    fn commit_rank(&self) -> u8 {
         match self {
             Self::Into { .. } | Self::Nowhere(_) => 0,
             Self::Name { existing: ExistingFile::Absent, .. } => 1,
@@ -139,7 +142,9 @@ impl Output {
         self.flush()?;
         match self.place {
             OutputPlace::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
-            _ => Err(Error::internal("an output cannot be read again")),
+            OutputPlace::Name { .. } | OutputPlace::Into { .. } => {
+                Err(Error::internal("an output cannot be read again"))
+            }
         }
     }
 
@@ -171,14 +176,16 @@ impl Output {
         self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Flushes and releases the buffer after the last write, so that many outputs can wait for the last one.
+    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory until they
+    /// are put in place.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
         Ok(())
     }
 
-    /// Grants execute permission wherever read permission is granted. A replaced file keeps its mode.
+    /// Grants execute permission on a new file wherever read permission is granted. Does nothing for other outputs: a
+    /// replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
         if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &self.place {
             sys::make_executable(&staged.file).with_path(&self.path)?;
@@ -196,12 +203,13 @@ impl Output {
 impl Sink for Output {
     fn write(&mut self, data: &[u8]) -> Result<()> {
         self.buffer.extend_from_slice(data);
-        if crate::base::bytes::len_u64(&self.buffer) > SMALL { self.flush() } else { Ok(()) }
+        if crate::base::bytes::len_u64(&self.buffer) > GATHERED_MAX { self.flush() } else { Ok(()) }
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        if slice.len() <= SMALL {
+        if slice.len() <= GATHERED_MAX {
             self.write(slice.bytes())?;
+            // These bytes were read through the mapping, which does not count them.
             slice.note_all_read();
             return Ok(());
         }
@@ -216,17 +224,17 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         output.flush()?;
     }
     refuse_repeats(&outputs)?;
-    outputs.sort_by_key(|output| output.place.rank());
+    outputs.sort_by_key(|output| output.place.commit_rank());
     let mut remaining = outputs.len();
     let mut done = Vec::with_capacity(remaining);
     for Output { path, place, .. } in outputs {
         remaining -= 1;
-        // After the last one nothing can fail, so its old content is never restored.
+        // After the last output nothing can fail, so the content that it replaces is never restored.
         let old = if remaining > 0 { OldContent::Kept } else { OldContent::Lost };
         let committed = match place {
             OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
             OutputPlace::Name { staged, target, existing } => replace_existing(staged, target, existing, old),
-            // Standard output may be in the middle of a file; a named file is replaced as a whole.
+            // Standard output may be a file that already has bytes of other programs. A named file is written as a whole.
             OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
             OutputPlace::Into { staged, destination } => write_into(&staged, destination),
             OutputPlace::Nowhere(_) => Ok(Committed::Final),
@@ -253,7 +261,7 @@ enum OldContent {
     Lost,
 }
 
-/// Refuses two outputs in one file: only one would remain.
+/// Refuses several outputs for one file, because only the last of them would remain.
 fn refuse_repeats(outputs: &[Output]) -> Result<()> {
     if outputs.len() < 2 {
         return Ok(());
@@ -295,8 +303,8 @@ pub fn create_directory(path: &Path) -> Result<()> {
 type OutputIdentity = ((u64, u64), Option<OsString>);
 
 impl Output {
-    /// Returns the identity of the destination, or `None` if it accepts several outputs in sequence, as standard output
-    /// does.
+    /// Returns the identity of the destination, or `None` if several outputs may go there: standard output, devices and
+    /// pipes take one after the other, and the null device loses nothing.
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
@@ -341,6 +349,7 @@ impl Committed {
 fn name_new(staged: Staged, target: PathBuf) -> io::Result<Committed> {
     match staged.give_name(&target)? {
         None => Ok(Committed::Named { target }),
+        // The file could only get a temporary name, so it is renamed.
         Some(beside) => {
             // If another program has taken the name since, its file is replaced and not restored on failure.
             let was_free = !target.exists();
@@ -358,11 +367,12 @@ fn replace_existing(
     old: OldContent,
 ) -> io::Result<Committed> {
     let beside = staged.give_name_beside(&target)?;
-    // The names are exchanged if the old file may have to be restored, or if no rename can replace a mapped file.
-    let is_exchanged = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
-    if is_exchanged && exchange(beside.path(), &target).is_ok() {
-        // Another program may have put a directory there since the output was staged, which then goes back to its
-        // place.
+    // An exchange of the names keeps the old file. It also works where no rename can replace a mapped file. If the file
+    // system cannot exchange names, the old file is replaced for good.
+    let wants_exchange = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
+    if wants_exchange && exchange(beside.path(), &target).is_ok() {
+        // Another program may have put a directory there since the output was staged. A rename would refuse to replace
+        // it, but an exchange does not, so the exchange is undone.
         let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
         let done = Committed::Exchanged { target, old: beside };
         if is_directory {
@@ -373,7 +383,7 @@ fn replace_existing(
     }
     match beside.rename(&target) {
         Ok(()) => Ok(Committed::Final),
-        // A file may be writable although its name cannot be taken: in a sticky directory, or as a mount point.
+        // A file may be writable although no rename can replace it: in a sticky directory, or as a mount point.
         Err((beside, error)) if existing_file == ExistingFile::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
             let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
@@ -383,7 +393,8 @@ fn replace_existing(
     }
 }
 
-/// Writes into an existing destination. The old content of a regular file is kept until the end of the commit.
+/// Writes into an existing destination. The old content of a regular file is kept until the end of the commit; a device
+/// or a pipe has none.
 fn write_into(staged: &File, destination: File) -> io::Result<Committed> {
     if !Stat::of(&destination)?.is_file() {
         return append(staged, destination);
@@ -399,6 +410,7 @@ fn write_into(staged: &File, destination: File) -> io::Result<Committed> {
     }
 }
 
+/// Writes at the current position of the destination, which cannot be undone.
 fn append(staged: &File, mut destination: File) -> io::Result<Committed> {
     copy_all(staged, &destination)?;
     destination.flush()?;
@@ -418,6 +430,7 @@ fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.set_len(len)
 }
 
+/// Stages an output, again if another program replaces the file at its path in the meantime.
 fn stage(path: &Path, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
     for _ in 0..STAGE_ATTEMPTS {
         if let Some(place) = stage_once(path, overwrite)? {
@@ -427,8 +440,8 @@ fn stage(path: &Path, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
     Err(io::Error::other("another program keeps replacing the file"))
 }
 
-/// Stages an output once. Returns where its bytes are and how they will reach the destination, or `None` if another
-/// program replaced or removed the destination between the look at it and its opening: staging is then retried.
+/// Stages an output once. Returns where its bytes are and how they will reach the destination. Returns `None` if another
+/// program replaced or removed the destination between the check of its type and its opening: staging is then retried.
 fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;
@@ -438,18 +451,11 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
     if sys::is_null(path) {
         return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
+    let Some(target) = destination_of(path, overwrite)? else { return stage_into(path) };
     let replaces_links = matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated);
-    let target = match resolve(path) {
-        // A link at a generated name is replaced, never followed.
-        _ if overwrite == OverwriteMode::Generated => path.to_owned(),
-        Ok(None) => return stage_into(path),
-        Ok(Some(target)) => target,
-        // A link that cannot be followed can still be replaced.
-        Err(_) if replaces_links => path.to_owned(),
-        Err(error) => return Err(error),
-    };
     match existing(&target)? {
         Some(old) if old.is_dir() => Err(sys::is_a_directory()),
+        // A device or a pipe. Under a generated name, it is replaced as a link is.
         Some(old) if !old.is_file() && !old.is_symlink() && overwrite != OverwriteMode::Generated => {
             stage_into(&target)
         }
@@ -458,6 +464,20 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
         None if ends_with_separator(&target) => Err(sys::is_a_directory()),
         None => stage_new(target, overwrite).map(Some),
         Some(old) => stage_rewriting(target, &old, overwrite),
+    }
+}
+
+/// Returns the path whose file decides how the output is staged, or `None` for an open file of this process, which is
+/// written into.
+fn destination_of(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<PathBuf>> {
+    // Somebody else may have put a link at a generated name, so such a link is replaced and never followed.
+    if overwrite == OverwriteMode::Generated {
+        return Ok(Some(path.to_owned()));
+    }
+    match resolve(path) {
+        // A link that cannot be followed can still be replaced.
+        Err(_) if overwrite == OverwriteMode::Replace => Ok(Some(path.to_owned())),
+        resolved => resolved,
     }
 }
 
@@ -470,6 +490,7 @@ fn existing(path: &Path) -> io::Result<Option<Stat>> {
     }
 }
 
+/// Whether a path ends like that of a directory: no file can be created under such a name.
 fn ends_with_separator(path: &Path) -> bool {
     match path.as_os_str().as_encoded_bytes() {
         [.., last] => std::path::is_separator(char::from(*last)),
@@ -477,8 +498,8 @@ fn ends_with_separator(path: &Path) -> bool {
     }
 }
 
-/// Returns the destination of an output path, with all symbolic links resolved, except perhaps a dangling last one.
-/// Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
+/// Follows an output path that is a symbolic link, and the links after it. Returns the path at the end, where a file may
+/// exist or not. Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
 fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -486,7 +507,7 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
             return Ok(None);
         }
         let Some(target) = sys::read_link(&path)? else { return Ok(Some(path)) };
-        check_link(&path)?;
+        refuse_trap_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     Err(sys::too_many_links())
@@ -495,9 +516,11 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
 /// Stages an output that is copied into the existing file, device or pipe at `path`. Returns `None` if the path now
 /// leads to another file.
 fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
-    // Only a regular file has an old content to read; opening a pipe for reading would keep it open.
+    // Only a regular file is opened for reading too, to keep its old content. With a pipe, this process would be a
+    // reader, and would not notice that the other readers have gone.
     let is_file = Stat::at(path)?.is_file();
     let destination = match existing(path)? {
+        // A link is followed only if it leads to an open file of this process (see `resolve`).
         Some(old) if !old.is_symlink() => process::open(|| open_existing(path, &old, is_file))?,
         _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
@@ -514,6 +537,7 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
 /// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
+    // A file with permissions of its own needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
         let staged = Staged::create(&target, overwrite.mode())?;
         take_over(&staged.file, &old, Inherited::Access)?;
@@ -540,7 +564,8 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
     Ok(OutputPlace::Name { staged, target, existing })
 }
 
-/// Lets a staged file inherit the access to the file that it replaces at `target`, if there is one.
+/// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
+/// that name, or if it is a link, a device or a pipe, whose permissions are not about content.
 fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
     let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
     if old.is_dir() {
@@ -565,7 +590,7 @@ fn open_as_permitted(path: &Path) -> io::Result<File> {
 }
 
 impl OverwriteMode {
-    /// The permissions of a new file, less the umask.
+    /// The permissions of a new file, before the umask is applied.
     fn mode(self) -> u32 {
         match self {
             Self::WithMode(mode) => mode & 0o777,

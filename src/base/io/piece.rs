@@ -38,15 +38,15 @@ impl Piece<'_> {
     }
 }
 
-/// New bytes for a range of a file.
+/// A range of a file, with the pieces that replace its bytes.
 pub(crate) type ChangedRange<'p> = (Range<u64>, Vec<Piece<'p>>);
 
-/// The error for an output with a size or count that its format cannot record.
+/// Returns the error for an output with a size or count that its format cannot record.
 pub(crate) fn too_long() -> Error {
     Error::usage("the output would be larger than its format allows")
 }
 
-/// The sum of lengths in bytes.
+/// Returns the sum of lengths in bytes, or an error if it does not fit in 64 bits.
 pub(crate) fn sum(lens: impl IntoIterator<Item = u64>) -> Result<u64> {
     lens.into_iter().try_fold(0, u64::checked_add).ok_or_else(too_long)
 }
@@ -85,14 +85,14 @@ pub fn write_to(pieces: &[Piece<'_>], out: &mut dyn io::Write) -> Result<()> {
     emit(pieces, &mut Writer::new(out))
 }
 
-/// A sink that writes to any writer, with its name in errors.
+/// A sink that writes to any writer. Errors name `path` as the file.
 pub(crate) struct Writer<'p, W> {
     pub(crate) out: W,
     pub(crate) path: &'p Path,
 }
 
 impl<W> Writer<'static, W> {
-    /// A sink that errors call standard output.
+    /// Returns a sink for a writer without a path. Errors name it `-`, as if it were standard output.
     pub(crate) fn new(out: W) -> Self {
         Self { out, path: Path::new("-") }
     }
@@ -109,17 +109,17 @@ impl<W: Write> Sink for Writer<'_, W> {
 }
 
 impl<W: Write + Seek> Writer<'_, W> {
-    /// Moves to `to`. Returns the new position.
+    /// Moves the position to `to`. Returns the new position.
     pub(crate) fn seek(&mut self, to: SeekFrom) -> Result<u64> {
         self.out.seek(to).with_path(self.path)
     }
 
-    /// Writes over the bytes that were skipped at `start`, and returns to the current position.
+    /// Writes `data` over bytes that were skipped at `start`, and moves back to the current position.
     pub(crate) fn fill_in(&mut self, start: u64, data: &[u8]) -> Result<()> {
-        let end = self.seek(SeekFrom::Current(0))?;
+        let current = self.seek(SeekFrom::Current(0))?;
         self.seek(SeekFrom::Start(start))?;
         self.write(data)?;
-        self.seek(SeekFrom::Start(end)).map(drop)
+        self.seek(SeekFrom::Start(current)).map(drop)
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// An empty file to become `target`, with these permissions less the umask.
+    /// Creates an empty file that will become `target`, with the permissions `mode` less the umask.
     pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
             return Ok(Self { file, name: None });
@@ -36,8 +36,8 @@ impl Staged {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives the file the name `target`, if it is free, and closes it. Otherwise the file gets a temporary name,
-    /// which is returned, to be renamed.
+    /// Closes the file and gives it the name `target`. If that name is taken, or an unnamed file cannot get a name, the
+    /// file gets a temporary name instead, which is returned for the caller to rename.
     pub(crate) fn give_name(self, target: &Path) -> io::Result<Option<Temporary>> {
         if self.name.is_none() && link(&self.file, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
@@ -46,7 +46,6 @@ impl Staged {
             name.keep();
             return Ok(None);
         }
-        // The name is taken by now, or the file system cannot name an unnamed file.
         self.give_name_beside(target).map(Some)
     }
 
@@ -75,7 +74,7 @@ impl Staged {
 pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// The name of a file that exists.
+    /// Takes the name of a file that exists. A SIGBUS removes the file too (see the module).
     fn new(name: PathBuf) -> Self {
         sys::note_temporary(&name);
         Self(name)
@@ -85,7 +84,8 @@ impl Temporary {
         &self.0
     }
 
-    /// Renames the file, replacing anything with the other name.
+    /// Renames the file to `target`, which may exist unless it is a directory. On an error, returns the temporary name
+    /// too.
     pub(crate) fn rename(self, target: &Path) -> Result<(), (Self, io::Error)> {
         match std::fs::rename(&self.0, target) {
             Ok(()) => {
@@ -96,6 +96,7 @@ impl Temporary {
         }
     }
 
+    /// Keeps the file under this name, which is no longer temporary.
     fn keep(mut self) {
         sys::forget_temporary(&self.0);
         self.0.clear();
@@ -112,7 +113,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The parent directory of a path.
+/// Returns the directory of a file, which is `.` for a name alone.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -130,11 +131,12 @@ pub(crate) enum Inherited {
     Access,
 }
 
+/// Creates an empty file with a temporary name in the directory of `target`.
 fn named(target: &Path, mode: u32) -> io::Result<(File, Temporary)> {
     under_new_name(target, |name| process::open(|| sys::create_new(name, mode)))
 }
 
-/// A named copy of an unnamed file, for file systems that cannot name it.
+/// Copies an unnamed file to a new file with a temporary name, for file systems that cannot name the unnamed one.
 fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
     let (copy, name) = named(target, MODE)?;
     sys::take_over(&copy, file, Inherited::Everything)?;
@@ -142,7 +144,7 @@ fn copy_named(file: &File, target: &Path) -> io::Result<(File, Temporary)> {
     Ok((copy, name))
 }
 
-/// Copies a whole file to the position of another. Returns its length in bytes.
+/// Copies all of `from` to the current position of `to`. Returns the length of `from` in bytes.
 pub(crate) fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
     let len = from.seek(SeekFrom::End(0))?;
     from.seek(SeekFrom::Start(0))?;
@@ -152,8 +154,8 @@ pub(crate) fn copy_all(mut from: &File, mut to: &File) -> io::Result<u64> {
     }
 }
 
-/// Creates a file under an unused name in the directory of `target`. `tempfile` would use the absolute path of the
-/// directory, which may be too long or unknown.
+/// Creates a file under an unused name in the directory of `target`: `make` creates it, or fails if the name is taken.
+/// The package `tempfile` is not used, because it makes the path absolute, which may be too long or unknown.
 fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, Temporary)> {
     const ATTEMPTS: u32 = 1000;
     let mut attempts = 1;
@@ -167,19 +169,22 @@ fn under_new_name<T>(target: &Path, mut make: impl FnMut(&Path) -> io::Result<T>
     }
 }
 
-/// A number that no other file is likely to have in its name.
+/// Returns a number that no other file is likely to have in its name, made of the time and a count of calls.
 pub(crate) fn new_number() -> u64 {
+    /// 2^64 divided by the golden ratio: as a factor, it spreads the changes of the low bits over the high ones.
+    const SPREADING_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(SPREADING_FACTOR)
 }
 
-/// A hidden name that is very unlikely to be in use.
+/// Returns a hidden name, made from `name` and a number, that is very unlikely to be in use.
 fn new_name(name: &OsStr) -> OsString {
     let mut hidden = OsString::from(".");
-    // The whole name must not exceed the limit of file systems.
+    // Most file systems limit a name to 255 bytes.
     hidden.push(if name.len() > 200 { OsStr::new("output") } else { name });
+    // The high bits of the number are spread best.
     hidden.push(format!("{:08x}.tmp", new_number() >> 32));
     hidden
 }

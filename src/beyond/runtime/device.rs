@@ -18,7 +18,7 @@ use std::fmt;
 use super::code::{Code, GpuVendor, Sm, Suffix};
 use crate::base::id::processors::{self, Processor, ProcessorKind};
 use crate::base::id::target_id::TargetId;
-use crate::beyond::ids::{ANY_PTX, is_any_ptx, other_form, vendor_of_processor};
+use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_of_processor};
 
 /// A GPU, as its name describes it.
 ///
@@ -221,10 +221,12 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
             Some(GpuVariant::Nvidia(_) | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) => GpuVendor::Nvidia,
-            Some(GpuVariant::Other(targets)) => match targets.first().and_then(|target| vendor_of_processor(target)) {
-                Some(kind) => GpuVendor::Of(kind),
-                None => GpuVendor::Other,
-            },
+            Some(GpuVariant::Other(targets)) => {
+                match targets.first().and_then(|target| vendor_kind_of_processor(target)) {
+                    Some(kind) => GpuVendor::Of(kind),
+                    None => GpuVendor::Other,
+                }
+            }
             None => GpuVendor::Other,
         }
     }
@@ -288,7 +290,9 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
         }
         // A processor that is newer than the table.
         None if is_like_a_processor(&processor) => Some(vec![GpuVariant::amd(target)]),
-        None if vendor_of_processor(&processor).is_some() => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
+        None if vendor_kind_of_processor(&processor).is_some() => {
+            Some(vec![GpuVariant::Other(vec![target.to_string()])])
+        }
         None => None,
     }
 }
@@ -380,7 +384,7 @@ impl GpuVariant {
             Self::Other(targets) => {
                 // In alphabetical order, a processor is before bitcode for it, as `xcore1000` is before `xcore1000-bc`.
                 let mut all: BTreeSet<String> = targets.iter().cloned().collect();
-                all.extend(targets.iter().filter_map(|target| other_form(target)));
+                all.extend(targets.iter().filter_map(|target| bitcode_counterpart(target)));
                 vec![Self::Other(all.into_iter().collect())]
             }
             Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) => vec![self.clone()],

@@ -243,7 +243,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
 fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> {
     if Magic::identify(data).is_elf() {
         let Err(malformed) = elf::check_names(data) else { return None };
-        return Some(malformed.moved(base));
+        return Some(malformed.shifted_by(base));
     }
     // Linkers and `strip` leave references to a name table that a program no longer has.
     if nameless == 0 || has_no_names(data) {

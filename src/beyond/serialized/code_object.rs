@@ -97,7 +97,7 @@ impl<'c> CodeObjectFields<'c> {
         let start = code_object.range.as_ref().map(|range| range.start);
         let (mut kind, mut triple, mut target_id) = (None, None, None);
         if let Some(id) = code_object.entry_id() {
-            // A code object without a bundle has no kind.
+            // A code object without a bundle records no kind: the kind of its ID is an assumption of the search.
             if bundle.format != Format::CodeObject {
                 kind = Some(id.kind().name());
             }
@@ -221,11 +221,12 @@ struct Compressed {
 }
 
 impl Compressed {
+    /// Returns the compression of the bundle or, if the bundle is not compressed, of the code object itself. Returns
+    /// `None` if neither is compressed.
     fn of(code_object: &CodeObject) -> Option<Self> {
         let (method, format_version, inflated_size) = match (code_object.bundle.compressed, &code_object.packed) {
             (Some(recorded), _) => (recorded.method.name(), recorded.version, recorded.inflated),
-            // Code objects are compressed by themselves in fatbins and kpack archives. Both formats have only version
-            // 1.
+            // Code objects of their own are compressed in fatbins and kpack archives. Both formats have only version 1.
             (None, Some(packed)) => (packed.codec.name(), fatbin::VERSION, packed.inflated),
             (None, None) => return None,
         };

@@ -30,6 +30,7 @@ macro_rules! serialized_as {
 }
 pub(super) use serialized_as;
 
+/// Returns a path as text, with U+FFFD for bytes that are not UTF-8.
 pub(super) fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
@@ -39,9 +40,9 @@ pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S
     shown(path).serialize(serializer)
 }
 
-/// Serializes the sum of some numbers.
-pub(crate) fn sum<S: Serializer>(of: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
-    of.values().sum::<usize>().serialize(serializer)
+/// Serializes the sum of the numbers in a map.
+pub(crate) fn sum<S: Serializer>(numbers: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    numbers.values().sum::<usize>().serialize(serializer)
 }
 
 /// Serializes a list that may be shared, or null for `None`.

@@ -29,9 +29,9 @@ pub use slice::Slice;
 use storage::{Access, FileChange, SMALL, Stamp, Storage, changed};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
-/// The maximum size to read from a file that does not record its size and that the user did not name, in bytes. This is
-/// the size of the files under `/sys`; one run may read many of them.
-const ATTRIBUTE_MAX: u64 = 4096;
+/// The maximum number of bytes to read from a pseudo-file that the user did not name. Files under `/sys` record this
+/// length, whatever they hold, and a search of a directory may find many of them.
+const PSEUDO_FILE_MAX: u64 = 4096;
 
 /// The types of files to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,10 @@ pub struct Input {
     path: PathBuf,
     storage: Storage,
     access: Access,
-    /// The state of the regular file when it was opened, if its bytes are still read from it.
+    /// The state of the regular file when it was opened; `None` if its bytes were copied, so that later changes do not
+    /// matter, or if the input is not a regular file.
     opened: Option<Stamp>,
-    /// The bytes of the mapping that jobs have brought into memory by reading, to release them regularly.
+    /// The number of bytes of the mapping that reading has brought into memory so far. Their memory is released regularly.
     read_memory: AtomicU64,
     progress: FileProgress,
 }
@@ -63,7 +64,7 @@ pub struct Input {
 /// The memory of a mapping is released after reads of this many bytes.
 const RELEASE_INTERVAL: u64 = 32 << 20;
 
-/// The bytes to count for reading a header: the system brings 64 KiB or more around it into memory.
+/// The number of bytes to count for reading a header: with it, the system brings 64 KiB or more around it into memory.
 const HEADER_READ: u64 = 256 << 10;
 
 impl Input {
@@ -115,9 +116,12 @@ impl Input {
             let reason = "is a device and may be endless; copy the data to a regular file first";
             return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
         }
-        let is_inherited = path.as_os_str() == "-";
-        let opened =
-            if is_inherited { Storage::of_inherited(file, max, access) } else { Storage::of_file(file, max, access) };
+        let is_standard_input = path.as_os_str() == "-";
+        let opened = if is_standard_input {
+            Storage::of_standard_input(file, max, access)
+        } else {
+            Storage::of_file(file, max, access)
+        };
         Ok(Self::of_opened(path, opened.with_path(path)?, access))
     }
 
@@ -128,11 +132,12 @@ impl Input {
         let opened = match Stat::of(&file).with_path(path)?.len() {
             // A pseudo-file that records no length counts as empty.
             0 => (Storage::Memory(Vec::new()), None),
-            _ => Storage::of_file(file, Some(ATTRIBUTE_MAX), access).with_path(path)?,
+            _ => Storage::of_file(file, Some(PSEUDO_FILE_MAX), access).with_path(path)?,
         };
         Ok(Self::of_opened(path, opened, access))
     }
 
+    /// Returns the input for the result of [`Storage::of_file`]. Only a file with a known state counts for the progress.
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
         let len = match &opened {
             Some(opened) => opened.len,
@@ -157,7 +162,7 @@ impl Input {
         Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
     }
 
-    /// An input over bytes that a job keeps, maybe many of them: not in memory unless they are small.
+    /// An input over a copy of `data`, which is in memory only if it is small. For jobs that keep many inputs.
     pub(crate) fn spool_copy(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
         input.close();
@@ -206,8 +211,8 @@ impl Input {
         }
     }
 
-    /// Counts a read of `len` bytes, and releases memory regularly. Otherwise a walk over the headers of a library
-    /// would end with most of it in memory.
+    /// Counts a read of `len` bytes from the mapping, and releases the memory of the mapping regularly. Otherwise a walk
+    /// over the headers in a library would end with most of the library in memory.
     fn count_read_memory(&self, len: u64) {
         let Storage::Mapped { map, .. } = &self.storage else { return };
         let before = self.read_memory.fetch_add(len, Ordering::Relaxed);
@@ -217,8 +222,9 @@ impl Input {
     }
 
     /// Checks that the input has not changed since it was opened: by the length, the modification time and, on Unix,
-    /// the time of the last change. Two kinds of changes are not detected: a change through a mapping, and one within a
-    /// tick of the file system's clock after the last change before the file was opened.
+    /// the time of the last change. Does nothing if the bytes were copied, or if the file is closed and its path leads to
+    /// another file. Two kinds of changes are not detected: a change through a mapping, and one within a tick of the file
+    /// system's clock after the last change before the file was opened.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the file was changed.
@@ -232,15 +238,17 @@ impl Input {
         }
     }
 
-    /// Returns the permissions of the regular file that was opened, or `None` if they are not known.
+    /// Returns the permissions of the regular file that is mapped, or `None` if the bytes were copied or the file is
+    /// closed.
     pub(crate) fn mode(&self) -> Option<u32> {
+        // The file of other storage is a temporary one.
         self.opened?;
         let found = Stat::of(self.file()?).ok()?;
         Some(found.mode())
     }
 
-    /// Returns the current state of the regular file, or `None` if it is not known. If the file is closed, the path is
-    /// used, unless it now leads to a different file.
+    /// Returns the current state of the regular file that was opened, or `None` if the bytes were copied. The state of a
+    /// closed file is read by its path, and is `None` if the path now leads to nothing or to a different file.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
         if let Some(file) = self.file() {
@@ -251,7 +259,7 @@ impl Input {
         Ok(if now.file == opened.file { Some(now) } else { None })
     }
 
-    /// The result of a job on the input, or an error if the input has changed.
+    /// Returns the result of a job on the input, or an error if the input has changed.
     pub(crate) fn unless_changed<T>(&self, made: Result<T>) -> Result<T> {
         unless_changed([self], made)
     }
@@ -271,6 +279,7 @@ impl Spool {
     }
 }
 
+/// Opens a file of any type; `-` is standard input.
 fn open_file(path: &Path) -> Result<File> {
     if path.as_os_str() == "-" {
         return process::open(sys::standard_input).with_path(path);
@@ -278,7 +287,7 @@ fn open_file(path: &Path) -> Result<File> {
     process::open(|| open_named(path)).with_path(path)
 }
 
-/// Opens a file of any type. Waits for the other end of a pipe.
+/// Opens a file of any type. Waits for the other end of a pipe. A regular file is opened in the way that never blocks.
 fn open_named(path: &Path) -> io::Result<File> {
     match open_if_regular(path)? {
         Some(file) => Ok(file),
@@ -295,7 +304,7 @@ fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
     Ok(if Stat::of(&file)?.is_file() { Some(file) } else { None })
 }
 
-/// The result of a job on some inputs, or an error if one of them has changed.
+/// Returns the result of a job on some inputs, or an error if one of them has changed.
 pub(crate) fn unless_changed<'i, T>(inputs: impl IntoIterator<Item = &'i Input>, made: Result<T>) -> Result<T> {
     for input in inputs {
         input.ensure_unchanged()?;
@@ -303,6 +312,7 @@ pub(crate) fn unless_changed<'i, T>(inputs: impl IntoIterator<Item = &'i Input>,
     made
 }
 
+/// The error of a file that became shorter.
 fn shrunk() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read")
 }
@@ -358,7 +368,7 @@ mod tests {
         file.seek(SeekFrom::Start(1 << 20)).unwrap();
         file.write_all(b"end").unwrap();
         file.rewind().unwrap();
-        let (storage, _) = Storage::of_inherited(file.try_clone().unwrap(), None, MAPPED).unwrap();
+        let (storage, _) = Storage::of_standard_input(file.try_clone().unwrap(), None, MAPPED).unwrap();
         let input = Input::of_storage("-", storage);
         for offset in [0, 5, 1 << 16, 1 << 20, input.len()] {
             let hole_len = input.slice(offset, input.len() - offset).unwrap().hole_len();

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::bytes::to_u64;
 
-/// The number of bytes that jobs have read of a regular file, and its length. Other inputs have the length zero here,
-/// so that they do not count.
+/// The share of one input in [`bytes_done`].
 #[derive(Debug, Default)]
 pub(super) struct FileProgress {
+    /// The number of bytes that jobs have read, where a byte may count several times.
     pub(super) read: AtomicU64,
+    /// The length of a regular file. Other inputs have zero here, so that they do not count.
     pub(super) len: u64,
 }
 
@@ -30,14 +31,15 @@ pub(crate) fn note_read(bytes: u64) {
 /// The number of bytes of regular files that are done: see [`bytes_done`].
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// The number of bytes that all jobs of this process have done of the regular files that they have opened. A file that
-/// is closed counts with its length, an open file with the bytes that were read, but with no more than its length. A
-/// program that knows which files it opens can show how much is left.
+/// The progress of all jobs of this process through the regular files that they open, in bytes. An open file counts with
+/// the bytes that were read, up to its length, and a closed file with its length. So the sum of all lengths is the end,
+/// and a program that knows its files can show how much is left.
 pub fn bytes_done() -> u64 {
     DONE.load(Ordering::Relaxed)
 }
 
 impl FileProgress {
+    /// Counts bytes of the file that were read.
     pub(super) fn note(&self, bytes: u64) {
         let before = self.read.fetch_add(bytes, Ordering::Relaxed);
         // Bytes may be read more than once, but the file counts with no more than its length.
@@ -48,6 +50,7 @@ impl FileProgress {
 
 impl Drop for FileProgress {
     fn drop(&mut self) {
+        // A file that is closed is done, even if a part of it was not needed.
         self.note(self.len);
     }
 }

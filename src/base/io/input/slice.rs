@@ -105,23 +105,24 @@ impl<'a> Slice<'a> {
         self.absolute(self.len())
     }
 
-    /// Returns a range that is relative to this one, or `None` if this one does not have that many bytes.
+    /// Returns the bytes in `range`, relative to the start of this slice, or `None` if the slice does not have all of them.
     pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
         self.slice(range.start, bytes::len_of(range))
     }
 
-    /// Returns a range that headers claim. It is relative to this range.
+    /// Returns the bytes in `range`, relative to the start of this slice, which a header of the file records.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] if this range does not have that many bytes.
+    /// [`ErrorKind::Malformed`] if the slice does not have all of them.
     pub(crate) fn claimed(&self, range: &Range<u64>) -> Result<Self> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// Returns `len` bytes from `offset` that headers claim, relative to this range. `what` is their name in errors.
+    /// Returns `len` bytes from `offset`, relative to this slice, as a header of the file records them. `what` is the name
+    /// of these bytes in errors.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] if this range does not have that many bytes.
+    /// [`Malformed::Truncated`] if the slice does not have that many bytes.
     pub(crate) fn claim(&self, offset: u64, len: u64, what: impl Display) -> Result<Self, Malformed> {
         match self.slice(offset, len) {
             Some(claimed) => Ok(claimed),
@@ -129,14 +130,15 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Marks a small range as read and not needed soon, for jobs that read a little here and there in many gigabytes.
+    /// Notes that a header was read from the mapping, so that its memory is released in time. For jobs that read many
+    /// headers in gigabytes of data.
     pub(crate) fn note_header_read(&self) {
         if let Some(input) = self.input {
             input.count_read_memory(HEADER_READ);
         }
     }
 
-    /// Counts bytes of the range that were read.
+    /// Counts bytes of the range that were read, for the progress.
     fn note_read(&self, bytes: u64) {
         note_read(bytes);
         if let Some(input) = self.input {
@@ -144,7 +146,8 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Marks the range as read. All of it may be in memory.
+    /// Counts the whole range as read from the mapping, which has brought it into memory: a small range too, because the
+    /// system reads more around it.
     pub(crate) fn note_all_read(&self) {
         self.note_read(self.len());
         if let Some(input) = self.input {
@@ -152,14 +155,15 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Returns the number of bytes at the start of the range that are zero because they are in a hole of the file, or 0
-    /// if the system does not know of a hole there.
+    /// Returns the number of zeros at the start of the range that are in a hole of the file. Returns 0 if the system does
+    /// not know of a hole there.
     pub(crate) fn hole_len(&self) -> u64 {
         // Most padding is short, and looking at a few bytes is cheaper than asking the system.
         if !self.begins_with_zeros(SMALLEST_BLOCK) {
             return 0;
         }
-        // In tmpfs, a page of a hole becomes data when it is looked at.
+        // In tmpfs, a page of a hole becomes data as soon as a byte of it is read. So the rest of the page is compared too,
+        // and the system is asked about the bytes after it.
         let page_end = self.offset.saturating_add(SMALLEST_BLOCK).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let checked_len = page_end.saturating_sub(self.offset).min(self.len());
         if !self.begins_with_zeros(checked_len) {
@@ -170,7 +174,7 @@ impl<'a> Slice<'a> {
         data_at.saturating_sub(self.offset).min(self.len())
     }
 
-    /// Whether the range has `len` bytes, and they are zeros.
+    /// Whether the first `len` bytes are zeros; false if there are fewer.
     fn begins_with_zeros(&self, len: u64) -> bool {
         match bytes::slice(self.data, 0, len) {
             Some(start) => is_zero(start),
@@ -178,7 +182,7 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Reads the range block by block. Several threads may read it at a time.
+    /// Reads the range and passes it to `take` block by block. Several threads may read the same range at a time.
     pub(crate) fn read_blocks(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut reader = self.reader();
         let mut buffer = vec![0; 1 << 17];
@@ -199,6 +203,7 @@ impl<'a> Slice<'a> {
 
     /// Copies the range to the current position of `to`, in the kernel where possible.
     pub(crate) fn copy_to_file(&self, to: &File, to_path: &Path) -> Result<()> {
+        // Without an open file, the bytes are in memory or in the mapping of a closed file.
         let Some(from) = self.file() else { return self.write_to_file(to, to_path) };
         let copied = sys::copy_in_kernel(from, self.offset..self.end(), to, &|bytes| self.note_read(bytes));
         let Some(rest) = self.tail(copied) else { return Ok(()) };
@@ -211,11 +216,12 @@ impl<'a> Slice<'a> {
         })
     }
 
-    /// Writes the bytes, which are in memory or mapped, to the current position of `to`.
+    /// Writes the bytes from memory or from the mapping to the current position of `to`.
     fn write_to_file(&self, mut to: &File, to_path: &Path) -> Result<()> {
         match io::Write::write_all(&mut to, self.data) {
             Ok(()) => Ok(()),
-            // When the system reads the mapping for us, there is no signal.
+            // If the mapped file became shorter, reading the mapping raises a signal in a program. In a system call, as
+            // here, it is an error.
             Err(error) if sys::is_fault(&error) => Err(Error::io(self.path(), shrunk())),
             Err(error) => Err(Error::copy(self.path(), to_path, error)),
         }
@@ -237,18 +243,19 @@ pub(crate) struct SliceReader<'a> {
 impl Read for SliceReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let rest = bytes::tail(self.slice.data, self.position).unwrap_or_default();
-        let want = rest.len().min(buffer.len());
-        if want == 0 {
+        let len = rest.len().min(buffer.len());
+        if len == 0 {
             return Ok(0);
         }
-        let Some(buffer) = buffer.get_mut(..want) else { return Ok(0) };
+        let Some(buffer) = buffer.get_mut(..len) else { return Ok(0) };
         let count = match self.slice.file() {
             Some(file) => read_at(file, buffer, self.slice.absolute(self.position))?,
             None => {
-                buffer.copy_from_slice(rest.get(..want).unwrap_or_default());
-                want
+                buffer.copy_from_slice(rest.get(..len).unwrap_or_default());
+                len
             }
         };
+        // The file ends although the range goes on.
         if count == 0 {
             return Err(shrunk());
         }

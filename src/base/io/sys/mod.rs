@@ -18,18 +18,19 @@ pub use unix::*;
 #[cfg(windows)]
 pub use windows::*;
 
-/// The time when a file or its metadata last changed, and the metadata that explains such a change: the mode, the
-/// owner, the group and the number of names. All are zero on systems without them.
+/// The time when a file or its metadata last changed, and the metadata. All are zero on systems without such a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Status {
+    /// The time in seconds and nanoseconds.
     changed: (i64, i64),
-    kept: [u64; 4],
+    /// The metadata that may have changed at that time in place of the bytes: mode, owner, group, number of names.
+    metadata: [u64; 4],
 }
 
 impl Status {
     /// Whether the bytes of the file may have changed since an earlier status: the time differs, and no change of the
-    /// other metadata explains that. Unlike the time of modification, no program can set this time.
+    /// metadata explains that. In contrast to the time of modification, no program can set this time.
     pub(crate) fn may_have_other_bytes(&self, since: &Self) -> bool {
-        self.changed != since.changed && self.kept == since.kept
+        self.changed != since.changed && self.metadata == since.metadata
     }
 }

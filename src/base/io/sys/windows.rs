@@ -32,16 +32,17 @@ pub(crate) const PATH_SEPARATOR: u8 = b';';
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = true;
 
-/// The path that opens the standard input of a program again: there is none.
+/// The path that opens the standard input of a program again. Windows has no such path.
 pub const STANDARD_INPUT: Option<&str> = None;
 
-/// Whether a rename can replace a file that is mapped.
+/// Whether a rename can replace a file that is mapped. On Windows, only an [`exchange`] can.
 pub(crate) const REPLACES_MAPPED_FILES: bool = false;
 
-/// The variable for the own name of an executable that replaces a link.
+/// The environment variable with the name that the program was called by. Windows packages have small executables in
+/// place of links, which run this one and set the variable to their own names.
 const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
 
-/// The error for reading the target of a file that is not a link.
+/// The system's error number for reading the target of a file that is not a link: `ERROR_NOT_A_REPARSE_POINT`.
 const NOT_A_REPARSE_POINT: i32 = 4390;
 
 /// Makes a symbolic link to a directory.
@@ -69,8 +70,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Joins a directory and a relative path as files for any system record it: with `/`, and perhaps `..`. A canonical
-/// path would treat both as parts of names, so its prefix is removed.
+/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix `\\?\`
+/// of a canonical directory is removed, because Windows treats both as parts of names after it.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -80,8 +81,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// A generated name of a file: `_` replaces characters that no name may have here, follows a dot or space at the end,
-/// and precedes the name of a device.
+/// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is also
+/// added after a dot or space at the end, and before the name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];
@@ -122,13 +123,14 @@ impl Stat {
     /// # Errors
     /// If the system does not say.
     pub fn of(opened: &File) -> io::Result<Self> {
+        /// `FILE_ATTRIBUTE_DIRECTORY`.
         const DIRECTORY: u64 = 16;
         match file::typ(opened)? {
             kind if kind.is_pipe() => return Ok(Self::without_data(Kind::Pipe)),
             kind if !kind.is_disk() => return Ok(Self::without_data(Kind::Device)),
             _ => {}
         }
-        // wine does not describe a file at standard input, which can be read to its end.
+        // wine does not describe a file at standard input. Like a pipe, that file is read to its end.
         let Ok(found) = file::information(opened) else { return Ok(Self::without_data(Kind::Pipe)) };
         let is_directory = found.file_attributes() & DIRECTORY != 0;
         let modified = found.last_write_time().unwrap_or_default();
@@ -150,6 +152,7 @@ impl Stat {
     /// # Errors
     /// If it leads nowhere.
     pub fn at(path: &Path) -> io::Result<Self> {
+        // Without access rights, the open file has only metadata. The flag is needed to open a directory.
         Self::of(&OpenOptions::new().access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?)
     }
 
@@ -190,7 +193,7 @@ impl Stat {
         self.len
     }
 
-    /// Whether a length may be claimed without data.
+    /// Whether a length may be recorded without data, which Windows has no files for.
     pub(crate) fn takes_no_space(&self) -> bool {
         false
     }
@@ -200,7 +203,7 @@ impl Stat {
         self.identity
     }
 
-    /// The time of the last change of any kind, which is not asked for here.
+    /// Returns an empty status, because Windows has no time of the last change that programs cannot set.
     #[allow(clippy::unused_self, reason = "as on other systems")]
     pub(crate) fn status(&self) -> Status {
         Status::default()
@@ -211,7 +214,7 @@ impl Stat {
         (self.modified, 0)
     }
 
-    /// The permissions of a program on other systems: here any file may be one.
+    /// Returns the default permissions of a file on other systems, because Windows has no such permissions.
     pub(crate) fn mode(&self) -> u32 {
         0o666
     }
@@ -282,10 +285,11 @@ pub(crate) fn text(error: &io::Error) -> Option<&'static str> {
 /// Does nothing: the system has no limit that could be raised.
 pub(crate) fn allow_many_files() {}
 
-/// Opens any file for reading.
+/// Opens a file of any type for reading. The error for a directory is that of other systems, although Windows reports
+/// that access is denied.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If the file cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| if path.is_dir() { is_a_directory() } else { error })
 }
@@ -305,7 +309,7 @@ pub(crate) fn create_new(path: &Path, _: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Returns the target of a link, or `None` if the path is not a link, or nothing has it.
+/// Returns the target of a link, or `None` if something else or nothing has this path.
 pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.read_link() {
         Ok(target) => Ok(Some(target)),
@@ -320,8 +324,8 @@ pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(to, link)
 }
 
-/// Links are only made by administrators, whose links are no traps.
-pub(crate) fn check_link(_: &Path) -> io::Result<()> {
+/// Allows every link: on Windows only administrators make links, and theirs are not traps.
+pub(crate) fn refuse_trap_link(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -437,8 +441,8 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     std::fs::rename(old, a)
 }
 
-/// Converts a path for functions of the system. They accept long paths only with the prefix that the standard library
-/// adds too.
+/// Converts a path for functions of the system: to UTF-16 with a zero at the end and, as in the standard library, with
+/// the prefix that long paths need.
 fn wide(path: &Path) -> Vec<u16> {
     let mut units = match with_long_prefix(path) {
         Some(prefixed) => prefixed,
@@ -468,7 +472,8 @@ fn units_of(text: &OsStr) -> Vec<u16> {
 /// The files to remove once they are no longer mapped: Windows refuses to remove a mapped file.
 static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes a file: later, if it is still mapped.
+/// Removes a file. If that fails, as it does while the file is mapped, it is tried again each time a file is unmapped; see
+/// [`AfterMapping`].
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -501,7 +506,7 @@ pub(crate) fn take_signals() {}
 /// Memory of mapped files is released by the system as it needs it.
 pub(crate) fn release(_: &Mmap) {}
 
-/// Closes a file, after which nothing is reported.
+/// Closes a file. Windows reports failed writes earlier.
 pub(crate) fn close(file: File) -> io::Result<()> {
     drop(file);
     Ok(())

@@ -16,12 +16,12 @@ use crate::base::bytes;
 /// Whether standard input and standard output were closed when the program started.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
-/// The C library calls this before `main`. Rust's library opens `/dev/null` in the place of closed streams later, which
-/// cannot be distinguished from one that the user meant.
+/// A function that the C library calls before `main`. Later, Rust's library opens `/dev/null` in the place of closed
+/// streams, which cannot be distinguished from a `/dev/null` that the user chose.
 #[cfg(not(miri))]
 #[used]
 #[allow(unsafe_code, reason = "there is no other way to run before Rust's library")]
-// SAFETY: the section holds pointers to functions, which are called once and may ignore their arguments.
+// SAFETY: the section holds pointers to functions. The C library calls each once, with arguments that may be ignored.
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = note_closed_streams;
 
@@ -40,19 +40,20 @@ pub(crate) fn closed_streams() -> [bool; 2] {
     CLOSED.each_ref().map(|closed| closed.load(Ordering::Relaxed))
 }
 
-/// The number of bytes that the kernel copies at a time, so that they are counted as they are copied.
+/// The number of bytes that the kernel copies at a time. The progress is counted in between.
 const COPIED_AT_A_TIME: u64 = 256 << 20;
 
-/// Copies as much of a range as the kernel can copy between two files, and counts it. Returns the number of bytes.
+/// Copies bytes of a range from the start, as far as the kernel can copy between the two files, and reports them to
+/// `count`. Returns the number of bytes copied; the caller copies the rest.
 pub(crate) fn copy_in_kernel(from: &File, range: Range<u64>, to: &File, count: &dyn Fn(u64)) -> u64 {
     let Range { start, end } = range;
     let mut position = start;
     while position < end {
-        let left = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(from, Some(&mut position), to, None, left) {
+        let len = usize::try_from(end.saturating_sub(position).min(COPIED_AT_A_TIME)).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(from, Some(&mut position), to, None, len) {
             Ok(copied @ 1..) => count(bytes::to_u64(copied)),
             Err(Errno::INTR) => {}
-            // The kernel cannot copy between all file systems. A disk error shows when the data is read or written.
+            // The kernel cannot copy between all file systems. If the disk failed, the caller's copying fails too.
             Ok(0) | Err(_) => break,
         }
     }
@@ -68,7 +69,8 @@ pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
         Err(Errno::NXIO) => Some(u64::MAX),
         Err(_) => None,
     };
-    // The position of standard input is shared with other processes. It stays at the end.
+    // The seek above has moved the position, which a standard input shares with other processes: see
+    // `Storage::of_standard_input`, which leaves it at the end.
     seek(file, SeekFrom::End(0)).ok()?;
     next
 }
@@ -76,6 +78,7 @@ pub(crate) fn next_data(file: &File, offset: u64) -> Option<u64> {
 /// Returns the path of the file that is mapped at an address, or `None` if the system does not list it.
 pub(crate) fn mapped_file(address: usize) -> Option<String> {
     let maps = std::fs::read("/proc/self/maps").ok()?;
+    // A line: `7f0e5c000000-7f0e5c021000 r--p 00000000 08:01 131 /tmp/x.bundle`
     for line in bytes::text_lossy(&maps).lines() {
         let (start, rest) = line.split_once('-')?;
         let (end, rest) = rest.split_once(' ')?;
@@ -97,7 +100,7 @@ pub(crate) fn unnamed(directory: &Path, mode: u32) -> io::Result<File> {
 pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     match linkat(CWD, itself, CWD, name, AtFlags::SYMLINK_FOLLOW) {
-        // For systems without /proc. Only newer kernels allow this to everyone.
+        // Without /proc, the file itself is linked, which older kernels allow only to privileged users.
         Err(Errno::NOENT) => Ok(linkat(file, "", CWD, name, AtFlags::EMPTY_PATH)?),
         linked => Ok(linked?),
     }
@@ -115,13 +118,14 @@ pub(crate) mod attributes {
 
     use crate::base::io::staging::Inherited;
 
-    /// The maximum size of the list of names, and of a value, in bytes.
+    /// Linux's maximum size of the list of names, and of a value, in bytes.
     const MAX: usize = 64 << 10;
 
     /// The attributes that the system removes or updates when a file is written.
     const OF_THE_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
-    /// Gives a new file the attributes of an old one, and no other access control list.
+    /// Gives a new file the attributes of an old one that are to be inherited. Removes an access control list that the
+    /// new file got from its directory if the old file has none.
     pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
         let names = names(old)?;
         for name in self::names(file)? {
@@ -137,6 +141,7 @@ pub(crate) mod attributes {
             if !is_inherited {
                 continue;
             }
+            // Setting an attribute may need a privilege, so one that already has the value is left as it is.
             let value = value(old, name)?;
             if self::value(file, name).ok().as_ref() != Some(&value) {
                 fsetxattr(file, name, &value, XattrFlags::empty())?;
@@ -150,10 +155,12 @@ pub(crate) mod attributes {
         Ok(names(file)?.iter().any(|name| is_access_control_list(name)))
     }
 
+    /// Whether an attribute is an access control list: POSIX's and NFS's are the only ones that Linux names `system.`.
     fn is_access_control_list(name: &CStr) -> bool {
         name.to_bytes().starts_with(b"system.")
     }
 
+    /// Returns the names of a file's attributes; none if the file system does not support attributes.
     fn names(file: &File) -> io::Result<Vec<CString>> {
         let mut list = Vec::with_capacity(MAX);
         match flistxattr(file, spare_capacity(&mut list)) {
@@ -164,6 +171,7 @@ pub(crate) mod attributes {
         Ok(names.filter_map(|name| CString::from_vec_with_nul(name.into()).ok()).collect())
     }
 
+    /// Returns the value of a file's attribute.
     fn value(file: &File, name: &CStr) -> io::Result<Vec<u8>> {
         let mut value = Vec::with_capacity(MAX);
         fgetxattr(file, name, spare_capacity(&mut value))?;

@@ -39,6 +39,7 @@ pub(crate) fn take_signals() {
 /// The action of SIGBUS before the handler was installed.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
+/// Installs the handler for SIGBUS, unless the present action cannot be read.
 fn handle_sigbus() {
     #[allow(clippy::as_conversions, reason = "the address of a function has no other way into the structure")]
     let handler = on_sigbus as *const () as libc::sighandler_t;
@@ -69,7 +70,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     // address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     let file = mapped_file(address);
-    // Elsewhere than on Linux, the system does not list mapped files.
+    // Only Linux lists the mapped files. Elsewhere, every SIGBUS of the kernel is assumed to be about one.
     let is_about_mapped_file = code > 0 && (file.is_some() || !cfg!(target_os = "linux"));
     if is_about_mapped_file {
         report_lost_bytes(file);
@@ -97,7 +98,7 @@ fn report_lost_bytes(file: Option<String>) {
         None => "a mapped file".to_owned(),
     };
     let message = format!("error: {file}: the file became shorter while it was read, or its disk failed\n");
-    // Without standard error, the status says it.
+    // If standard error is closed, only the exit status reports the failure.
     drop(io::stderr().write_all(message.as_bytes()));
 }
 

@@ -134,7 +134,7 @@ impl Stat {
         self.0.len()
     }
 
-    /// Whether a length may be claimed without data, as that of `/proc/kcore`.
+    /// Whether a length may be recorded without data, as that of `/proc/kcore`.
     pub(crate) fn takes_no_space(&self) -> bool {
         self.0.blocks() == 0
     }
@@ -151,8 +151,8 @@ impl Stat {
 
     /// The time when the file or its metadata last changed, with that metadata.
     pub(crate) fn status(&self) -> Status {
-        let kept = [self.0.mode().into(), self.0.uid().into(), self.0.gid().into(), self.0.nlink()];
-        Status { changed: (self.0.ctime(), self.0.ctime_nsec()), kept }
+        let metadata = [self.0.mode().into(), self.0.uid().into(), self.0.gid().into(), self.0.nlink()];
+        Status { changed: (self.0.ctime(), self.0.ctime_nsec()), metadata }
     }
 
     /// The permissions.
@@ -208,10 +208,10 @@ pub(crate) fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Opens any file for reading.
+/// Opens a file of any type for reading.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If the file cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -238,7 +238,7 @@ pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Returns the target of a link, or `None` if the path is not a link, or nothing has it.
+/// Returns the target of a link, or `None` if something else or nothing has this path.
 pub(crate) fn read_link(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.read_link() {
         Ok(target) => Ok(Some(target)),
@@ -354,7 +354,7 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Applies owner, permissions and extended attributes of an old file to the new, still empty one.
+/// Gives a new file, which is still empty, the metadata of the old file that `inherited` selects.
 ///
 /// # Errors
 /// If one of them cannot be applied.
@@ -374,20 +374,22 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
             new.mode() & was.mode() & 0o777
         }
         Inherited::Access => {
-            new.mode() & was.mode() & for_another_owner(&new, &was, attributes::has_access_control_list(old)?)
+            new.mode()
+                & was.mode()
+                & meaningful_under_another_owner(&new, &was, attributes::has_access_control_list(old)?)
         }
     };
-    // Owner and access control list have changed the permissions.
+    // Setting the owner and the access control list may have changed the permissions.
     if file.metadata()?.mode() & 0o7777 != mode {
         file.set_permissions(Permissions::from_mode(mode))?;
     }
-    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file does the same to it.
+    // Writing over the old file would have cleared its set-user-ID bit. Truncating the new file has the same effect.
     file.set_len(0)
 }
 
-/// The permissions that keep their meaning under another owner. Another group keeps permissions that everybody has.
-/// Under an access control list, which names other users, only the owner keeps permissions.
-fn for_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
+/// Returns the mode bits that mean the same for a new file of another owner. Another group keeps the permissions that
+/// everybody has. If the old file has an access control list, which names other users, only the owner keeps permissions.
+fn meaningful_under_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
     if has_access_control_list {
         0o700
     } else if new.gid() == was.gid() {
@@ -409,9 +411,9 @@ pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Refuses the links that Linux refuses to follow with `fs.protected_symlinks`, which does not apply when a program
-/// reads links.
-pub(crate) fn check_link(link: &Path) -> io::Result<()> {
+/// Refuses a link that another user may have put there to make this program write elsewhere. Linux refuses to follow
+/// such links (`fs.protected_symlinks`), but lets programs read and follow them on their own.
+pub(crate) fn refuse_trap_link(link: &Path) -> io::Result<()> {
     let owner = link.symlink_metadata()?.uid();
     let directory = directory_of(link).metadata()?;
     if is_trap(owner, rustix::process::geteuid().as_raw(), (directory.uid(), directory.mode())) {
@@ -428,15 +430,17 @@ fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     is_shared && owner != user && owner != directory
 }
 
-/// Opens the existing file that was `seen` at a resolved path. Returns `None` if the path now leads to another file.
-/// `O_CREAT` lets the system refuse another user's file in a directory such as `/tmp` (`fs.protected_regular`). A link
-/// that has taken the path since is not followed.
+/// Opens for writing the existing file that was `seen` at a resolved path, and for reading too if `read` is set. Returns
+/// `None` if the path now leads to another file. A link that has taken the path since is not followed.
+///
+/// With `O_CREAT`, Linux refuses another user's file in a directory such as `/tmp` (`fs.protected_regular`). If the file
+/// is gone, `O_CREAT` creates an empty one, which is removed again.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);
     let file = options.open(target)?;
     let opened = file.metadata()?;
-    // A new file may reuse the inode of a removed one, but only files created here have no permissions.
+    // A new file may have the inode number of a removed one, but only a file created here has no permissions.
     let is_created = opened.mode() & 0o7777 == 0 && opened.len() == 0 && opened.mode() != seen.0.mode();
     if is_created {
         std::fs::remove_file(target)?;
