@@ -3,6 +3,7 @@
 use super::*;
 use crate::machine::{memory_directory, skip_unless};
 use crate::properties::code_objects::{Kernel, amd};
+use crate::properties::fatbins;
 use crate::properties::make::{Elf, Section};
 use crate::reference::formats;
 
@@ -410,7 +411,21 @@ fn a_gpu_that_only_a_newer_version_of_a_library_serves_is_not_a_gap() {
     for class in ["", " class=\"gap\"", " class=\"older\""] {
         assert!(page.contains(&format!("<li><b{class}></b>")), "{class}: {page}");
     }
-    assert!(!page.contains("<b class=\"none\">"), "{page}");
+}
+
+#[test]
+fn the_matrix_has_a_table_for_each_vendor_with_its_libraries() {
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(90, 3))]);
+    let cuda = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin)]);
+    let files: [(&str, &[u8]); 2] = [("lib_cuda.so", &cuda), ("lib_rocm.so", &library_of_sizes(&OLD_SIZES[1..2]))];
+    let (_, page, _) = page(&files, &["lib_cuda.so", "lib_rocm.so"]);
+    let tables: Vec<&str> = page.split("--columns:1\"").skip(1).collect();
+    assert_eq!(tables.len(), 2, "{page}");
+    for (table, library, gpu) in [(tables[0], "rocm", "gfx906"), (tables[1], "cuda", "sm_90")] {
+        let (table, _) = table.split_once("</table>").unwrap();
+        assert!(table.contains(&format!("<span>{library}</span>")), "{table}");
+        assert_eq!(first_cells(table), [gpu], "{table}");
+    }
 }
 
 /// Returns a script that opens a page in a frame as wide as a phone, as `phone`.

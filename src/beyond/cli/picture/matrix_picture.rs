@@ -78,10 +78,10 @@ impl Service {
     /// The class of a cell in HTML.
     fn class(self) -> &'static str {
         match self {
-            Self::Complete => "",
+            // Tables have no cells of libraries for other vendors.
+            Self::Complete | Self::OtherVendor => "",
             Self::Gap => " class=\"gap\"",
             Self::Older => " class=\"older\"",
-            Self::OtherVendor => " class=\"none\"",
         }
     }
 }
@@ -190,24 +190,36 @@ impl Matrix<'_> {
         }
     }
 
-    /// The table of HTML with its legend.
-    pub(crate) fn table(&self) -> String {
-        let columns = self.columns.len();
-        let longest = self.columns.iter().map(|library| library.name.chars().count()).max().unwrap_or(0);
-        let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns) <= ALL_LEVEL_MAX;
+    /// Returns a table of HTML for the GPUs of each vendor, with the libraries that have code for GPUs of the vendor.
+    pub(crate) fn tables(&self) -> Vec<String> {
+        let rows = self.judged();
+        let of_vendors = rows.chunk_by(|(one, _), (next, _)| one.vendor() == next.vendor());
+        of_vendors.map(|rows| self.table(rows)).collect()
+    }
+
+    /// Returns the table of these rows, without columns that have no code for the vendor in any of them.
+    fn table(&self, rows: &[(&GpuGroup, Vec<Cell>)]) -> String {
+        let mut columns = Vec::new();
+        for (index, library) in self.columns.iter().enumerate() {
+            if rows.iter().filter_map(|(_, cells)| cells.get(index)).any(|cell| cell.service != Service::OtherVendor) {
+                columns.push((index, library));
+            }
+        }
+        let longest = columns.iter().map(|(_, library)| library.name.chars().count()).max().unwrap_or(0);
+        let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns.len()) <= ALL_LEVEL_MAX;
         let class = if is_level { "cells" } else { "cells upright" };
+        let number = columns.len();
         let mut out =
-            format!("<table class=\"{class}\" style=\"--columns:{columns}\"><thead><tr><th scope=\"col\">GPU</th>");
-        for library in &self.columns {
+            format!("<table class=\"{class}\" style=\"--columns:{number}\"><thead><tr><th scope=\"col\">GPU</th>");
+        for (_, library) in &columns {
             out.push_str(&column_head(library));
         }
         out.push_str("</tr></thead><tbody>\n");
-        let rows = self.judged();
-        for (group, cells) in &rows {
+        for (group, cells) in rows {
             let (names, label) = (group.names(), group.label(RANGE));
             let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
             let _ = write!(out, "<tr><th scope=\"row\"{title}>{}</th>", escaped(&label));
-            for cell in cells {
+            for cell in columns.iter().filter_map(|(index, _)| cells.get(*index)) {
                 let _ = write!(out, "<td{}>{}</td>", cell.service.class(), cell.text());
             }
             out.push_str("</tr>\n");
@@ -216,10 +228,11 @@ impl Matrix<'_> {
         out
     }
 
-    /// The legend of the table, with the colours that are in it.
+    /// The legend of the tables, with the colours that are in them.
     pub(crate) fn legend(&self) -> String {
         let mut items = String::new();
-        for service in services(&self.judged()) {
+        let found = services(&self.judged());
+        for service in found.into_iter().filter(|service| *service != Service::OtherVendor) {
             let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
         }
         format!("<ul class=\"key cells\">{items}</ul>\n")

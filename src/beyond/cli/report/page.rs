@@ -157,14 +157,18 @@ impl Page {
         let Some(matrix) = Matrix::new(&self.libraries) else {
             return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
         };
-        format!(
-            "<p>{}</p>\n{}\
-             <div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" aria-label=\"Matrix of GPUs and libraries\">{}</div>\n\
-             <output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
-            escaped(&matrix.facts),
-            matrix.legend(),
-            matrix.table()
-        )
+        let mut html = format!("<p>{}</p>\n{}", escaped(&matrix.facts), matrix.legend());
+        for table in matrix.tables() {
+            let _ = writeln!(
+                html,
+                "<div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" \
+                 aria-label=\"Matrix of GPUs and libraries\">{table}</div>"
+            );
+        }
+        html.push_str(
+            "<output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
+        );
+        html
     }
 
     fn others(&self) -> String {
