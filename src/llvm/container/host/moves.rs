@@ -1,4 +1,4 @@
-//! Where the bytes of a file go when some of its ranges get another length.
+//! Maps the offsets of a file to the offsets that they have when some ranges of the file get another length.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::ops::Range;
@@ -7,18 +7,20 @@ use std::ops::Range;
 pub(crate) struct OffsetMap(Vec<(Range<u64>, u64)>);
 
 impl OffsetMap {
-    /// The moves for ranges that get other lengths, given with their new lengths.
+    /// The map for some ranges, each given with its new length.
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));
         let (mut end, mut new_end) = (0_u64, 0_u64);
-        for (range, len) in &mut replaced {
-            new_end = new_end.saturating_add(range.start.saturating_sub(end)).saturating_add(*len);
-            (end, *len) = (range.end, new_end);
+        for (range, new_len_or_end) in &mut replaced {
+            let unchanged = range.start.saturating_sub(end);
+            new_end = new_end.saturating_add(unchanged).saturating_add(*new_len_or_end);
+            *new_len_or_end = new_end;
+            end = range.end;
         }
         Self(replaced)
     }
 
-    /// The new offset of the byte at an old offset. Offsets inside of a range move to its end.
+    /// The new offset of the byte at an old offset. An offset inside a changed range becomes the new end of that range.
     pub(crate) fn moved(&self, old: u64) -> u64 {
         let count = self.0.partition_point(|(range, _)| range.start <= old);
         let (before, _) = self.0.split_at_checked(count).unwrap_or_default();
