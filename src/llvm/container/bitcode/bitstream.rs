@@ -484,6 +484,7 @@ impl<'a> Values<'a> {
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
+            // Literals take no bits, so all of them are skipped at once.
             self.next = self.abbreviation.next_stored.get(self.next).copied().unwrap_or(self.next);
             if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
                 self.next = self.next.saturating_add(1);
@@ -565,8 +566,8 @@ mod tests {
     fn literals_are_skipped_at_once_and_have_their_values() {
         let parts = [Part::Literal(7), Part::Fixed(2), Part::Literal(8), Part::Literal(9), Part::Fixed(1)];
         let abbreviation = Abbreviation::from(&parts[..]);
-        assert_eq!(*abbreviation.stored, [1, 1, 4, 4, 4]);
-        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).stored, [2, 2]);
+        assert_eq!(*abbreviation.next_stored, [1, 1, 4, 4, 4]);
+        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).next_stored, [2, 2]);
         let data = bits("001 10 1 001 01 0 000");
         let mut block = block(&data, &parts);
         for expected in [[1, 8, 9, 1], [2, 8, 9, 0]] {

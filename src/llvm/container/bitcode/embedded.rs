@@ -56,15 +56,15 @@ pub(crate) struct Embedded {
 /// Reads the offload objects that the modules of a file embed.
 pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
-    let mut is_module = false;
+    let mut has_module = false;
     let mut stream = open(data)?;
     while let Some(block) = stream.next_block()? {
         if block.number == MODULE_BLOCK {
-            is_module = true;
+            has_module = true;
             add_objects(&block, &mut found)?;
         }
     }
-    if !is_module {
+    if !has_module {
         return Err(NotBitcode("no module found"));
     }
     // Callers copy each object. A metadata node is short, and many nodes can name the same object, so a small file could

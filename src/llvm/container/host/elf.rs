@@ -172,12 +172,12 @@ record! {
 }
 
 impl Relocation {
-    /// The number of the symbol, except on MIPS.
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }
 
-    /// The type, except on MIPS.
+    /// The type, except in 64-bit MIPS files.
     pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
         self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
     }
@@ -192,7 +192,7 @@ record! {
 }
 
 impl ShortRelocation {
-    /// The number of the symbol, except on MIPS.
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// Ranges that do not overlap, in the order of the file, each with the new offset of the bytes after it.
+/// The ranges that get another length, in file order and without overlaps. Each has the new offset of its end.
 pub(crate) struct OffsetMap(Vec<(Range<u64>, u64)>);
 
 impl OffsetMap {
@@ -11,13 +11,14 @@ impl OffsetMap {
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));
         let (mut end, mut new_end) = (0_u64, 0_u64);
-        for (range, new_len_or_end) in &mut replaced {
+        let mut with_new_ends = Vec::with_capacity(replaced.len());
+        for (range, new_len) in replaced {
             let unchanged = range.start.saturating_sub(end);
-            new_end = new_end.saturating_add(unchanged).saturating_add(*new_len_or_end);
-            *new_len_or_end = new_end;
+            new_end = new_end.saturating_add(unchanged).saturating_add(new_len);
             end = range.end;
+            with_new_ends.push((range, new_end));
         }
-        Self(replaced)
+        Self(with_new_ends)
     }
 
     /// The new offset of the byte at an old offset. An offset inside a changed range becomes the new end of that range.

@@ -39,7 +39,7 @@ const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 pub(crate) enum Magic {
     /// A plain bundle.
     Bundle,
-    /// A compressed bundle (CCOB), which others may follow.
+    /// A compressed bundle (CCOB). Other bundles may follow it.
     CompressedBundle,
     /// A text bundle: code objects between comment lines.
     TextBundle,
@@ -70,7 +70,7 @@ pub(crate) enum Magic {
     Cpio,
     /// An RPM package.
     Rpm,
-    /// Kernels of AOTriton.
+    /// A file of kernels of AOTriton, a library for AMD GPUs.
     Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
@@ -84,7 +84,7 @@ pub(crate) enum Magic {
     Kpack,
     /// A database, which may have tables with code objects.
     Sqlite,
-    /// A script, which a zip file may follow.
+    /// A script. A zip file may follow it, as in self-extracting files.
     Script,
     /// Another format that is recognised but not read.
     Unread(Unread),
@@ -190,7 +190,7 @@ const NVVM_OPTIX: u64 = 2;
 /// The number of bytes at the start of a file that decide whether it is a text.
 const TEXT_HEAD: u64 = 64;
 
-/// The number of bytes of PTX that hold its header, after comments.
+/// The number of bytes at the start of a file in which the header of PTX has to end, comments before it included.
 const PTX_HEAD: u64 = 512;
 
 /// The bytes after the level in a bzip2 file: the start of a block, or the end of a file without content.
@@ -241,7 +241,7 @@ impl Magic {
             return false;
         }
         let head = slice(data, 0, TEXT_HEAD).unwrap_or(data);
-        // A header of a cpio archive is nothing but digits.
+        // A header of a cpio archive is nothing but hexadecimal digits.
         let is_digits = head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
         !is_digits && is_text(head)
     }
@@ -254,6 +254,7 @@ impl Magic {
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if is_lz4_after_skipped(data) => anything("LZ4 file"),
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Coded(Coding::Zstd),
             [0x5d, ..] if is_lzma(data) => anything("lzma file"),
+            // PTX is text. Blanks and comments may come before its first directive.
             [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..]
                 if ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some() =>
             {

@@ -3,8 +3,8 @@
 //! New section headers must follow the existing ones, so all data after them moves by their length. Every offset is
 //! adjusted: of contents, relocations, line numbers and symbols, in the section headers and in the symbols of functions
 //! with line numbers. The new contents are written where the symbol table was, followed by a [`Record`], the symbols,
-//! and the strings with the new names at their end. If the host has data after its strings, symbols and strings are
-//! copied instead of moved.
+//! and the strings with the new names at their end. If the host has data after its strings, its own symbols and strings
+//! stay where they are, unused, and the fat object has a copy of them at the end.
 //!
 //! Names, flags, order and virtual addresses of the sections are the same as LLVM 22.1.8's.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]

@@ -29,7 +29,7 @@ impl Coff<'_> {
     ) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.ranges_to_cut(found));
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
-        self.check_untouched(found, &cuts, &gone)?;
+        self.check_cuts(found, &cuts, &gone)?;
         // Section numbers count from 1; 0 means no section.
         let is_gone = (0..self.sections.len()).map(|index| gone.contains(&index));
         let numbers = SectionNumbers::new([false].into_iter().chain(is_gone));
@@ -64,7 +64,7 @@ impl Coff<'_> {
 
     /// Checks that the cuts remove only data of the bundle's sections. In a broken or hostile file, their contents could
     /// be among the headers, or also belong to a remaining section.
-    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
+    fn check_cuts(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         for FoundSection { content, .. } in found {
             if content.start < content.end && content.start < self.headers_end() {
                 let what = "a section of the bundle has its content among the section headers, at";
@@ -92,13 +92,13 @@ impl Coff<'_> {
         let moves = SymbolMoves { offset: &new_offset, number: Some(&new_number) };
         let Some(moved) = self.move_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
-            self.check_unused(&moved.emptied, gone)?;
+            self.check_no_relocations(&moved.emptied, gone)?;
         }
         Ok(Part::Bytes(moved.table))
     }
 
     /// Checks that no relocation of a remaining section refers to these symbols.
-    fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
+    fn check_no_relocations(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
         // Sections that share relocations could otherwise make this check take a long time.
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.kept_sections(gone) {

@@ -164,7 +164,8 @@ impl Elf<'_> {
     /// Assigns every section its new offset, in the order of the old ones. Returns the parts of the new file after the
     /// file header, and their end.
     ///
-    /// Sections that begin in the part that cannot move stay, and extend this part to their end. The others move up.
+    /// Sections that begin in the part that cannot move stay, and extend this part to their end. The others move
+    /// towards the start of the file.
     fn place_sections(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
         // Section 0 is a placeholder without content.
         let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();

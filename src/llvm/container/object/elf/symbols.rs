@@ -61,7 +61,7 @@ impl Elf<'_> {
                 large = self.content(section, "the table of large section numbers")?;
             }
             let RenumberedTable { table, large, emptied } = self.renumber_table(&table, &large, numbers);
-            self.check_unused(index, &emptied, gone)?;
+            self.check_no_references(index, &emptied, gone)?;
             if numbers.has_changes || !emptied.is_empty() {
                 changed.insert(index, table);
                 if let Some(index) = large_index {
@@ -114,8 +114,8 @@ impl Elf<'_> {
         RenumberedTable { table: renumbered, large, emptied }
     }
 
-    /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
-    fn check_unused(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
+    /// Checks that no remaining relocation or group refers to the emptied symbols of the symbol table with index `table`.
+    fn check_no_references(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
         if emptied.is_empty() {
             return Ok(());
         }
