@@ -33,8 +33,8 @@ pub(crate) const STRINGS_MIN: u64 = 4 << 10;
 /// time that a fat object became the host of another.
 pub(crate) const HOSTS_MAX: usize = 64;
 
-/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. A
-/// name takes few bytes in an archive, wherever it is stored.
+/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. In
+/// an archive, many short headers may refer to the same long name.
 pub(crate) const NAME_MAX: usize = 4096;
 
 /// The maximum size of all names of symbols or sections of a file, as a multiple of its size. Names may share bytes of
@@ -73,16 +73,16 @@ pub(crate) const FRAMES_MAX: usize = 100_000;
 pub(crate) const CHECKED_MAX: u64 = 8;
 
 /// The maximum number of bytes that a search reads, as a multiple of the file's size. A few passes are enough for most
-/// files. Deflate, the compression of zip files, makes zeros up to 1,032 times smaller, and libraries of which
-/// `recompress` has cleared ranges come near.
+/// files. Deflate, the compression of zip files, makes zeros up to 1,032 times smaller. Libraries that `recompress`
+/// has made are full of zeros and come near.
 pub(crate) const SEARCHED_MAX: u64 = 1040;
 
 /// The maximum number of bundles, code objects and faults of one search. Each takes some hundred bytes of memory in a
 /// caller that prints all of them.
 pub(crate) const FOUND_MAX: u64 = 250_000;
 
-/// The maximum size of the names of all findings of one search, in bytes, in addition to the length of the file. Names
-/// are entry IDs and, for each finding and each code object, the names on the path to it, which reports repeat.
+/// The maximum size of the names of all findings of one search, in bytes, in addition to the length of the file. Entry
+/// IDs count, and for each finding and each code object the names on the path to it: reports repeat the path each time.
 pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 
 /// The maximum number of kernels of one code object, and the maximum size of their names in bytes. A kernel takes some

@@ -23,8 +23,8 @@ use crate::base::io::output::Output;
 use crate::base::io::piece::{Sink, Writer};
 
 /// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is
-/// used. Only the header of a larger bundle is read at first; it is checked when code objects are extracted. The
-/// limit is lower in unit tests.
+/// used. Of a larger bundle, only the header is read at first. Its hash and sizes are checked when code objects are
+/// extracted. The limit is lower in unit tests.
 const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::base::io::input::MEMORY_MAX };
 
 /// The number of bytes of padding that are read at a time. Before each block, holes of a sparse file are skipped

@@ -196,8 +196,11 @@ pub(super) struct Block<'a> {
     width: u64,
     /// The content that was not read yet.
     bits: Bits<'a>,
+    /// The abbreviations that BLOCKINFO has defined for blocks of this kind.
     inherited: Rc<Vec<Abbreviation>>,
+    /// The abbreviations that this block has defined so far.
     own: Vec<Abbreviation>,
+    /// The abbreviations for blocks inside this one.
     info: BlockInfo,
 }
 

@@ -18,7 +18,7 @@ use crate::base::error::Malformed;
 use crate::base::io::piece::Piece;
 use crate::llvm::container::host::elf::Section;
 
-/// The maximum alignment of the table of section names: a page.
+/// The maximum alignment of the table of section names: a page. A broken file may record any alignment.
 const MAX_ALIGNMENT: u64 = 4096;
 
 impl<'a> Elf<'a> {
