@@ -164,8 +164,8 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let recorded = header.recorded();
     let whole = data.claim(0, total.unwrap_or(data.len()), format_args!("the {WHAT}"))?;
     let rest = whole.claim(header_len, whole.len().saturating_sub(header_len), WHAT)?;
-    // Without a total, the length of a zstd stream follows from its frames. That of a zlib stream stays unknown until
-    // the stream is inflated, and its body is all data after the header.
+    // Without a total, the length of a zstd stream follows from its frames. The length of a zlib stream stays unknown
+    // until the stream is inflated, and its body is all data after the header.
     let known_len = match total {
         Some(_) => Some(rest.len()),
         None => method.stream_len(rest.bytes()).map_err(|error| broken_stream(method, offset, error))?,

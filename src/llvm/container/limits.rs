@@ -99,8 +99,8 @@ pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 pub(crate) const ARGUMENTS_MAX: usize = 1 << 16;
 pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
 
-/// The maxima for all code objects of one file: the size of the argument lists, where a shared list counts once, and
-/// the number of arguments of all kernels, where it counts for each kernel.
+/// The maxima for all code objects of one file: the size of the argument lists, and the number of arguments of all
+/// kernels. A list that kernels share counts once for its size, and for each kernel in the number.
 pub(crate) const FILE_ARGUMENT_LISTS_MAX: u64 = 256 << 20;
 pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
 

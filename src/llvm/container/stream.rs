@@ -45,8 +45,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Whether the stream has to be inflated to find its end: the header does not record its length, and unlike a frame
-    /// of zstd, a stream of zlib does not record the lengths of its blocks.
+    /// Whether the stream has to be inflated to find its end, because nothing records its length. A frame of zstd at
+    /// least records the lengths of its blocks, a stream of zlib does not.
     pub(crate) fn end_needs_inflating(&self) -> bool {
         self.total.is_none() && self.method == Method::Zlib
     }

@@ -136,8 +136,8 @@ impl Text {
         Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
     }
 
-    /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. Of these,
-    /// one more than allowed is enough to refuse them.
+    /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. More
+    /// lines inside contents than allowed are cut off after the first that is too many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
         let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {

@@ -1,9 +1,9 @@
 //! The view of ELF files that all readers share, and the records that writers change. Both handle 32-bit and 64-bit
 //! files in both byte orders.
 //!
-//! Large numbers that do not fit the file header are in the first section header instead: the number of sections in its
-//! size, the number of the section with the names in its link, the number of program headers in its info. Layout: System
-//! V ABI, generic part.
+//! Large numbers that do not fit the file header are in the first section header instead. Its size is the number of
+//! sections, its link the number of the section with the names, its info the number of program headers. Layout: System V
+//! ABI, generic part.
 //!
 //! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
 //! and sections outside the bytes, and a file without any of them.

@@ -28,8 +28,8 @@ use crate::llvm::container::magic::is_coff_object;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
-/// Whether a file that begins like a COFF object certainly is one. COFF has no magic, so a file that cannot be read as
-/// COFF is only called broken if it has the header of an object and a valid name of its first section.
+/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has no
+/// magic. So the header has to be that of an object, and the name of the first section has to be valid.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let (Some(section_count), Some(optional_len)) = (slice(data, 2, 2), slice(data, 16, 2)) else { return false };
     let Some(name) = slice(data, 20, 8) else { return false };

@@ -183,7 +183,8 @@ const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)
 /// OptiX IR, NVIDIA's code for ray tracing, which only OptiX can compile.
 const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
 
-/// The offset and the value of the number by which OptiX IR of NVRTC 12.9 differs from LTO-IR. Both have the same magic.
+/// The offset and the value of the number that distinguishes OptiX IR of NVRTC 12.9 from LTO-IR. Both have the same
+/// magic.
 const NVVM_KIND: u64 = 14;
 const NVVM_OPTIX: u64 = 2;
 
@@ -350,8 +351,8 @@ fn is_lz4_after_skipped(data: &[u8]) -> bool {
     number::<4>(data, span(8, len).end) == Some(0x184d_2204)
 }
 
-/// Whether data that begins with lzma's default properties has a likely header: the size of the dictionary is a power
-/// of two, and the inflated size is unknown or less than 1 TB.
+/// Whether data that begins with lzma's default properties has a likely header. The size of the dictionary is a power of
+/// two, and the inflated size is unknown or less than 1 TB.
 fn is_lzma(data: &[u8]) -> bool {
     let Some(dictionary) = number::<4>(data, 1) else { return false };
     let Some(size) = slice(data, 5, 8) else { return false };

@@ -154,7 +154,7 @@ impl<'a> Coff<'a> {
 
     /// The record that restores this object as the host of a fat object with `added` sections.
     fn record_of_host(&self, added: u64) -> Record {
-        // The recorded length of the strings may be less than that of its own field, so a bit says that there is one.
+        // The length of the strings may be recorded as 0. So the bit says whether there is a length at all.
         let mut strings = 0;
         if self.strings.start < self.strings.end
             && let Some(recorded) = self.view.get(self.strings.start, 4)

@@ -59,8 +59,8 @@ impl<'a> Coff<'a> {
         Ok(coff)
     }
 
-    /// Whether the name of any section is in the string table, as those of a bundle's sections are. Returns `false` if the
-    /// headers cannot be read.
+    /// Whether the name of any section is in the string table, where a bundle's sections have their names. Returns `false`
+    /// if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         match Self::read_headers(view) {
             Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
@@ -142,7 +142,7 @@ impl<'a> Coff<'a> {
         Ok(found)
     }
 
-    /// Returns the name of a bundle's section, or `None` for other sections. Such a name is longer than the field of 8
+    /// Returns the name of a bundle's section, or `None` for other sections. The name is longer than its field of 8
     /// bytes, so it is in the string table.
     fn read_bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
         let field = section.name.to_le_bytes();
@@ -153,7 +153,7 @@ impl<'a> Coff<'a> {
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.view.broken(what, self.strings.start));
         };
-        // Such a name ends with the table. With more strings appended to the table, it would become another name.
+        // The name would end with the table. With more strings appended to the table, it would become another name.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
             let what = format!("the name of section {index} is not terminated; the string table is");
             return Err(self.view.broken(what, self.strings.start));

@@ -42,8 +42,8 @@ enum SymbolChange {
 }
 
 impl Coff<'_> {
-    /// Returns the symbol table with new offsets and section numbers. Returns `None` if no symbol can change: no section
-    /// has line numbers, which are all that symbols hold offsets of, and no section number changes.
+    /// Returns the symbol table with new offsets and section numbers. Returns `None` if no symbol can change: symbols hold
+    /// only offsets of line numbers, and no section has any, and no section number changes.
     pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {
