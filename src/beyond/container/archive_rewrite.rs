@@ -19,7 +19,7 @@ use crate::base::bytes::{len_of, slice, span, to_u64};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::llvm::container::archive::reader::{
-    Archive, ArchiveMember, HEADER_LEN, MAGIC_LEN, MemberLocation, name_len, size_in,
+    Archive, ArchiveMember, HEADER_LEN, MAGIC_LEN, MemberLocation, bsd_name_len, size_in,
 };
 use crate::llvm::container::archive::writer::SIZE_MAX;
 use crate::llvm::container::host::elf::Encoding;
@@ -130,7 +130,7 @@ impl<'a> Archive<'a> {
     fn content_at(&self, start: u64) -> Option<(Range<u64>, u64)> {
         let header = slice(self.data.bytes(), start, HEADER_LEN)?;
         let content = span(start.checked_add(HEADER_LEN)?, size_in(header.get(SIZE)?)?);
-        let name_len = name_len(header).unwrap_or_default();
+        let name_len = bsd_name_len(header).unwrap_or_default();
         Some((content.start.checked_add(name_len)?..content.end, content.end.checked_next_multiple_of(2)?))
     }
 

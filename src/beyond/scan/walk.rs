@@ -500,7 +500,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     fn inflated_len(&self, bundle: &Result<Option<Bundle<'_>>>, claimed: u64) -> u64 {
         match bundle {
             // The whole stream was inflated to find its end.
-            Ok(Some(Bundle { compressed: Some(recorded), .. })) if recorded.has_no_end() => claimed,
+            Ok(Some(Bundle { compressed: Some(recorded), .. })) if recorded.end_needs_inflating() => claimed,
             Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
             // A broken bundle may have been inflated up to its last byte.
             _ => claimed,

@@ -35,7 +35,7 @@ pub(crate) const ENTRY_FIELDS: u64 = 24;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Binary {
-    /// The alignment of code objects, in bytes from the start of the bundle.
+    /// The alignment of code objects in bytes, counted from the start of the bundle.
     pub alignment: NonZeroU32,
 }
 
@@ -52,7 +52,7 @@ impl Binary {
     /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) if the bundle is too long for the format.
     pub fn plan<'a>(&self, members: &[Member<'a>]) -> Result<Vec<Piece<'a>>> {
         let alignment = u64::from(self.alignment.get());
-        // The code objects follow the header.
+        // The code objects follow the header, so its length comes first.
         let mut position = sum([len_u64(MAGIC.as_bytes()), COUNT_FIELD])?;
         for member in members {
             position = sum([position, ENTRY_FIELDS, len_u64(member.id.as_bytes())])?;
@@ -88,12 +88,14 @@ impl Container for Binary {
             entries.push(read_description(&mut cursor, index, bundle)?);
         }
         let header_len = cursor.offset().saturating_sub(base);
+        // The bundle ends with its last code object. No field records its length.
         let mut len = header_len;
         let mut checked = Vec::new();
         for (index, (id, start, size)) in (0..).zip(entries) {
             let id_shown = shown(id);
             let range = bundle.claim(start, size, format_args!("the code object of entry {index} ('{id_shown}')"))?;
-            if start < header_len && size > 0 {
+            let is_in_header = start < header_len && size > 0;
+            if is_in_header {
                 let what = format!("entry {index} claims {size} bytes");
                 let header_end = bundle.absolute(header_len);
                 let problem = format!(", inside the bundle's header, which ends at offset {header_end}");
@@ -106,7 +108,8 @@ impl Container for Binary {
     }
 }
 
-/// The end of the description of each entry in the header, in bytes from the start of the bundle.
+/// Returns the end of the description of each entry, in bytes from the start of the bundle. The header describes the
+/// entries one after another, so the length of the IDs before an entry decides where it is.
 pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
     let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
     ids.scan(entries, |end, id| {
@@ -115,6 +118,7 @@ pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Itera
     })
 }
 
+/// Reads the number of entries, and checks that the bundle is long enough for them.
 fn read_entry_count(cursor: &mut Cursor<'_>, bundle: Bounds) -> Result<u64, Malformed> {
     let count = cursor.u64("the number of entries")?;
     let end = bundle.end();
@@ -137,7 +141,7 @@ fn read_description<'a>(
     let size = cursor.u64(format_args!("the size of entry {index}"))?;
     let id_len = cursor.u64(format_args!("the ID length of entry {index}"))?;
     let header_end = cursor.offset().saturating_sub(bundle.base).saturating_add(id_len);
-    // For an ID that ends after the data, `take` has the better error.
+    // An ID that ends after the data is an error too, for which `take` has the better message.
     if header_end > HEADER_MAX && header_end <= bundle.len {
         return Err(cursor.invalid("entry ID length", id_len, "no more than a header of 64 MiB has room for"));
     }

@@ -40,7 +40,7 @@ const WHAT: &str = "compressed bundle";
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderVersion {
-    /// Without a total size. Read only.
+    /// Without a total size. Only read, because LLVM no longer writes it.
     V1,
     /// With 32-bit sizes.
     V2,
@@ -51,7 +51,7 @@ pub enum HeaderVersion {
 impl HeaderVersion {
     const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
 
-    /// The number in the header.
+    /// The number of the version, as stored in the header.
     pub fn number(self) -> u16 {
         match self {
             Self::V1 => 1,
@@ -75,7 +75,7 @@ impl HeaderVersion {
 struct Header {
     version: HeaderVersion,
     method: Method,
-    /// The size of header and stream in bytes, or `None` in version 1.
+    /// The size of header and stream in bytes, or `None` in version 1, which does not record it.
     total: Option<u64>,
     /// The size of the inflated bundle in bytes.
     inflated: u64,
@@ -164,12 +164,14 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     let recorded = header.recorded();
     let whole = data.claim(0, total.unwrap_or(data.len()), format_args!("the {WHAT}"))?;
     let rest = whole.claim(header_len, whole.len().saturating_sub(header_len), WHAT)?;
-    let body_len = match total {
+    // Without a total, the length of a zstd stream follows from its frames. The length of a zlib stream stays unknown
+    // until the stream is inflated, and its body is all data after the header.
+    let known_len = match total {
         Some(_) => Some(rest.len()),
         None => method.stream_len(rest.bytes()).map_err(|error| broken_stream(method, offset, error))?,
     };
-    let body = rest.claim(0, body_len.unwrap_or(rest.len()), WHAT)?;
-    let stream_len = match body_len {
+    let body = rest.claim(0, known_len.unwrap_or(rest.len()), WHAT)?;
+    let stream_len = match known_len {
         Some(len) => OnceLock::from(len),
         None => OnceLock::new(),
     };
@@ -177,7 +179,7 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     Ok(Some(Compressed { recorded, form, offset, header_len, prefix: None, body, stream_len }))
 }
 
-/// The error for a stream whose frames cannot be read.
+/// The error for a zstd stream of unknown length whose frames cannot be walked. Nothing was inflated for that.
 fn broken_stream(method: Method, offset: u64, error: io::Error) -> Malformed {
     if error.kind() == io::ErrorKind::Unsupported {
         return codec::unsupported(WHAT, offset, error);
@@ -244,7 +246,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
     write_with_limit(pieces, compression, asked, to, meter, u64::from(u32::MAX))
 }
 
-/// Like `write`. `limit` is the largest size that a version 2 header can record.
+/// Like [`write`], for tests with another `limit`: the largest size that a version 2 header can record.
 fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
@@ -255,12 +257,14 @@ fn write_with_limit<W: Write + Seek>(
 ) -> Result<Deflation> {
     let started = Instant::now();
     let inflated = total_len(pieces)?;
+    // A request for version 1, which is never written, gives version 2.
     let mut version = match asked {
         Some(HeaderVersion::V3) => HeaderVersion::V3,
         None if inflated > limit => HeaderVersion::V3,
         _ if inflated > limit => return Err(too_large("Uncompressed size")),
         _ => HeaderVersion::V2,
     };
+    // The stream is written first, because the header records its length.
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_start = sum([start, version.header_len()])?;
     let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
@@ -268,7 +272,8 @@ fn write_with_limit<W: Write + Seek>(
         if asked.is_some() {
             return Err(too_large("Total file size"));
         }
-        // Compression has made data of almost 4 GiB larger. That is so rare that it is simply compressed again.
+        // Compression has made data of almost 4 GiB larger. A header of version 3 is longer, so the stream has to begin
+        // later. That is so rare that the data is simply compressed again.
         version = HeaderVersion::V3;
         stream_len = deflate(pieces, compression, sum([start, version.header_len()])?, to, meter)?;
     }

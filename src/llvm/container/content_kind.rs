@@ -41,7 +41,7 @@ impl ContentKind {
 
     /// The kind of content that begins with `head`: all of it if it is short, the first 512 bytes otherwise.
     pub fn identify(head: &[u8]) -> Self {
-        // Copied, because the bytes of a mapped file may change while they are checked as text.
+        // Copied, because another program may change the bytes of a mapped file while they are checked as UTF-8.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
         match Magic::identify(head) {
             Magic::Cubin => Self::Cubin,

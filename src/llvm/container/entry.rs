@@ -16,7 +16,8 @@ use crate::base::io::piece::Sink;
 pub struct Entry {
     /// The bundle entry ID as recorded, which may be any bytes.
     pub id: Vec<u8>,
-    /// The code object: one range of the bundle, unless the format stores it in another form.
+    /// The code object, in order: one range of the bundle, or several parts if it has to be restored, as the host of a
+    /// fat object.
     pub parts: Vec<Part>,
     /// Additional data of an image in an offload binary, or `None` in other formats.
     pub image: Option<Box<ImageInfo>>,
@@ -27,10 +28,10 @@ pub struct Entry {
 pub enum Part {
     /// A range of the bundle, counted from the start of the (inflated) bundle.
     Range(Range<u64>),
-    /// Bytes that the reader restores.
+    /// Bytes that are not stored in this form, and that the reader has computed.
     Bytes(Vec<u8>),
-    /// Bytes that the reader cannot restore, with the reason. The entry can be listed; extracting its code object is an
-    /// error.
+    /// Bytes that the reader cannot restore, with the reason. The entry can be listed; extracting its code object fails
+    /// for this reason.
     Unreadable(Malformed),
 }
 
@@ -77,7 +78,7 @@ impl Entry {
 }
 
 impl Part {
-    /// The length in bytes.
+    /// The length in bytes; 0 for an unreadable part, whose length is unknown.
     pub fn len(&self) -> u64 {
         match self {
             Self::Range(range) => bytes::len_of(range),
@@ -94,7 +95,8 @@ impl Part {
 
 /// An entry of a bundle: [`Entry`], or a type that wraps it.
 pub trait BundleEntry: From<Entry> {
-    /// The state that is kept from one entry to the next while entries of a bundle are read.
+    /// The memory of a caller that reads several entries one after another. Entries that are compressed together keep
+    /// their inflated bytes in it.
     #[doc(hidden)]
     type Kept: Default;
 
@@ -106,7 +108,7 @@ pub trait BundleEntry: From<Entry> {
         self.entry().size()
     }
 
-    /// Sets the limits for reading the code object.
+    /// Sets the limits for inflating the code object. Without effect on entries that are not compressed on their own.
     #[doc(hidden)]
     fn limit(&mut self, _limits: Limits) {}
 
@@ -145,13 +147,13 @@ pub struct Contents<E = Entry> {
     pub entries: Vec<E>,
     /// The length of the bundle in bytes, as claimed by its header and entries.
     pub len: u64,
-    /// The faults of a bundle whose length is known nevertheless, so that other entries and the next bundle can be
-    /// read.
+    /// The faults of a bundle whose length is known nevertheless, so that its other entries and the next bundle can be
+    /// read. Entries that cannot be read are missing in `entries`.
     pub faults: Vec<Malformed>,
 }
 
 impl<E> Contents<E> {
-    /// The entries of a bundle of `len` bytes without faults.
+    /// The contents of a bundle of `len` bytes without faults.
     pub fn new(entries: Vec<E>, len: u64) -> Self {
         Self { entries, len, faults: Vec::new() }
     }

@@ -12,26 +12,28 @@ pub trait Container {
     /// The entries of its bundles.
     type Entry: BundleEntry;
 
-    /// Whether several bundles may follow one another in a file; if not, a bundle is the whole file.
+    /// Whether several bundles may follow one another in a file. If not, a bundle is the whole file: its format records
+    /// neither its length nor where its entries are.
     fn repeats(&self) -> bool {
         true
     }
 
-    /// Returns the fault of a bundle at a position where no bundle may begin, or `None` if one may. `position` counts
-    /// from the first bundle; `offset` is the place in the file.
+    /// Returns the fault of a bundle that begins at a position where its runtime would not look for it, or `None` if
+    /// the position is valid. `position` counts from the first bundle, `offset` from the start of the file.
     fn misplaced(&self, _position: u64, _offset: u64) -> Option<Malformed> {
         None
     }
 
-    /// The length of the filler at the start of `data`: bytes other than zeros that may be between bundles.
+    /// Returns the length of the filler at the start of `data`, or 0 without a filler. A filler is text that some
+    /// bundler writes between bundles, besides the usual zeros.
     fn filler_len(&self, _data: &[u8]) -> u64 {
         0
     }
 
     /// Reads the bundle at the start of `data`. Returns `None` if the data does not begin like a bundle.
     ///
-    /// `data` may be the beginning of a longer run of `total` bytes. An error of the kind [`Malformed::Truncated`] may
-    /// then only mean that more bytes are needed. Offsets in errors count from `base`.
+    /// `data` may be only the first bytes of a longer run of `total` bytes. Then [`Malformed::Truncated`] may only mean
+    /// that the header needs more bytes. Offsets in errors count from `base`.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes begin like a bundle of this format but are not valid.

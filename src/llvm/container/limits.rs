@@ -22,21 +22,23 @@ pub(crate) const MARKERS_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 20 }
 /// The maximum size of the strings of one offload binary, in bytes: thousands of times that of any real one.
 pub(crate) const STRINGS_MAX: u64 = 16 << 20;
 
-/// How often the bytes of an offload binary may be used for strings: entries share them, but each has its own fields.
+/// The maximum size of the strings of one offload binary, as a multiple of its size. String entries may share the bytes
+/// of equal strings, but each takes 16 bytes or more itself.
 pub(crate) const STRINGS_SHARED_MAX: u64 = 16;
 
-/// The minimum limit on the size of the strings of an offload binary, in bytes.
+/// The size of strings in bytes that an offload binary may have in addition to [`STRINGS_SHARED_MAX`] times its size.
 pub(crate) const STRINGS_MIN: u64 = 4 << 10;
 
 /// The maximum number of host sections of one fat object that are restored. Our files have one, and one more for each
 /// time that a fat object became the host of another.
 pub(crate) const HOSTS_MAX: usize = 64;
 
-/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. A
-/// name takes few bytes in an archive, wherever it is stored.
+/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. In
+/// an archive, many short headers may refer to the same long name.
 pub(crate) const NAME_MAX: usize = 4096;
 
-/// How often the names of symbols or sections may use the bytes of a file, which they may share.
+/// The maximum size of all names of symbols or sections of a file, as a multiple of its size. Names may share bytes of
+/// the file, such as `main` and `domain`.
 pub(crate) const NAMES_SHARED_MAX: u64 = 4;
 
 /// The maximum number of files that thin archives may name: more than a thin archive has members, and fewer than a
@@ -49,40 +51,41 @@ pub(crate) const NESTED_FILES_MAX: u64 = 2_000;
 /// The maximum number of objects that a bitcode module embeds: more than any real file has.
 pub(crate) const OBJECTS_MAX: usize = 1 << 16;
 
-/// How often the bytes of a bitcode file may be embedded: linking modules that embed equal objects keeps one of them,
-/// which is listed for each module.
+/// The maximum size of all objects that a bitcode file embeds, as a multiple of its size. When modules that embed equal
+/// objects are linked, one copy of the object stays, and is listed once for each module.
 pub(crate) const OBJECTS_SHARED_MAX: u64 = 64;
 
-/// The maximum number of operands of an abbreviation in bitcode: more than any abbreviation of LLVM has.
+/// The maximum number of operands of an abbreviation (the form of a record) in bitcode: more than LLVM's have.
 pub(crate) const OPERANDS_MAX: u64 = 256;
 
-/// The maximum number of abbreviations in bitcode: more than any block of LLVM has.
+/// The maximum number of abbreviations of a block in bitcode: more than any block of LLVM has.
 pub(crate) const ABBREVIATIONS_MAX: usize = 4096;
 
-/// The number of faults after which the rest of a fatbin, a kpack archive, or a section with wrappers or device images
-/// is not read.
+/// The number of faults after which the rest of a fatbin, a kpack archive, or a table in a section is not read. In a
+/// broken file, every row of a table could be a fault.
 pub(crate) const FAULTS_MAX: usize = 1000;
 
 /// The maximum number of code objects that a kpack archive stores: a bundle may not have more entries.
 pub(crate) const FRAMES_MAX: usize = 100_000;
 
-/// How often a check may read the bytes of a code object through its tables. In files of compilers, tables share only
-/// notes and strings, each named twice.
+/// The maximum number of bytes that a check reads through the tables of a code object, as a multiple of its size. In
+/// files of compilers, tables share only notes and strings, each named twice.
 pub(crate) const CHECKED_MAX: u64 = 8;
 
-/// How often a search may read the bytes of a file. Files without shared bytes need a few passes. A member of a zip
-/// file can inflate to this many times its size; the zeros of a recompressed library come near.
+/// The maximum number of bytes that a search reads, as a multiple of the file's size. A few passes are enough for most
+/// files. Deflate, the compression of zip files, makes zeros up to 1,032 times smaller. Libraries that `recompress`
+/// has made are full of zeros and come near.
 pub(crate) const SEARCHED_MAX: u64 = 1040;
 
 /// The maximum number of bundles, code objects and faults of one search. Each takes some hundred bytes of memory in a
 /// caller that prints all of them.
 pub(crate) const FOUND_MAX: u64 = 250_000;
 
-/// The maximum size of the names of all findings of one search, in bytes, in addition to the length of the file. Names
-/// are entry IDs and, for each finding and each code object, the names on the path to it, which reports repeat.
+/// The maximum size of the names of all findings of one search, in bytes, in addition to the length of the file. Entry
+/// IDs count, and for each finding and each code object the names on the path to it: reports repeat the path each time.
 pub(crate) const FOUND_NAMES_MAX: u64 = 8 << 20;
 
-/// The maximum number of kernels of one code object, and the maximum size of their names in bytes. Each takes some
+/// The maximum number of kernels of one code object, and the maximum size of their names in bytes. A kernel takes some
 /// hundred bytes of memory.
 pub(crate) const KERNELS_MAX: u64 = 1 << 18;
 pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
@@ -91,20 +94,21 @@ pub(crate) const KERNEL_NAMES_MAX: u64 = 64 << 20;
 pub(crate) const FILE_KERNELS_MAX: u64 = 1 << 20;
 pub(crate) const FILE_KERNEL_NAMES_MAX: u64 = 256 << 20;
 
-/// The maximum number of arguments of one kernel, and the maximum size of the different lists of arguments of one code
-/// object in memory, in bytes.
+/// The maximum number of arguments of one kernel, and the maximum size in memory of the argument lists of one code
+/// object, in bytes. Kernels with equal arguments share a list, which counts once.
 pub(crate) const ARGUMENTS_MAX: usize = 1 << 16;
 pub(crate) const ARGUMENT_LISTS_MAX: u64 = 64 << 20;
 
-/// The maxima for all code objects of one file: the size of the different lists, and the number of arguments of all
-/// kernels, which share lists.
+/// The maxima for all code objects of one file: the size of the argument lists, and the number of arguments of all
+/// kernels. A list that kernels share counts once for its size, and for each kernel in the number.
 pub(crate) const FILE_ARGUMENT_LISTS_MAX: u64 = 256 << 20;
 pub(crate) const FILE_ARGUMENTS_MAX: u64 = 1 << 25;
 
-/// The number of bytes that a nested compressed container counts for at least, against [`Limits::nested`].
+/// The minimum number of bytes that a nested compressed container counts for against [`Limits::nested`]: starting a
+/// decoder takes time too, however little it inflates.
 pub(crate) const INFLATED_MIN: u64 = 64 << 10;
 
-/// A limit, and the bytes or items that a file may still claim.
+/// A limit on bytes or items, and how many of them a file may still claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     /// The bytes or items that may still be claimed.
@@ -123,14 +127,17 @@ impl Allowance {
         Self::new(len_u64(data).saturating_mul(times))
     }
 
-    /// Charges a cost. Returns `None` if it exceeds the rest.
+    /// Subtracts a cost. Returns `None`, and subtracts nothing, if the cost exceeds the rest.
     #[must_use]
     pub(crate) fn take(&mut self, cost: u64) -> Option<()> {
         self.left = self.left.checked_sub(cost)?;
         Some(())
     }
 
-    /// Charges the number `found` that a field at `offset` records.
+    /// Subtracts the number `found`, which a field at `offset` records and `what` names.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the number exceeds the rest. `expected` says in the message which numbers are valid.
     pub(crate) fn claim(
         &mut self,
         what: &'static str,
@@ -141,12 +148,12 @@ impl Allowance {
         self.take(found).ok_or_else(|| Malformed::value(what, found, offset, expected))
     }
 
-    /// Charges a cost, or the whole rest if that is less.
+    /// Subtracts a cost, or the whole rest if that is less.
     pub(crate) fn take_up_to(&mut self, cost: u64) {
         self.left = self.left.saturating_sub(cost);
     }
 
-    /// Raises the limit.
+    /// Raises the limit and the rest.
     pub(crate) fn add(&mut self, more: u64) {
         (self.left, self.most) = (self.left.saturating_add(more), self.most.saturating_add(more));
     }
@@ -209,7 +216,7 @@ pub(crate) fn check_entry_count(found: u64, offset: u64) -> Result<(), Malformed
     Allowance::new(ENTRIES_MAX).claim("entry count", found, offset, "no more than 100000")
 }
 
-/// The limits on the entries of a bundle that does not record their number.
+/// The limits on the entries of a bundle whose header does not record their number.
 pub(crate) struct EntryAllowance {
     entries: u64,
     ids: Allowance,
@@ -220,7 +227,7 @@ impl EntryAllowance {
         Self { entries: 0, ids: Allowance::new(IDS_MAX) }
     }
 
-    /// Charges one more entry and its ID.
+    /// Counts one more entry with this ID, which is at `offset`.
     pub(crate) fn take(&mut self, id: &[u8], offset: u64) -> Result<(), Malformed> {
         add(&mut self.entries, 1);
         check_entry_count(self.entries, offset)?;
@@ -229,7 +236,7 @@ impl EntryAllowance {
     }
 }
 
-/// Names of symbols. They may share bytes of the file, up to a limit on their total length.
+/// The names of a file's symbols. Their total length is limited by [`NAMES_SHARED_MAX`].
 pub(crate) struct SymbolNames {
     pub(crate) names: Vec<Vec<u8>>,
     room: Allowance,

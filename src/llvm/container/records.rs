@@ -7,14 +7,16 @@ use object::Endianness;
 
 use crate::base::bytes::to_u64;
 
-/// A record that consists of fields only.
+/// A record that consists of numbers only, one after another.
 pub(crate) trait Record: Copy + Default {
-    /// The fields in their order, each with its width in bytes, in a file with words of `word` bytes.
+    /// The fields in the order in which they are stored, each with its width in bytes. `word` is the width of a word in
+    /// the file, which some fields have.
     fn fields(&mut self, word: usize) -> impl IntoIterator<Item = (&mut u64, usize)>;
 }
 
-/// Declares a record: its fields in order, with their widths in bytes, which may depend on the word. `or` gives another
-/// order for some words.
+/// Declares a record: its fields in their stored order, with their widths in bytes, which may depend on the width of a
+/// word. After `or` comes a condition on that width, and the order of the fields if it holds: 64-bit ELF files store
+/// some fields in another order than 32-bit ones.
 macro_rules! record {
     (
         $(#[$about:meta])* $name:ident($word:ident) { $($(#[$note:meta])* $field:ident: $width:expr,)+ }
@@ -52,7 +54,7 @@ pub(crate) struct Encoding {
 impl Encoding {
     pub(crate) const LITTLE_64: Self = Self { word: 8, order: Endianness::Little };
 
-    /// The encoding of a file that begins with `head`.
+    /// The encoding of an ELF file that begins with `head`, from the bytes for its class and its byte order.
     pub(crate) fn of(head: &[u8]) -> Self {
         let word = if head.get(4) == Some(&2) { 8 } else { 4 };
         Self { word, order: if head.get(5) == Some(&2) { Endianness::Big } else { Endianness::Little } }
@@ -88,7 +90,7 @@ impl Encoding {
         }
     }
 
-    /// Truncates a sum of addresses, which wraps around.
+    /// Truncates a sum of addresses to the width of a word, as a loader that adds them does.
     pub(crate) fn truncated(self, sum: u64) -> u64 {
         if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
     }
@@ -100,14 +102,17 @@ impl Encoding {
 
     /// Decodes the record at the start of some bytes. Fields beyond the end of the bytes are zero.
     pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
-        // With a known encoding, the compiler knows where each field is: symbols are read by the million.
+        // For the most common encoding, the compiler can compute the offset of each field. This matters, because symbols
+        // are read by the million.
         if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
     }
 
+    /// The part of `decode` that is compiled once for each encoding, so it has to be inlined there.
     #[inline(always)]
     fn decode_each<R: Record>(self, mut bytes: &[u8]) -> R {
         let mut record = R::default();
         for (field, width) in record.fields(self.word) {
+            // If the bytes end too early, both parts are empty, and the number is 0.
             let (number, rest) = bytes.split_at_checked(width).unwrap_or_default();
             (*field, bytes) = (self.read(number), rest);
         }
@@ -141,7 +146,7 @@ fn append_byte(number: u64, byte: &u8) -> u64 {
     number << 8 | u64::from(*byte)
 }
 
-/// A table of records, which are decoded when they are asked for.
+/// A table of records. Each is decoded when it is requested.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'d, R> {
     pub(crate) bytes: &'d [u8],

@@ -23,11 +23,12 @@ use crate::base::io::output::Output;
 use crate::base::io::piece::{Sink, Writer};
 
 /// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is
-/// used. Only the header of a larger bundle is read at first; it is checked when code objects are extracted. The
-/// limit is lower in unit tests.
+/// used. Of a larger bundle, only the header is read at first. Its hash and sizes are checked when code objects are
+/// extracted. The limit is lower in unit tests.
 const WHOLE_MAX: u64 = if cfg!(test) { 1 << 20 } else { crate::base::io::input::MEMORY_MAX };
 
-/// The amount of padding, in bytes, that is read before the file is queried for a hole again.
+/// The number of bytes of padding that are read at a time. Before each block, holes of a sparse file are skipped
+/// unread.
 const PADDING_BLOCK: u64 = 64 << 10;
 
 /// The number of bytes of a large compressed bundle that are inflated first to find its entries.
@@ -39,6 +40,7 @@ const PREFIX_MAX: usize = 16 << 20;
 
 /// The number of bytes that are inflated at a time when code objects are extracted.
 const INFLATED_BLOCK: usize = 128 << 10;
+
 /// The contents of a compressed container without a bundle. LLVM 22.1.8 treats it as a bundle without entries.
 const fn empty_contents<E>() -> Contents<E> {
     Contents { entries: Vec::new(), len: 0, faults: Vec::new() }
@@ -59,14 +61,14 @@ pub enum Inflate {
 /// A bundle of a file.
 #[derive(Debug)]
 pub struct Bundle<'a, E = Entry> {
-    /// The offset of its start in the file.
+    /// The offset of the bundle's start in the file.
     pub offset: u64,
-    /// The inflated length in bytes, as claimed by its header and entries. Data after them in the same compressed
-    /// container belongs to no bundle.
+    /// The inflated length in bytes, as claimed by the bundle's header and entries. A compressed container may hold
+    /// more data after that, which belongs to no bundle.
     pub(crate) inflated_len: u64,
     /// The entries in file order.
     pub entries: Vec<E>,
-    /// The faults of a bundle whose end is known nevertheless. Its entries are only the readable ones.
+    /// The faults of a bundle whose end is known nevertheless. Entries that cannot be read are missing in `entries`.
     pub faults: Vec<Malformed>,
     /// The header of the compressed bundle, if it is compressed.
     pub compressed: Option<Recorded>,
@@ -121,6 +123,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     pub(crate) fn plain(data: Slice<'a>, contents: Contents<E>, limits: Limits) -> Self {
         let Contents { mut entries, len, faults } = contents;
         for entry in &mut entries {
+            // In a plain bundle, each code object may be compressed on its own.
             entry.limit(limits);
         }
         let (offset, stored_len) = (data.offset(), len.min(data.len()));
@@ -128,8 +131,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Self { offset, inflated_len, entries, faults, compressed: None, inflation: None, body }
     }
 
-    /// The stored length in bytes. Header and entries claim that of a plain bundle. A zlib stream under a header of
-    /// version 1 is inflated to find its length, unless it was inflated before.
+    /// The length in the file in bytes. A plain bundle ends where its header and entries say. A zlib stream after a
+    /// header of version 1 is inflated to find its length, unless it was inflated before.
     ///
     /// # Errors
     /// The errors of inflating the stream.
@@ -195,7 +198,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Returns the whole bundle, inflated, or `None` if it was not inflated as a whole.
+    /// Returns the bytes of the whole bundle, or `None` if the bundle is compressed and was not inflated as a whole.
     pub(crate) fn whole(&self) -> Option<Slice<'_>> {
         match &self.body {
             Body::Plain { data, stored_len } => data.slice(0, *stored_len),
@@ -204,7 +207,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Inflates and checks all bytes of a compressed bundle. Returns `None` if they are available without inflating.
+    /// Inflates and checks all bytes of a compressed bundle. Returns `None` for a plain bundle, and for a compressed one
+    /// that was already inflated as a whole.
     ///
     /// # Errors
     /// The errors of inflating the stream.
@@ -214,12 +218,12 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Ok(Some(input))
     }
 
-    /// Returns up to `len` bytes from the start of the code object of an entry (given by its index), or `None` if they
-    /// are not available without inflating more.
+    /// Returns up to `len` bytes from the start of the code object of an entry (given by its index). Returns `None` for
+    /// an index without an entry, an unreadable code object, and bytes that only more inflating would give.
     pub fn head(&self, index: usize, len: u64) -> Option<&[u8]> {
         if let Body::Plain { data, .. } = &self.body {
-            // A job may read the beginnings of many bundles: counting them lets the mapping release its memory now and
-            // then.
+            // A listing reads the beginning of every bundle of a file, which would end up in memory. Counting the reads
+            // lets the mapping release its pages now and then.
             data.note_header_read();
         }
         match self.entries.get(index)?.entry().parts.first() {
@@ -229,7 +233,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// The available bytes from the start of the (inflated) bundle.
+    /// The bytes from the start of the bundle that are available: of a plain bundle all data from there on, of a
+    /// compressed one the bytes that were inflated so far.
     pub(crate) fn beginning(&self) -> &[u8] {
         match &self.body {
             Body::Plain { data, .. } => data.bytes(),
@@ -238,7 +243,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Copies code objects from `data`, the bundle.
+    /// Copies code objects from `data`, the (inflated) bundle.
     fn copy_entries<S: Sink>(
         &self,
         data: Slice<'_>,
@@ -255,15 +260,17 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         Ok(())
     }
 
-    /// Reads the code object of an entry (given by its index): borrowed if it is one range.
+    /// Reads the code object of an entry (given by its index).
     ///
-    /// The bundle must be plain or have been inflated as a whole.
+    /// # Errors
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal) unless the bundle is plain or was inflated as a whole, and
+    /// the errors of reading the code object.
     pub(crate) fn content(&self, index: usize) -> Result<Content<'_>> {
         self.content_after(index, &mut E::Kept::default())
     }
 
-    /// Reads the code object of an entry, as [`content`](Self::content) does, when several are read one after another.
-    /// `kept` holds inflated bytes, so that code objects that are compressed together are inflated once.
+    /// Like [`content`](Self::content), for a caller that reads several entries one after another. `kept` is the
+    /// memory from one entry to the next: code objects that are compressed together are inflated once.
     pub(crate) fn content_after(&self, index: usize, kept: &mut E::Kept) -> Result<Content<'_>> {
         let data = match &self.body {
             Body::Plain { data, .. } => *data,
@@ -277,14 +284,14 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         if let [Part::Range(range)] = entry.entry().parts.as_slice() {
             return data.claimed(range).map(Content::InPlace);
         }
-        Ok(Content::Restored(set_aside(data, entry, kept)?))
+        Ok(Content::Restored(copy_to_input(data, entry, kept)?))
     }
 
     fn entry(&self, index: usize) -> Result<&E> {
         self.entries.get(index).ok_or_else(|| Error::internal("no such entry"))
     }
 
-    /// The data from the start of a plain bundle, perhaps beyond its end.
+    /// Returns the data from the start of a plain bundle, perhaps beyond its end, or `None` for a compressed bundle.
     pub(crate) fn plain_data(&self) -> Option<Slice<'a>> {
         match &self.body {
             Body::Plain { data, .. } => Some(*data),
@@ -309,8 +316,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Inflates in one pass and copies each block to every entry that it belongs to. The pass continues to the end even
-    /// if all entries are complete, because their bytes can only be verified there.
+    /// Inflates the bundle in one pass, and writes each block to the outputs of all entries that have bytes in it. The
+    /// pass continues to the end of the stream even if all outputs are complete: only there the hash can be compared.
     fn inflate_entries<S: Sink>(
         &self,
         compressed: &Compressed<'_>,
@@ -327,6 +334,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
             is_end = inflater.fill(&mut block, INFLATED_BLOCK)?;
             let block_end = position.saturating_add(len_u64(&block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
+                // The part of the code object that is in this block.
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if from <= to
                     && let Some(data) = bytes_in(&block, from.saturating_sub(position)..to.saturating_sub(position))
@@ -341,8 +349,9 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
     }
 }
 
-/// Copies the code object of an entry: into memory if it is small, otherwise into a file.
-fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> Result<Input> {
+/// Copies a code object that is not one range of `data`, its bundle, so that it can be read as one input. A large one
+/// goes into a temporary file.
+fn copy_to_input<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> Result<Input> {
     if entry.size() <= WHOLE_MAX {
         let mut bytes = Vec::new();
         entry.copy(data, kept, &mut bytes)?;
@@ -351,6 +360,7 @@ fn set_aside<E: BundleEntry>(data: Slice<'_>, entry: &E, kept: &mut E::Kept) -> 
     let mut output = Output::temporary()?;
     entry.copy(data, kept, &mut output)?;
     let mut input = output.into_input(data.path())?;
+    // A caller may keep more code objects than a process may have open files. The mapping stays.
     input.close();
     Ok(input)
 }
@@ -365,20 +375,22 @@ pub struct Bundles<'a, E = Entry> {
     next: NextBundle<'a>,
     /// The inflated size that the header of the last bundle claims, or `None` if that bundle is not compressed.
     claimed: Option<u64>,
-    /// The offset of the data that ended the walk because it is not a bundle, or `None` if there was none.
+    /// The offset of the data that ended the walk because it is not a bundle, or `None` while there is no such data.
     stopped_at: Option<u64>,
-    /// A bundle that was inflated before its turn, with its offset.
+    /// The next bundle that another thread has inflated ahead of the walk, with its offset.
     ready: Option<(u64, Inflated)>,
 }
 
-/// An inflated bundle.
+/// A compressed bundle that was inflated as a whole, or the error of inflating it.
 pub(crate) type Inflated = Result<(Input, Inflation)>;
 
-/// The maximum number of compressed bundles whose headers are read ahead.
+/// The maximum number of compressed bundles whose headers are read ahead. It bounds the time and the memory that this
+/// takes before the first bundle is reported.
 const AHEAD_MAX: usize = 4096;
 
-/// Finds the compressed bundles at the start of `data` that are inflated as a whole, up to the first bundle that is not
-/// compressed or does not record its end. Errors are not reported: the walk meets them again.
+/// Finds the compressed bundles at the start of `data` that a walk will inflate as a whole, so that other threads can
+/// inflate them ahead. Stops at the first bundle that is plain, broken, or without a recorded end. Errors are not
+/// reported, because the walk meets them again.
 pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
     data: Slice<'a>,
     container: &'a dyn Container<Entry = E>,
@@ -387,15 +399,15 @@ pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
 ) -> Vec<Compressed<'a>> {
     let bundles = Bundles::new(data, container, inflate);
     let (mut whole, mut position) = (Vec::new(), 0);
-    // Only headers are read here: everything that is inflated counts against the limits of the caller.
     for _ in 0..AHEAD_MAX {
         let Some(rest) = bundles.rest(position) else { break };
         let Ok(Some(compressed)) = container.compressed(rest, limits) else { break };
-        if compressed.recorded().has_no_end() {
+        if compressed.recorded().end_needs_inflating() {
+            // Finding the end would inflate the bundle, which the caller has to count against its limits.
             break;
         }
         let stored_len = compressed.stored_len();
-        if !bundles.reads_prefix(&compressed) {
+        if !bundles.may_read_prefix(&compressed) {
             whole.push(compressed);
         }
         let Ok(stored_len) = stored_len else { break };
@@ -409,9 +421,10 @@ pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
 enum NextBundle<'a> {
     /// No bundle follows.
     Nowhere,
-    /// At a position, or after the padding there.
+    /// At this position in the data, or after the padding there.
     At(u64),
-    /// After the compressed bundle at a position, which may have to be inflated to find its end.
+    /// After the compressed bundle at this position. The bundle may have to be inflated to find its end, which is done
+    /// only if the next bundle is asked for.
     After(u64, Compressed<'a>),
 }
 
@@ -423,28 +436,28 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         Self { data, container, inflate, limits, next, claimed: None, stopped_at: None, ready: None }
     }
 
-    /// Takes the next bundle that was inflated before its turn, unless the walk still has one.
+    /// Fetches the next of the bundles that were inflated `ahead`, unless the one fetched before is still unused.
     pub(crate) fn take_inflated(&mut self, ahead: &mut dyn Iterator<Item = (u64, Inflated)>) {
         if self.ready.is_none() {
             self.ready = ahead.next();
         }
     }
 
-    /// Sets limits for compressed bundles. Without limits a bundle may inflate to its recorded size.
+    /// Sets the limits for compressed bundles. By default, a bundle may inflate to its recorded size.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Reads the next bundle with other limits.
+    /// Reads the next bundle within other limits, which hold for the rest of the walk.
     pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a, E>>> {
         self.limits = limits;
         self.next().transpose()
     }
 
-    /// Returns the claimed inflated size of the last bundle, or `None` if it is not compressed or exceeds the limits.
-    /// The bundle may be broken.
+    /// Returns the inflated size that the header of the last bundle claims. Returns `None` if that bundle is not
+    /// compressed, or was refused because the claim exceeds the limits. The bundle may be broken.
     pub(crate) fn claimed(&self) -> Option<u64> {
         self.claimed
     }
@@ -454,8 +467,9 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.stopped_at
     }
 
-    /// Reads the bundle at `position`, and notes where the next one may begin: after this bundle, also if it is broken
-    /// but records its size. Returns `None` if no bundle is there.
+    /// Reads the bundle at `position`. Returns `None` if no bundle is there.
+    ///
+    /// Sets `self.next` to the end of this bundle, also if it is broken inside a compressed container of known length.
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a, E>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
@@ -466,7 +480,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
             return bundle.map(Some);
         }
-        // In a format whose bundles do not repeat, a bundle takes up the whole file.
+        // In a format whose bundles do not repeat, a plain bundle is the whole file.
         if position > 0 && !self.container.repeats() {
             return Ok(None);
         }
@@ -485,23 +499,37 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         Ok(Some(Bundle::plain(data, contents, self.limits)))
     }
 
-    /// Reads a compressed bundle: only its beginning if that is enough, otherwise the whole bundle, which may have been
-    /// inflated ahead.
+    /// Reads a compressed bundle by its beginning if the mode allows that and the beginning is enough. Otherwise,
+    /// inflates it as a whole.
     fn read_compressed(&mut self, compressed: &Compressed<'a>) -> Result<Bundle<'a, E>> {
         if self.inflate == Inflate::Headers {
-            // Callers that want headers only also need the end of the bundle.
+            // A walk over headers reports where each bundle ends, so a bundle without an end is an error here.
             compressed.stored_len()?;
         }
-        let offset = compressed.offset();
-        let recorded = Some(*compressed.recorded());
-        if self.reads_prefix(compressed)
-            && let Some((contents, prefix)) = self.read_prefix(compressed)?
-            && contents.entries.iter().all(is_one_range)
+        if self.may_read_prefix(compressed)
+            && let Some(bundle) = self.read_by_prefix(compressed)?
         {
-            let Contents { entries, len: inflated_len, faults } = contents;
-            let body = Body::Stream { compressed: compressed.clone(), prefix };
-            return Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body });
+            return Ok(bundle);
         }
+        self.read_inflated_whole(compressed)
+    }
+
+    /// Reads a compressed bundle by its first inflated bytes. Returns `None` if they do not hold the header, or if a
+    /// code object is not one range: only ranges can be copied while the stream is inflated.
+    fn read_by_prefix(&self, compressed: &Compressed<'a>) -> Result<Option<Bundle<'a, E>>> {
+        let Some((contents, prefix)) = self.read_prefix(compressed)? else { return Ok(None) };
+        if !contents.entries.iter().all(is_one_range) {
+            return Ok(None);
+        }
+        let Contents { entries, len: inflated_len, faults } = contents;
+        let (offset, recorded) = (compressed.offset(), Some(*compressed.recorded()));
+        let body = Body::Stream { compressed: compressed.clone(), prefix };
+        Ok(Some(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation: None, body }))
+    }
+
+    /// Inflates a compressed bundle as a whole, unless this was done ahead, and reads it.
+    fn read_inflated_whole(&mut self, compressed: &Compressed<'a>) -> Result<Bundle<'a, E>> {
+        let (offset, recorded) = (compressed.offset(), Some(*compressed.recorded()));
         let (input, inflation) = match self.ready.take_if(|(of, _)| *of == offset) {
             Some((_, inflated)) => inflated?,
             None => compressed.inflate_whole()?,
@@ -514,9 +542,10 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         Ok(Bundle { offset, inflated_len, entries, faults, compressed: recorded, inflation, body })
     }
 
-    /// Whether only the beginning of a compressed bundle is inflated.
-    fn reads_prefix(&self, compressed: &Compressed<'_>) -> bool {
-        // The entries of the other formats may be anywhere in the data, so their beginning is not enough.
+    /// Whether the walk may inflate only the beginning of a compressed bundle.
+    fn may_read_prefix(&self, compressed: &Compressed<'_>) -> bool {
+        // Text bundles and fat objects do not repeat. Their entries may be anywhere in the data, so the beginning is
+        // not enough.
         self.container.repeats()
             && match self.inflate {
                 Inflate::Whole => false,
@@ -525,8 +554,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
             }
     }
 
-    /// Inflates until the header is complete, doubling the length at each attempt. Returns the contents and the
-    /// inflated bytes, or `None` if even the longest prefix does not hold the header.
+    /// Inflates until the header of the bundle is complete, twice as much at each attempt. Returns the contents and the
+    /// inflated bytes, or `None` if even [`PREFIX_MAX`] bytes do not hold the header.
     fn read_prefix(&self, compressed: &Compressed<'_>) -> Result<Option<(Contents<E>, Vec<u8>)>> {
         let total = compressed.recorded().inflated;
         let mut inflater = compressed.inflate(HashCheck::Skip)?;
@@ -548,11 +577,12 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
 
-    /// Returns the first position from `position` on that is not padding, or `None` if there is only padding.
+    /// Returns the first position from `position` on that is not padding, or `None` if there is only padding. Padding is
+    /// zeros and the fillers of the format.
     fn skip_padding(&self, position: u64) -> Option<u64> {
         let mut position = position;
         loop {
-            // Holes are skipped without being read, which would load them into memory.
+            // Reading a hole of a sparse file would load its zeros into memory.
             let hole = self.rest(position)?.hole_len();
             add(&mut position, hole);
             let rest = self.rest(position)?;
@@ -594,8 +624,9 @@ impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
             },
         };
         let bundle = self.read_at(position);
+        let has_other_data = position < self.data.len();
         if let Ok(None) = bundle
-            && position < self.data.len()
+            && has_other_data
         {
             self.stopped_at = self.data.offset().checked_add(position);
         }
@@ -660,18 +691,18 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_and_many_are_set_aside_alike() {
+    fn few_bytes_and_many_are_copied_alike() {
         let data = vec![7; usize::try_from(WHOLE_MAX).unwrap() + 9];
         let input = Input::from_bytes("in", data.clone());
         let few = [Part::Range(1..3), Part::Bytes(b"xyz".to_vec()), Part::Range(9..9), Part::Range(5..6)].to_vec();
         let mut entry = Entry { parts: few, ..Entry::at(b"", 0..0) };
-        assert_eq!(set_aside(input.as_slice(), &entry, &mut ()).unwrap().bytes(), b"\x07\x07xyz\x07");
+        assert_eq!(copy_to_input(input.as_slice(), &entry, &mut ()).unwrap().bytes(), b"\x07\x07xyz\x07");
         entry.parts.push(Part::Range(0..WHOLE_MAX));
-        let many = set_aside(input.as_slice(), &entry, &mut ()).unwrap();
+        let many = copy_to_input(input.as_slice(), &entry, &mut ()).unwrap();
         assert!(many.bytes() == [b"\x07\x07xyz\x07", &data[9..]].concat());
         let broken = Part::Unreadable(Malformed::at("x", 0));
         entry.parts.push(broken);
-        assert!(set_aside(input.as_slice(), &entry, &mut ()).is_err());
+        assert!(copy_to_input(input.as_slice(), &entry, &mut ()).is_err());
     }
 
     /// Extracts the code object of an entry of a large compressed bundle to a file, and returns its bytes.
@@ -722,12 +753,12 @@ mod tests {
             assert_eq!(first.bytes(0).unwrap().len(), usize::try_from(WHOLE_MAX).unwrap());
             assert_eq!(compressed.stream_len.get().map(|len| len + 20), Some(end));
             assert_eq!(first.range().unwrap(), 0..end);
-            assert!(first.compressed.unwrap().has_no_end());
+            assert!(first.compressed.unwrap().end_needs_inflating());
             assert_eq!(bundles.next().unwrap().unwrap().entries[0].id, b"next");
             assert!(bundles.next().is_none() && bundles.stopped_at().is_none());
         }
         let with_end = Bundles::new(&v2, &binary, Inflate::Headers).next().unwrap().unwrap();
-        assert!(!with_end.compressed.unwrap().has_no_end());
+        assert!(!with_end.compressed.unwrap().end_needs_inflating());
         // Bundles after a broken one of unknown length cannot be found.
         let cut = &file[..v1.len() - 1];
         for inflate in [Inflate::AsNeeded, Inflate::Headers, Inflate::Whole] {

@@ -1,8 +1,8 @@
 //! Inflates containers that consist of a header and one zlib or zstd stream.
 //!
-//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers, and `packed.rs`
-//! has streams without a header; this module has the common part of reading. A reader of the plain format reads the
-//! inflated container: the inflated stream, after the bytes of the header if the format keeps it outside the stream.
+//! [`super::compressed`] (CCOB) and [`super::offload_binary`] (version 3) read and write the headers; this module has
+//! the common part of reading. A reader of the plain format reads the inflated container: the inflated stream, after
+//! the bytes of the header if the format keeps its header outside the stream.
 //!
 //! Rejected: a stream that its decoder refuses, that inflates to more or fewer bytes than recorded, or that is followed
 //! by other bytes; a hash that does not match; a method that was left out when the library was built.
@@ -19,11 +19,11 @@ use crate::base::codec::{Decoder, StreamForm};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 
-/// The highest ratio of compression that memory is reserved for before a stream is inflated.
+/// The highest ratio of inflated to stored bytes for which memory is reserved before a stream is inflated.
 const RATIO_EXPECTED: u64 = 64;
 
-/// The length of the prefix of an inflated container, which comes before the inflated stream: the header of an offload
-/// binary of version 3, the only format with a prefix.
+/// The length of the prefix of an inflated container: bytes that belong before the inflated stream. Only offload
+/// binaries of version 3 have a prefix, their header.
 pub(crate) const PREFIX_LEN: usize = 40;
 
 /// The recorded fields of a compressed container's header.
@@ -45,9 +45,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Whether the end of the stream is found only by inflating all of it: a frame of zstd records its blocks, a stream
-    /// of zlib does not.
-    pub(crate) fn has_no_end(&self) -> bool {
+    /// Whether the stream has to be inflated to find its end, because nothing records its length. A frame of zstd at
+    /// least records the lengths of its blocks, a stream of zlib does not.
+    pub(crate) fn end_needs_inflating(&self) -> bool {
         self.total.is_none() && self.method == Method::Zlib
     }
 }
@@ -60,7 +60,7 @@ pub struct Compressed<'a> {
     /// The offset of the container in its input.
     pub(crate) offset: u64,
     pub(crate) header_len: u64,
-    /// The bytes of the inflated container before the inflated stream, or `None` in formats without a prefix.
+    /// The bytes that belong before the inflated stream, or `None` in formats without a prefix.
     pub(crate) prefix: Option<[u8; PREFIX_LEN]>,
     /// The stream; if its length is not recorded, all data after the header.
     pub(crate) body: Slice<'a>,
@@ -68,7 +68,7 @@ pub struct Compressed<'a> {
     pub(crate) stream_len: Arc<OnceLock<u64>>,
 }
 
-/// The treatment of a recorded hash by an inflation.
+/// Whether inflating compares the recorded hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HashCheck {
     /// The bytes are hashed, and compared with the recorded hash at the end.
@@ -88,7 +88,7 @@ impl<'a> Compressed<'a> {
         self.offset
     }
 
-    /// The size of header and stream in bytes. A zlib stream under a header of version 1 is inflated to find its
+    /// The size of header and stream in bytes. A zlib stream after a header of version 1 is inflated to find its
     /// length, unless it was inflated before.
     ///
     /// # Errors
@@ -97,15 +97,16 @@ impl<'a> Compressed<'a> {
         Ok(self.header_len.saturating_add(self.stream_len()?))
     }
 
-    /// The length of the stream in bytes. If no one knows it yet, the stream is inflated to its end.
+    /// Returns the length of the stream in bytes. If it is neither recorded nor found before, inflates the stream to its
+    /// end.
     fn stream_len(&self) -> Result<u64> {
         if let Some(known) = self.stream_len.get() {
             return Ok(*known);
         }
         let mut inflater = self.inflate(HashCheck::Skip)?;
-        // An error is kept in `inflater.failure`.
+        // Reading the end sets `self.stream_len`. The copy's own error is less exact than `inflater.failure`.
         drop(io::copy(&mut inflater, &mut io::sink()));
-        // A stream shorter than recorded has an end too.
+        // If the stream inflates to fewer bytes than recorded, reading fails, but the end has been found.
         match (self.stream_len.get(), inflater.failure) {
             (Some(found), _) => Ok(*found),
             (None, Some(error)) => Err(error),
@@ -125,16 +126,17 @@ impl<'a> Compressed<'a> {
         Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
     }
 
-    /// Inflates all bytes, checks sizes and hash, and returns them with statistics.
+    /// Inflates the container, checks its sizes and its hash, and returns all its bytes with statistics.
     pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
         self.inflate_up_to(u64::MAX)
     }
 
-    /// Like [`inflate_whole`](Self::inflate_whole), but reads at most `most` bytes.
+    /// Like [`inflate_whole`](Self::inflate_whole), but reads at most `most` inflated bytes. Sizes and hash are checked
+    /// only if the container ends before that.
     pub(crate) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
         let started = Instant::now();
         let mut inflater = self.inflate(HashCheck::Compare)?;
-        // The recorded size is only a claim.
+        // The recorded size is only a claim, so memory is reserved for no more than the stored bytes make likely.
         let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
         let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);
         if let Some(error) = inflater.failure.take() {
@@ -145,7 +147,7 @@ impl<'a> Compressed<'a> {
         Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
     }
 
-    /// Wraps an error in the inflated bytes with the location of the container.
+    /// Adds the location of this container to a fault in its inflated bytes.
     pub(crate) fn inside(&self, inner: Malformed) -> Malformed {
         Malformed::Inflated { what: self.recorded.what, offset: self.offset, inner: Box::new(inner) }
     }
@@ -167,16 +169,18 @@ pub struct Inflation {
     pub elapsed: Duration,
 }
 
-/// The number of bytes that are inflated at a time.
+/// The number of bytes that the decoder is asked for at a time.
 const BLOCK: usize = 8 << 10;
 
 /// A reader that inflates a compressed container and checks it against its header.
 pub(crate) struct Inflater<'a> {
     source: Compressed<'a>,
     decoder: Decoder<'a>,
-    /// Inflated bytes for a reader with a small buffer, and the number of them that it has read.
+    /// The last inflated block, for a reader whose buffer is smaller than a block.
     block: Vec<u8>,
+    /// The number of bytes of `block` that the reader has taken.
     block_at: usize,
+    /// The number of bytes of the inflated container, prefix included, that readers have taken.
     produced: u64,
     hash: Option<Hasher>,
     /// The cause of the last failed `read`, which could only return an [`io::Error`].
@@ -184,7 +188,7 @@ pub(crate) struct Inflater<'a> {
 }
 
 impl Inflater<'_> {
-    /// Reads the next inflated bytes; returns 0 at the end, after the checks.
+    /// Reads the next inflated bytes and returns their number. At the end, checks sizes and hash and returns 0.
     pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let count = match self.rest_of_prefix() {
             Some(mut prefix) => prefix.read(buffer).map_err(|error| self.stream_error(error))?,
@@ -207,8 +211,8 @@ impl Inflater<'_> {
         Ok(count)
     }
 
-    /// Reads from the stream. The decoder always gets a buffer for a block, so that all readers find a broken part
-    /// after the same number of bytes.
+    /// Reads from the stream. The decoder always gets a buffer of [`BLOCK`] bytes, whatever the size of `buffer`. So
+    /// all readers report the same number of inflated bytes before a broken part.
     fn read_block(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.block_at >= self.block.len() {
             if let Some(buffer) = buffer.get_mut(..BLOCK) {
@@ -253,16 +257,17 @@ impl Inflater<'_> {
     fn check_end(&mut self) -> Result<()> {
         let Recorded { inflated, hash: recorded, total, .. } = self.source.recorded;
         let actual_len = self.decoder.used();
-        // If no length was recorded or found before, the length found now is the length for later calls.
-        let recorded_len = *self.source.stream_len.get_or_init(|| actual_len);
+        // A length that was neither recorded nor found before is now known for later calls.
+        let expected_len = *self.source.stream_len.get_or_init(|| actual_len);
         if self.produced != inflated {
             return Err(self.size_error(self.produced.to_string()));
         }
-        if recorded_len != actual_len && total.is_none() {
+        if expected_len != actual_len && total.is_none() {
+            // The header has no total that could be wrong, so the body has bytes after the stream.
             return Err(self.broken("other bytes follow its end"));
         }
-        if recorded_len != actual_len {
-            let [recorded, actual] = [recorded_len, actual_len].map(|len| len.saturating_add(self.source.header_len));
+        if expected_len != actual_len {
+            let [recorded, actual] = [expected_len, actual_len].map(|len| len.saturating_add(self.source.header_len));
             return Err(self.wrong(format!("the total size is recorded as {recorded} bytes, but is {actual}")));
         }
         match (self.hash.take().map(Hasher::finish).transpose()?, recorded) {
@@ -278,6 +283,7 @@ impl Inflater<'_> {
         self.wrong(format!("the inflated size is recorded as {recorded} bytes, but is {actual}"))
     }
 
+    /// Converts an error of the decoder: an error of the system comes from the input, any other is a broken stream.
     fn stream_error(&self, error: io::Error) -> Error {
         if error.raw_os_error().is_some() {
             return Error::io(self.source.body.path(), error);

@@ -40,8 +40,8 @@ pub struct Text {
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 impl Text {
-    /// Identifies the format of the text bundle that begins with `head`. Returns `None` unless the first line that is
-    /// not empty is a marker line.
+    /// Identifies the comment syntax of the text bundle that begins with `head`. Returns `None` if the first line that is
+    /// not empty is not a marker line.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let head = head.trim_ascii_start();
         for comment in COMMENTS {
@@ -75,11 +75,11 @@ impl MarkerSide {
 #[derive(Clone, Copy, Debug)]
 struct Marker<'a> {
     side: MarkerSide,
-    /// The offset of its leading newline, or 0 at the start of the data.
+    /// The offset of the newline before the line, which belongs to the marker. 0 if the data begins with the line.
     begin: usize,
-    /// The offset of its comment.
-    line: usize,
-    /// The offset after its trailing newline, or the end of the data.
+    /// The offset of the line itself, which begins with the comment.
+    comment_at: usize,
+    /// The offset after the newline at the end of the line, or the end of the data.
     end: usize,
     id: &'a [u8],
 }
@@ -105,7 +105,8 @@ impl Text {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
-    /// Refuses content that would be read back differently because of marker lines in it.
+    /// Refuses content that would be read back differently because of marker lines in it. A code object may be a text
+    /// bundle itself, so marker lines that do no harm are accepted.
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
         let lines = self.planned_lines(members);
         let count = lines.iter().filter(|line| line.origin.is_some()).count();
@@ -113,8 +114,8 @@ impl Text {
         if count == 0 || read_with(&lines, count) == expected {
             return Ok(());
         }
-        // Bisects for the first marker line in a content that changes the entries: the first `good` of these lines
-        // leave the entries as expected, the first `bad` do not.
+        // For the message, bisects for the first harmful line: with the first `good` marker lines of the contents, the
+        // entries are as expected, with the first `bad` they are not.
         let (mut good, mut bad) = (0, count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
@@ -126,7 +127,8 @@ impl Text {
         }
         let Some((member, at)) = lines.iter().filter_map(|line| line.origin).nth(good) else { return Ok(()) };
         let offset = member.content.offset() + to_u64(at);
-        let reason = if lines.len() - count + bad > MARKERS_MAX {
+        let own_lines = lines.len() - count;
+        let reason = if own_lines + bad > MARKERS_MAX {
             format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them")
         } else {
             format!("the marker line at offset {offset} would end or begin an entry of the bundle")
@@ -134,8 +136,8 @@ impl Text {
         Err(Error::refused(ErrorKind::Conflict, member.content.path(), Some(offset), reason))
     }
 
-    /// Returns the marker lines of the bundle of `members`. Those inside contents end with the first line that is too
-    /// many, which is enough to refuse them.
+    /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. More
+    /// lines inside contents than allowed are cut off after the first that is too many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
         let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
@@ -144,13 +146,13 @@ impl Text {
             lines.push(PlannedLine { marker: start, origin: None });
             for marker in self.markers(content).take(allowed) {
                 allowed -= 1;
-                let origin = Some((member, marker.line));
-                // The newlines directly around a content belong to the marker lines of its entry.
-                let line = start.end + marker.line;
-                let begin = if marker.line == 0 { line - 1 } else { start.end + marker.begin };
+                let origin = Some((member, marker.comment_at));
+                // A marker line at the start or the end of a content shares a newline with the marker line of the entry.
+                let comment_at = start.end + marker.comment_at;
+                let begin = if marker.comment_at == 0 { comment_at - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
                 let end = start.end + marker.end + usize::from(!has_newline);
-                lines.push(PlannedLine { marker: Marker { begin, line, end, ..marker }, origin });
+                lines.push(PlannedLine { marker: Marker { begin, comment_at, end, ..marker }, origin });
             }
             let end = self.line_of_entry(member, MarkerSide::End, start.end + content.len());
             lines.push(PlannedLine { marker: end, origin: None });
@@ -159,13 +161,13 @@ impl Text {
         lines
     }
 
-    /// The start or end line of an entry, which begins at an offset of the bundle.
+    /// The start or end line that the bundle has for a member, at the offset `begin` of the bundle.
     fn line_of_entry<'m>(&self, member: &'m Member<'_>, side: MarkerSide, begin: usize) -> Marker<'m> {
         let end = begin + self.marker_line(side, &member.id).len();
-        Marker { side, begin, line: begin + 1, end, id: member.id.as_bytes() }
+        Marker { side, begin, comment_at: begin + 1, end, id: member.id.as_bytes() }
     }
 
-    /// The length in bytes of a bundle with exactly these entries.
+    /// The length in bytes of a bundle with exactly these entries, as [`plan`](Self::plan) writes it.
     pub(crate) fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
         let lines_len = [MarkerSide::Start, MarkerSide::End].map(|side| len_u64(&self.marker_line(side, "")));
         let mut len = 0_u64;
@@ -179,8 +181,9 @@ impl Text {
     fn markers<'a>(&self, data: &'a [u8]) -> impl Iterator<Item = Marker<'a>> + use<'a> {
         let opening = format!("\n{} {MAGIC}", self.comment);
         let len = opening.len();
+        // The first line of the data has no newline before it.
         let first = match opening.strip_prefix('\n') {
-            Some(line) if data.starts_with(line.as_bytes()) => marker(data, 0, 0, line.len()),
+            Some(line) if data.starts_with(line.as_bytes()) => read_marker(data, 0, 0, line.len()),
             _ => None,
         };
         let finder = memmem::Finder::new(opening.as_bytes()).into_owned();
@@ -191,22 +194,23 @@ impl Text {
             Some(begin)
         });
         let others =
-            others.filter_map(move |begin| marker(data, begin, begin.checked_add(1)?, begin.checked_add(len)?));
+            others.filter_map(move |begin| read_marker(data, begin, begin.checked_add(1)?, begin.checked_add(len)?));
         first.into_iter().chain(others)
     }
 }
 
-/// A marker line of a bundle that is planned.
+/// A marker line of a bundle that is to be written.
 struct PlannedLine<'m> {
+    /// The line, with its offsets in the bundle.
     marker: Marker<'m>,
-    /// The member whose content holds the line and the offset in that content, or `None` for the lines of entries.
+    /// The member whose content holds the line, and the offset in that content. `None` for a line that the bundle adds.
     origin: Option<(&'m Member<'m>, usize)>,
 }
 
-/// Reads the entries of a planned bundle. Of the lines in its contents that look like marker lines, only the first
-/// `kept` count as such, so that a caller finds the first line that breaks the bundle.
-fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malformed> {
-    let mut remaining = kept;
+/// Reads the entries of a planned bundle as if only the first `counted` marker lines inside contents were marker lines.
+/// So a caller can find out which of them changes the entries.
+fn read_with(lines: &[PlannedLine<'_>], counted: usize) -> Result<Vec<Entry>, Malformed> {
+    let mut remaining = counted;
     let mut markers = Vec::new();
     for line in lines {
         if line.origin.is_some() {
@@ -220,9 +224,9 @@ fn read_with(lines: &[PlannedLine<'_>], kept: usize) -> Result<Vec<Entry>, Malfo
     read_entries(&markers, 0)
 }
 
-/// Reads a marker line. Its comment is at `line`, the word for its side at `word_at`, and the newline before it, which
-/// belongs to it, at `begin`. Returns `None` if no such word is there.
-fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<Marker<'_>> {
+/// Reads a marker line: a newline at `begin`, the comment at `comment_at`, and `__START__` or `__END__` at `word_at`.
+/// Returns `None` if another word is there.
+fn read_marker(data: &[u8], mut begin: usize, comment_at: usize, word_at: usize) -> Option<Marker<'_>> {
     let rest = data.get(word_at..)?;
     let side =
         [MarkerSide::Start, MarkerSide::End].into_iter().find(|side| rest.starts_with(side.word().as_bytes()))?;
@@ -238,7 +242,7 @@ fn marker(data: &[u8], mut begin: usize, line: usize, word_at: usize) -> Option<
             begin = begin.checked_sub(1)?;
         }
     }
-    Some(Marker { side, begin, line, end, id })
+    Some(Marker { side, begin, comment_at, end, id })
 }
 
 impl Container for Text {
@@ -249,6 +253,7 @@ impl Container for Text {
     }
 
     fn read(&self, data: &[u8], _total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
+        // One line more than allowed is enough for the error.
         let markers: Vec<_> = self.markers(data).take(MARKERS_MAX + 1).collect();
         let entries = read_entries(&markers, base)?;
         if entries.is_empty() {
@@ -258,7 +263,8 @@ impl Container for Text {
     }
 }
 
-/// Reads the entries between marker lines. The data begins at offset `base`.
+/// Reads the entries between marker lines. End lines outside of entries are ignored, as other lines there. Offsets in
+/// errors count from `base`.
 fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malformed> {
     if let Some(marker) = markers.get(MARKERS_MAX) {
         let offset = base + to_u64(marker.begin);
@@ -274,14 +280,14 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
             continue;
         }
         let offset = base + to_u64(start.begin);
-        let end_index = end_lines.end_of(markers, next, start);
+        let end_index = end_lines.find_end(markers, next, start);
         let end_line = end_index.and_then(|index| markers.get(index));
         let (Some(index), Some(end)) = (end_index, end_line) else {
             let what = format!("the entry '{}' that starts", shown(start.id));
             return Err(Malformed::fault(what, offset, " has no end line"));
         };
         if let Some(inner) = markers.get(next + 1..index)
-            && let Some(other) = first_crossing(inner)
+            && let Some(other) = find_crossing(inner)
         {
             let offset = base + to_u64(other.begin);
             let (id, other) = (shown(start.id), shown(other.id));
@@ -294,8 +300,9 @@ fn read_entries(markers: &[Marker<'_>], base: u64) -> Result<Vec<Entry>, Malform
     Ok(entries)
 }
 
-/// Returns the first end line among the marker lines of an entry that does not end an entry in it.
-fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
+/// Returns the first of the marker lines inside an entry that ends an entry which began before. Returns `None` if each
+/// end line has a start line inside the entry too, as in an entry that is itself a bundle.
+fn find_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
     let mut started: Vec<&Marker<'_>> = Vec::new();
     for marker in inner {
         match marker.side {
@@ -311,14 +318,15 @@ fn first_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
 
 /// The end lines, so that finding the end of an entry does not scan the file again.
 struct EndLines<'a> {
-    /// The end lines with each ID, by index, in file order.
+    /// The indices of the end lines with each ID, in file order.
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// The end line of each start line, by index. An end line belongs to the last start line of its ID before it that
-    /// has no end line yet.
+    /// The index of the end line that belongs to each start line, by the index of the start line. An end line belongs to
+    /// the last start line of its ID before it that has no end line yet.
     partners: HashMap<usize, usize>,
 }
 
 impl<'a> EndLines<'a> {
+    /// Pairs the start and end lines of each ID.
     fn new(markers: &[Marker<'a>]) -> Self {
         let mut lines = Self { by_id: HashMap::new(), partners: HashMap::new() };
         // The start lines without an end line so far, by ID: the index of each, and the offset of its end.
@@ -329,7 +337,7 @@ impl<'a> EndLines<'a> {
                 MarkerSide::Start => started.push((index, marker.end)),
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
-                    // One newline cannot end a start line and begin the end line of the same entry.
+                    // A start line and its end line cannot share a newline. A start line that shares it has no end line.
                     started.pop_if(|(_, end)| marker.begin < *end);
                     if let Some((start, _)) = started.pop() {
                         lines.partners.insert(start, index);
@@ -340,17 +348,19 @@ impl<'a> EndLines<'a> {
         lines
     }
 
-    /// Returns the index of the end line of the entry that begins with `start`, the marker line `index`: its partner;
-    /// otherwise the first later end line of its ID; otherwise the next marker line, if that is an end line, as in
-    /// LLVM.
-    fn end_of(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
+    /// Finds the end line of the entry that begins with `start`, the marker line `index`. Returns the index of the end
+    /// line, or `None` if the entry has none.
+    ///
+    /// The end line is the partner of the start line, or else the first later end line of its ID. Without such a line,
+    /// the next marker line ends the entry if it is an end line of any ID, as in LLVM.
+    fn find_end(&self, markers: &[Marker<'_>], index: usize, start: &Marker<'_>) -> Option<usize> {
         if let Some(partner) = self.partners.get(&index) {
             return Some(*partner);
         }
         if let Some(lines) = self.by_id.get(start.id) {
-            let before = lines.partition_point(|&line| !is_after(markers.get(line), start));
-            if let Some(first) = lines.get(before) {
-                return Some(*first);
+            let earlier = lines.partition_point(|&line| !is_after(markers.get(line), start));
+            if let Some(first_later) = lines.get(earlier) {
+                return Some(*first_later);
             }
         }
         let next = index.checked_add(1)?;
@@ -359,7 +369,7 @@ impl<'a> EndLines<'a> {
     }
 }
 
-/// Whether a marker line begins after the line `start`.
+/// Whether a marker line begins after the line `start`, without a common newline.
 fn is_after(line: Option<&Marker<'_>>, start: &Marker<'_>) -> bool {
     line.is_some_and(|line| line.begin >= start.end)
 }

@@ -15,11 +15,12 @@ type FileIdentity = (u64, u64);
 /// The files that a job reads: its input, and the files that thin archives name.
 #[derive(Debug)]
 pub(crate) struct InputFiles<'a> {
-    /// The input, or `None` for bytes of the program, which have no separate member files.
+    /// The input, or `None` if the job reads bytes in memory, which may not refer to files.
     input: Option<&'a Input>,
-    /// The files that were read.
+    /// The input and all files that were opened for it, so that a job does not overwrite one of them.
     all: HashSet<FileIdentity>,
-    /// The archives that enclose the current data, outermost first.
+    /// The input, and the archives in it that enclose the current data, outermost first. `None` is a file whose identity
+    /// is unknown.
     enclosing: Vec<Option<FileIdentity>>,
     /// The number of files that thin archives may still name.
     files: Allowance,
@@ -45,7 +46,8 @@ impl<'a> InputFiles<'a> {
         self.open_known(path, identity_of(path))
     }
 
-    /// Opens a file that the input refers to, and that is not a member.
+    /// Opens a file that the input refers to in another way than as the member of a thin archive. The limits on members
+    /// do not apply.
     pub(crate) fn open_referred(&self, path: &Path) -> Result<Input> {
         self.referring_input(path)?.open_beside(path)
     }
@@ -63,6 +65,9 @@ impl<'a> InputFiles<'a> {
     }
 
     /// Returns the input, which refers to a file at `path`.
+    ///
+    /// # Errors
+    /// Bytes in memory may not refer to files: their author could choose any file of the machine.
     fn referring_input(&self, path: &Path) -> Result<&'a Input> {
         let Some(input) = self.input else {
             let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
@@ -76,10 +81,12 @@ impl<'a> InputFiles<'a> {
         self.enclosing.pop();
     }
 
+    /// Opens the file of a member with its identity, and counts it.
     fn open_known(&mut self, path: &Path, identity: Option<FileIdentity>) -> Result<Input> {
         let input = self.referring_input(path)?;
-        // In nested archives, the inner archives enclose the data besides the input.
-        let files = if self.enclosing.len() > 1 { &mut self.nested_files } else { &mut self.files };
+        // The first of the enclosing archives is the input itself.
+        let is_nested = self.enclosing.len() > 1;
+        let files = if is_nested { &mut self.nested_files } else { &mut self.files };
         if files.take(1).is_none() {
             let reason = format!("thin archives refer to more than {} files", files.most());
             return Err(Error::refused(ErrorKind::Limit, path, None, reason));
@@ -88,7 +95,7 @@ impl<'a> InputFiles<'a> {
         input.open_beside(path).map_err(Error::into_referred)
     }
 
-    /// Whether a path leads to one of the files that were read.
+    /// Whether a path leads to one of the files that the job reads.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         match identity_of(path) {
             Some(identity) => self.all.contains(&identity),

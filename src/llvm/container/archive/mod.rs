@@ -35,7 +35,7 @@ use std::path::Path;
 use crate::base::display::{printable, shown};
 use crate::base::error::Error;
 
-/// Whether an archive is a package of Debian, which begins with this member.
+/// Whether an archive is a package of Debian. Its first member has to be `debian-binary`.
 pub(crate) fn is_debian_package(data: &[u8]) -> bool {
     match data.strip_prefix(b"!<arch>\ndebian-binary") {
         Some(after) => matches!(after, [b' ' | b'/', ..]),
@@ -48,7 +48,8 @@ pub(crate) fn place_of(archive: &Path, member: &[u8]) -> String {
     format!("{}({})", printable(&archive.to_string_lossy()), shown(member))
 }
 
-/// Adds the member of an archive to an error in it.
+/// Adds the name of a member to a fault found in the archive's bytes. Other errors already name their place: in a thin
+/// archive, the file of the member.
 pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
     match error.fault() {
         Some(_) if error.path() == archive => error.inside(archive, place_of(archive, member)),

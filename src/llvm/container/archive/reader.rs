@@ -27,7 +27,7 @@ pub(crate) const HEADER_LEN: u64 = 60;
 pub struct Archive<'a> {
     pub(crate) data: Slice<'a>,
     pub(crate) file: ArchiveFile<'a>,
-    /// The offset of the first member after the index and the names.
+    /// The offset of the first member after the special ones, which hold the index and the long names.
     first: u64,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Archive<'a> {
     /// Reads the archive in `data`.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] if it does not begin like one, or if its special members are broken.
+    /// [`ErrorKind::Malformed`] if it does not begin like one, or if its index or its long names are broken.
     pub fn read(data: impl Into<Slice<'a>>) -> Result<Self> {
         let data = data.into();
         if !Self::is_archive(data.bytes()) {
@@ -79,8 +79,8 @@ impl<'a> Archive<'a> {
         self.members_with_positions().map(|(_, member)| member)
     }
 
-    /// Like [`members`](Self::members), but newlines and zeros after the last member are padding, which ends the
-    /// iteration without an error.
+    /// Like [`members`](Self::members), but accepts padding after the last member, newlines and zeros, as LLVM does.
+    /// Padding without any member is an error.
     pub(crate) fn members_before_padding(&self) -> impl Iterator<Item = Result<ArchiveMember<'a>>> + use<'a> {
         let data = self.data.bytes();
         let mut is_first = true;
@@ -96,7 +96,7 @@ impl<'a> Archive<'a> {
         .fuse()
     }
 
-    /// The members, each with a lower bound of the offset of its header.
+    /// The members, each with the end of the previous one. The header is there, or after a newline of padding.
     fn members_with_positions(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
         let (data, thin) = (self.data, self.file.is_thin());
         let mut position = self.first;
@@ -120,7 +120,8 @@ fn is_padding_from(data: &[u8], position: u64) -> bool {
     }
 }
 
-/// Finds the content of a member, whose header is at or after `position`, and moves `position` to its end.
+/// Finds the content of a member, whose header is at or after `position`, moves `position` to the member's end, and
+/// subtracts the content from `room`, the bytes that members may have together.
 fn locate_content<'a>(
     data: Slice<'a>,
     thin: bool,
@@ -135,7 +136,7 @@ fn locate_content<'a>(
     if name.len() > NAME_MAX {
         return Err(Error::malformed(data.path(), long_name(name, data, *position)));
     }
-    // A thin archive stores only headers; the contents are in other files.
+    // A thin archive stores only headers. The contents are in other files.
     if thin {
         let header = *position;
         add(position, HEADER_LEN);
@@ -143,12 +144,13 @@ fn locate_content<'a>(
         return Ok(ArchiveMember { name, location, header });
     }
     let (offset, size) = member.file_range();
-    let name_len = member.header().and_then(|header| name_len(&header.name)).unwrap_or(0);
+    // In BSD archives, a long name is stored between header and content.
+    let name_len = member.header().and_then(|header| bsd_name_len(&header.name)).unwrap_or(0);
     let header = offset.saturating_sub(name_len.saturating_add(HEADER_LEN));
     *position = bytes::span(offset, size).end;
     let content = data.claim(offset, size, format_args!("the archive member '{}'", shown(name)));
     let content = content.with_path(data.path())?;
-    // AIX archives locate members by a table, which may give all of them the same offset.
+    // The table of a broken AIX archive could give all members the same offset.
     let expected = "together with the others no more than the archive holds";
     room.claim("size of a member", size, content.offset(), expected).with_path(data.path())?;
     Ok(ArchiveMember { name, location: MemberLocation::Inside(content), header })
@@ -172,9 +174,9 @@ fn fault_in(header: &Header) -> Option<&'static str> {
 
 const BAD_SIZE: &str = "Invalid archive member size";
 
-/// Returns the length of a name that is stored before the content of a member, or `None` for other names. `header`
-/// begins with the header of the member.
-pub(crate) fn name_len(header: &[u8]) -> Option<u64> {
+/// Returns the length of a BSD name, which is stored before the content of a member, or `None` if the name is stored
+/// elsewhere. `header` begins with the name field of the member's header.
+pub(crate) fn bsd_name_len(header: &[u8]) -> Option<u64> {
     size_in(header.strip_prefix(b"#1/")?.get(..13)?)
 }
 
@@ -184,9 +186,10 @@ pub(crate) fn size_in(field: &[u8]) -> Option<u64> {
     bytes::digits(field.get(..=end)?, 10)
 }
 
-/// Returns the end of the index and the names at the start of an archive, according to their headers, or `None` if one
-/// is broken.
+/// Returns the end of the special members at the start of an archive, the index and the long names. Returns `None` if
+/// the header of one is broken.
 fn special_members_end(data: &[u8]) -> Option<u64> {
+    // A big archive of AIX has its index elsewhere, at an offset that its first header gives.
     if data.starts_with(&object::archive::AIX_BIG_MAGIC) {
         return Some(MAGIC_LEN);
     }
@@ -218,10 +221,10 @@ fn broken(data: Slice<'_>, position: u64, error: &str) -> Error {
     Error::malformed(data.path(), Malformed::other(ErrorKind::Malformed, offset, text))
 }
 
-/// The path of the file of a member of a thin archive: names are relative to the archive.
+/// The path of the file that holds a member of a thin archive. Names are relative to the directory of the archive.
 fn path_of_member(archive: &Path, name: &[u8]) -> PathBuf {
     let path = archive.parent().unwrap_or(Path::new("")).join(&*sys::os_str(name));
-    // A lone `-` would mean the standard input.
+    // An input with the path `-` is the standard input.
     if path.as_os_str() == "-" { PathBuf::from("./-") } else { path }
 }
 

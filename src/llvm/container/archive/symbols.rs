@@ -23,7 +23,7 @@ use crate::llvm::container::{bitcode, host};
 /// The symbols that a code object adds to the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IndexedSymbols {
-    /// The member is not an object.
+    /// The member is not an object. An archive with such members only has no index.
     None,
     /// The names of its symbols.
     Names(Vec<Vec<u8>>),
@@ -31,15 +31,19 @@ pub(crate) enum IndexedSymbols {
     Unreadable(&'static str),
 }
 
-/// Reads the symbols of a code object. The error is the reason why it cannot be read.
+/// Reads the symbols of a code object.
+///
+/// # Errors
+/// The reason why an object cannot be read. For bitcode, the reason is a result, [`IndexedSymbols::Unreadable`].
 pub(crate) fn read_symbols(data: &[u8]) -> Result<IndexedSymbols, String> {
-    // LLVM does not treat fewer bytes as an ELF file, however they begin.
+    // LLVM treats fewer bytes as plain data, even if they begin like an ELF file.
     const ELF_MIN: usize = 18;
     match Magic::identify(data) {
         Magic::Bitcode => Ok(match bitcode::symbols(data) {
             Ok(names) => IndexedSymbols::Names(names),
             Err(broken) => IndexedSymbols::Unreadable(broken.0),
         }),
+        // LLVM counts modules of version 1 as objects, but lists no symbols of them.
         Magic::Wasm if data.starts_with(b"\0asm\x01\0\0\0") => Ok(IndexedSymbols::Names(Vec::new())),
         Magic::CoffImport => read_imported(data),
         Magic::BrokenElf => Ok(IndexedSymbols::None),
@@ -69,8 +73,8 @@ fn read_defined(data: &[u8]) -> Result<IndexedSymbols, String> {
     Ok(IndexedSymbols::Names(names.names))
 }
 
-/// Whether LLVM 22.1.8 treats a name as that of a mapping symbol, which marks code and data, or of a label for
-/// differences.
+/// Whether LLVM 22.1.8 treats a name as that of a mapping symbol, which marks where code or data begins. On RISC-V, it
+/// also leaves out the label `.L0 `, which assemblers use to compute differences of addresses.
 fn is_mapping(file: &File<'_>, name: &[u8]) -> bool {
     if file.format() != BinaryFormat::Elf {
         return false;
@@ -84,7 +88,8 @@ fn is_mapping(file: &File<'_>, name: &[u8]) -> bool {
     }
 }
 
-/// Whether a symbol of a COFF object only names a fallback definition. Other weak symbols are aliases.
+/// Whether a symbol of a COFF object is a reference with a fallback: the linker uses another symbol of the object if it
+/// finds no definition. LLVM lists other weak symbols, which are aliases and therefore definitions.
 fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
     match file {
         File::Coff(file) => is_coff_fallback(file, index),
@@ -100,10 +105,11 @@ fn is_coff_fallback<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, i
         return false;
     }
     let Ok(aux) = table.aux_weak_external(index) else { return false };
-    aux.weak_search_type.get(LittleEndian) != IMAGE_WEAK_EXTERN_SEARCH_ALIAS
+    let is_alias = aux.weak_search_type.get(LittleEndian) == IMAGE_WEAK_EXTERN_SEARCH_ALIAS;
+    !is_alias
 }
 
-/// Reads the names of a COFF import: the pointer to the symbol and, for code, the jump through it.
+/// Reads the names that a COFF import object defines: the pointer to the imported symbol and, for code, a jump to it.
 fn read_imported(data: &[u8]) -> Result<IndexedSymbols, String> {
     let import = ImportFile::parse(data).map_err(|error| error.to_string())?;
     let mut names = vec![[b"__imp_", import.symbol()].concat()];

@@ -67,7 +67,7 @@ pub fn plan<'a>(
     plan_with_limit(members, unreadable, 1 << 32)
 }
 
-/// Like [`plan`]. `limit` is the first offset that does not fit the index `/`.
+/// Like [`plan`], for tests with another `limit`: the first offset of a member that does not fit the index `/`.
 fn plan_with_limit<'a>(
     members: &[NewMember<'a>],
     unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
@@ -99,8 +99,8 @@ fn plan_with_limit<'a>(
     Ok(pieces)
 }
 
-/// A header. Members have constant `fields` (time, owner, group and mode), so that the same members always give the
-/// same archive.
+/// The header of a member. `fields` are time, owner, group and mode: constants, so that the same members always give
+/// the same archive.
 fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
     let mut header = name.to_vec();
     header.resize(NAME_LEN, b' ');
@@ -153,7 +153,9 @@ struct Index {
 }
 
 impl Index {
-    /// Reads the symbols of members. Returns `None` if no member is an object.
+    /// Reads the symbols of all members. Returns `None` if no member is an object, since LLVM then writes no index.
+    /// `unreadable` receives bitcode that cannot be read. Unlike a broken object, it may only be newer than this reader,
+    /// so it is not an error.
     fn read<'a>(
         members: &[NewMember<'a>],
         unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),
@@ -185,7 +187,7 @@ impl Index {
             }
             member.content.note_all_read();
         }
-        // LLVM writes three NULs if there are no names; zeros pad to an even length.
+        // Without names, LLVM writes three NULs. A fourth pads them to an even length, as one NUL does for other names.
         let padding = if index.names.is_empty() { 4 } else { index.names.len() % 2 };
         index.names.extend(std::iter::repeat_n(0, padding));
         if has_object { Ok(Some(index)) } else { Ok(None) }
@@ -196,10 +198,10 @@ impl Index {
         u64::try_from(self.counts.iter().sum::<usize>()).map_err(|_| too_long())
     }
 
-    /// The size of the index with numbers of a width in bytes.
+    /// The size of the index with numbers of `width` bytes: the number of symbols, an offset for each, and the names.
     fn size(&self, width: u64) -> Result<u64> {
-        let count = sum([self.symbol_count()?, 1])?;
-        let numbers_len = count.checked_mul(width).ok_or_else(too_long)?;
+        let numbers = sum([self.symbol_count()?, 1])?;
+        let numbers_len = numbers.checked_mul(width).ok_or_else(too_long)?;
         sum([numbers_len, len_u64(&self.names)])
     }
 
@@ -211,11 +213,11 @@ impl Index {
         let is_short = sum([before, self.size(4)?, last])? < limit;
         let (name, width) = if is_short { (&b"/"[..], 4) } else { (&b"/SYM64/"[..], 8) };
         let size = self.size(width)?;
-        let first = sum([before, size])?;
+        let first_member = sum([before, size])?;
         let mut numbers = header(name, INDEX_FIELDS, size);
         push_number(&mut numbers, self.symbol_count()?, is_short);
         for (&offset, &count) in offsets.iter().zip(&self.counts) {
-            let offset = sum([first, offset])?;
+            let offset = sum([first_member, offset])?;
             for _ in 0..count {
                 push_number(&mut numbers, offset, is_short);
             }
@@ -224,7 +226,7 @@ impl Index {
     }
 }
 
-/// Adds a number of the index: of 4 bytes if it is short, otherwise of 8.
+/// Adds a number of the index, in 4 bytes if `is_short`, otherwise in 8.
 fn push_number(numbers: &mut Vec<u8>, number: u64, is_short: bool) {
     let bytes = number.to_be_bytes();
     numbers.extend(if is_short { &bytes[4..] } else { &bytes[..] });

@@ -52,7 +52,7 @@ impl<'a> Bits<'a> {
             return Err(PAST_END);
         }
         let tail = bytes::tail(self.data, self.position / 8).ok_or(PAST_END)?;
-        // Any 64 bits are within this many bytes.
+        // Up to 64 bits may be spread over nine bytes. A window of 16 bytes holds them in any case, as one number.
         let window = match tail.first_chunk() {
             Some(window) => *window,
             None => {
@@ -99,10 +99,10 @@ impl<'a> Bits<'a> {
         self.read(padding).map(drop)
     }
 
-    /// Appends `len` bytes from any bit position.
+    /// Reads `len` bytes and appends them to `to`. Unlike [`read_bytes`](Self::read_bytes), works at any bit position.
     fn copy_bytes(&mut self, len: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.position / 8;
-        // The bits of the first byte that were read before.
+        // The number of bits of the first byte that were read before.
         let used = self.position % 8;
         self.skip(len.checked_mul(8).ok_or(PAST_END)?)?;
         let low = bytes::slice(self.data, start, len).ok_or(PAST_END)?;
@@ -140,8 +140,8 @@ impl<'a> Bits<'a> {
         Ok(Block { number, width, bits: Bits::new(content), inherited, own: Vec::new(), info: Rc::clone(info) })
     }
 
-    /// Reads the next block at the top level. Returns `None` at the end. Up to 8 bytes after the last block are
-    /// ignored.
+    /// Reads the next block at the top level. Returns `None` at the end. As in LLVM, up to 8 bytes after the last block
+    /// are ignored, because some archivers leave padding there.
     pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
         const TOP_WIDTH: u64 = 2;
         if self.remaining() <= 64 {
@@ -161,41 +161,46 @@ const UNABBREVIATED: u64 = 3;
 
 const BLOCKINFO: u64 = 0;
 
-/// The parts of a record.
+/// The form of a record: its parts, first the record code. In an abbreviation without parts, all values are VBR6.
 #[derive(Clone, Debug, Default)]
 struct Abbreviation {
     parts: Rc<[Part]>,
-    /// For each part, the index of the first part from it on that takes bits. Literals are skipped with it, because a
-    /// record of many literals takes hardly any bytes of the file and must not take much time.
-    stored: Rc<[usize]>,
+    /// For each index of a part, the index of the next part that takes bits of the file, which may be the same. It
+    /// serves to skip literals at once. They take no bits, so a small file could otherwise cost much time with them.
+    next_stored: Rc<[usize]>,
 }
 
 impl From<&[Part]> for Abbreviation {
     fn from(parts: &[Part]) -> Self {
         let mut next = parts.len();
-        let mut stored = vec![0; parts.len()];
-        for (index, (part, stored)) in parts.iter().zip(&mut stored).enumerate().rev() {
+        let mut next_stored = vec![0; parts.len()];
+        for (index, (part, next_stored)) in parts.iter().zip(&mut next_stored).enumerate().rev() {
             if !matches!(part, Part::Literal(_)) {
                 next = index;
             }
-            *stored = next;
+            *next_stored = next;
         }
-        Self { parts: parts.into(), stored: stored.into() }
+        Self { parts: parts.into(), next_stored: next_stored.into() }
     }
 }
 
-/// The initial abbreviations of each kind of block.
+/// The abbreviations that each block of a kind begins with, by the number of the kind.
 type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
 
-/// An open block.
+/// A block that is being read.
 #[derive(Clone, Debug)]
 pub(super) struct Block<'a> {
-    /// The kind of the block.
+    /// The number of the block's kind.
     pub(super) number: u64,
+    /// The width of abbreviation IDs in bits.
     width: u64,
+    /// The content that was not read yet.
     bits: Bits<'a>,
+    /// The abbreviations that BLOCKINFO has defined for blocks of this kind.
     inherited: Rc<Vec<Abbreviation>>,
+    /// The abbreviations that this block has defined so far.
     own: Vec<Abbreviation>,
+    /// The abbreviations for blocks inside this one.
     info: BlockInfo,
 }
 
@@ -226,7 +231,7 @@ pub(super) enum Part {
     Blob,
 }
 
-/// The meaning of an abbreviation ID.
+/// The entry of a block that an abbreviation ID introduces.
 enum AbbreviationEntry<'a> {
     End,
     Block(Block<'a>),
@@ -275,23 +280,25 @@ impl<'a> Block<'a> {
                 let code = self.bits.vbr(6)?;
                 let left = self.bits.vbr(6)?;
                 let (bits, abbreviation, part) = (self.bits.clone(), Abbreviation::default(), Part::Vbr(6));
-                self.read_record(code, Values { bits, abbreviation, next: 0, part, left })
+                self.take_record(code, Values { bits, abbreviation, next: 0, part, left })
             }
             id => {
                 let Some(abbreviation) = self.abbreviation(id) else {
                     return Err(NotBitcode("a record uses an abbreviation that is not defined"));
                 };
-                // No values are left in this part, so the first step moves to the first part of the abbreviation.
+                // `left` is 0, so the first step moves to the first part of the abbreviation. The literal is unused.
                 let (bits, part) = (self.bits.clone(), Part::Literal(0));
                 let mut values = Values { bits, abbreviation, next: 0, part, left: 0 };
                 let code = values.step()?.ok_or(NotBitcode("a record has no code"))?;
-                self.read_record(code, values)
+                self.take_record(code, values)
             }
         }
     }
 
-    /// Returns the abbreviation with an ID, or `None` if it is not defined.
+    /// Returns the abbreviation with an ID, or `None` if it is not defined. The block's own abbreviations are numbered
+    /// after the inherited ones.
     fn abbreviation(&self, id: u64) -> Option<Abbreviation> {
+        // The lower IDs have fixed meanings.
         const FIRST_ID: u64 = 4;
         let index = usize::try_from(id.checked_sub(FIRST_ID)?).ok()?;
         match index.checked_sub(self.inherited.len()) {
@@ -300,8 +307,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Reads the record with this code and these values after it. Moves this block past the record.
-    fn read_record(&mut self, code: u64, values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
+    /// Returns the record with this code and these values after it, and moves the block past the record.
+    fn take_record(&mut self, code: u64, values: Values<'a>) -> Result<AbbreviationEntry<'a>> {
         let mut end = values.clone();
         let blob = end.skip_all()?;
         self.bits = end.bits;
@@ -342,7 +349,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Reads the abbreviations that this block defines for others.
+    /// Reads the abbreviations that this block (BLOCKINFO) defines for all later blocks of some kinds.
     fn read_info(mut self) -> Result<BlockInfo> {
         const SET_KIND: u64 = 1;
         let mut info = BTreeMap::<_, Vec<_>>::new();
@@ -366,25 +373,25 @@ impl<'a> Block<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The values after the code.
+    /// Returns an iterator over the values after the code.
     pub(super) fn values(&self) -> Values<'a> {
         self.values.clone()
     }
 
-    /// The value at an index, zero if missing.
+    /// Decodes the value at an index, counted after the code; 0 if the record has fewer values.
     pub(super) fn value(&self, index: usize) -> u64 {
         self.values().nth(index).unwrap_or_default()
     }
 
-    /// Decodes the lowest byte of every value, with capacity for `room` more.
-    pub(super) fn bytes(&self, room: usize) -> Result<Vec<u8>> {
+    /// Decodes the values as bytes, of each value the lowest. The result has capacity for `extra` bytes that the caller
+    /// will add.
+    pub(super) fn bytes(&self, extra: usize) -> Result<Vec<u8>> {
         let mut values = self.values();
         let mut content = Vec::new();
         loop {
-            // Memory for this count may be reserved: reading the record has already skipped this many values, so the
-            // file has them.
-            let left = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(room);
-            content.try_reserve_exact(left).map_err(|_| NotBitcode("an array does not fit into memory"))?;
+            // This count is not only a claim: reading the record has skipped as many values, so the file has them.
+            let needed = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(extra);
+            content.try_reserve_exact(needed).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {
                 values.bits.copy_bytes(values.left, &mut content)?;
             } else {
@@ -405,10 +412,11 @@ impl<'a> Record<'a> {
 pub(super) struct Values<'a> {
     bits: Bits<'a>,
     abbreviation: Abbreviation,
-    /// The index of the part that comes next.
+    /// The index of the part after the current one.
     next: usize,
-    /// The encoding of the values at the position, and their remaining number.
+    /// The encoding of the values of the current part.
     part: Part,
+    /// The number of values of the current part that were not decoded yet.
     left: u64,
 }
 
@@ -424,7 +432,7 @@ impl<'a> Values<'a> {
         self.bits.scalar(self.part).map(Some)
     }
 
-    /// Moves to the next part that has values. Returns whether there is one.
+    /// Moves to the next part of the abbreviation. Returns `false` at the end of the record.
     fn next_part(&mut self) -> Result<bool> {
         self.left = 0;
         let Some(part) = self.take_part() else { return Ok(false) };
@@ -441,6 +449,7 @@ impl<'a> Values<'a> {
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
             }
+            // A blob is not a value. `skip_all` has read it for the record.
             Part::Blob => drop(self.read_blob()?),
             scalar => {
                 self.part = scalar;
@@ -450,6 +459,7 @@ impl<'a> Values<'a> {
         Ok(true)
     }
 
+    /// Returns the next part and moves past it, or `None` after the last part.
     fn take_part(&mut self) -> Option<Part> {
         let part = self.abbreviation.parts.get(self.next).copied()?;
         self.next = self.next.saturating_add(1);
@@ -464,7 +474,7 @@ impl<'a> Values<'a> {
         Ok(blob)
     }
 
-    /// Moves past the record and returns its blob.
+    /// Moves past all values and returns the blob of the record, or no bytes without a blob.
     fn skip_all(&mut self) -> Result<&'a [u8]> {
         let mut blob = &[][..];
         loop {
@@ -477,7 +487,8 @@ impl<'a> Values<'a> {
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
-            self.next = self.abbreviation.stored.get(self.next).copied().unwrap_or(self.next);
+            // Literals take no bits, so all of them are skipped at once.
+            self.next = self.abbreviation.next_stored.get(self.next).copied().unwrap_or(self.next);
             if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
                 self.next = self.next.saturating_add(1);
                 blob = self.read_blob()?;
@@ -497,7 +508,7 @@ impl Iterator for Values<'_> {
 }
 
 impl Part {
-    /// The width of one value in bits, if it is fixed.
+    /// The width of one value in bits, or 0 if it is not fixed, or if the part has no values in the file.
     fn width(self) -> u64 {
         match self {
             Self::Fixed(width) => width,
@@ -558,8 +569,8 @@ mod tests {
     fn literals_are_skipped_at_once_and_have_their_values() {
         let parts = [Part::Literal(7), Part::Fixed(2), Part::Literal(8), Part::Literal(9), Part::Fixed(1)];
         let abbreviation = Abbreviation::from(&parts[..]);
-        assert_eq!(*abbreviation.stored, [1, 1, 4, 4, 4]);
-        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).stored, [2, 2]);
+        assert_eq!(*abbreviation.next_stored, [1, 1, 4, 4, 4]);
+        assert_eq!(*Abbreviation::from(&[Part::Literal(1); 2][..]).next_stored, [2, 2]);
         let data = bits("001 10 1 001 01 0 000");
         let mut block = block(&data, &parts);
         for expected in [[1, 8, 9, 1], [2, 8, 9, 0]] {

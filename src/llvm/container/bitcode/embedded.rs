@@ -44,10 +44,10 @@ const TYPE_BLOCK: u64 = 17;
 const LIST: &[u8] = b"llvm.embedded.objects";
 const SECTION: &[u8] = b".llvm.offloading";
 
-/// The objects embedded in bitcode.
+/// The offload objects embedded in bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Embedded {
-    /// The contents. Equal objects are one constant in bitcode, and one content here.
+    /// The contents. Equal objects of a module are one constant in bitcode, and one content here.
     pub(crate) contents: Vec<Vec<u8>>,
     /// The index of the content of each object, in the order of the metadata.
     pub(crate) order: Vec<usize>,
@@ -56,18 +56,19 @@ pub(crate) struct Embedded {
 /// Reads the offload objects that the modules of a file embed.
 pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     let mut found = Embedded::default();
-    let mut is_module = false;
+    let mut has_module = false;
     let mut stream = open(data)?;
     while let Some(block) = stream.next_block()? {
         if block.number == MODULE_BLOCK {
-            is_module = true;
+            has_module = true;
             add_objects(&block, &mut found)?;
         }
     }
-    if !is_module {
+    if !has_module {
         return Err(NotBitcode("no module found"));
     }
-    // A metadata node is short, and many nodes can name the same object, so a small file could ask for much memory.
+    // Callers copy each object. A metadata node is short, and many nodes can name the same object, so a small file could
+    // ask for much memory.
     let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
     for &index in &found.order {
         let Some(content) = found.contents.get(index) else { continue };
@@ -78,9 +79,9 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     Ok(found)
 }
 
-/// Adds the objects that a module embeds.
+/// Adds the objects that a module embeds. Listed variables whose initialiser is not an array of bytes are skipped.
 fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
-    let variables = listed_variables(module)?;
+    let variables = read_listed_variables(module)?;
     if variables.is_empty() {
         return Ok(());
     }
@@ -88,8 +89,9 @@ fn add_objects(module: &Block<'_>, found: &mut Embedded) -> Result<()> {
         return Err(TOO_MANY);
     }
     let globals = Globals::read(module, &variables.iter().copied().collect())?;
+    // The index in `found.contents` of the content of each constant. Several variables may have the same constant.
     let mut indices = BTreeMap::new();
-    for (constant, content) in globals.contents(module)? {
+    for (constant, content) in globals.read_contents(module)? {
         indices.insert(constant, found.contents.len());
         found.contents.push(content);
     }
@@ -107,7 +109,8 @@ const TOO_MANY: NotBitcode = NotBitcode("the module embeds too many objects");
 
 const TOO_MANY_VALUES: NotBitcode = NotBitcode("the module has more values than numbers for them");
 
-/// Calls `take` with each block of a kind in a module. No block is kept, since each may keep abbreviations alive.
+/// Calls `take` with each block of a kind in a module, one after another: a list of the blocks would keep the
+/// abbreviations of all of them in memory.
 fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>) -> Result<()>) -> Result<()> {
     let mut module = module.clone();
     while let Some(item) = module.next_item()? {
@@ -119,9 +122,10 @@ fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>)
     Ok(())
 }
 
-/// Reads the variables that the metadata lists as embedded for offloading.
-fn listed_variables(module: &Block<'_>) -> Result<Vec<u64>> {
-    let listed = listed_nodes(module)?;
+/// Returns the value numbers of the variables that the metadata lists as embedded in the section [`SECTION`]. Nodes that
+/// name another section, or have another form, are skipped.
+fn read_listed_variables(module: &Block<'_>) -> Result<Vec<u64>> {
+    let listed = read_listed_nodes(module)?;
     if listed.is_empty() {
         return Ok(Vec::new());
     }
@@ -151,15 +155,14 @@ const ATTACHMENT: u64 = 36;
 const INDEX_OFFSET: u64 = 38;
 const INDEX: u64 = 39;
 
-/// Calls `take` with each metadata record and the index of the first value that it defines.
-///
-/// Returns how many values all records define.
+/// Calls `take` with each metadata record and the number of the first piece of metadata that it defines. Returns the
+/// number of pieces that all records define.
 fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> Result<()>) -> Result<u64> {
     let mut number = 0_u64;
     each_block(module, METADATA_BLOCK, |mut block| {
         while let Some(record) = block.next_record()? {
             take(number, &record)?;
-            number = number.checked_add(defined_by(&record)).ok_or(TOO_MANY_VALUES)?;
+            number = number.checked_add(count_defined(&record)).ok_or(TOO_MANY_VALUES)?;
         }
         Ok(())
     })?;
@@ -167,7 +170,7 @@ fn each_metadata(module: &Block<'_>, mut take: impl FnMut(u64, &Record<'_>) -> R
 }
 
 /// The number of pieces of metadata that a record defines.
-fn defined_by(record: &Record<'_>) -> u64 {
+fn count_defined(record: &Record<'_>) -> u64 {
     match record.code {
         NAME | KIND | NAMED_NODE | ATTACHMENT | INDEX_OFFSET | INDEX => 0,
         STRINGS => record.value(0),
@@ -176,7 +179,7 @@ fn defined_by(record: &Record<'_>) -> u64 {
 }
 
 /// Returns the numbers of the nodes that the metadata lists under the name [`LIST`].
-fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
+fn read_listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     let mut listed = Vec::new();
     let (mut is_named, mut follows_name) = (false, false);
     each_metadata(module, |_, record| {
@@ -184,7 +187,7 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
             return Err(NotBitcode("a name of metadata is not followed by a list of nodes"));
         }
         follows_name = record.code == NAME;
-        // A list belongs to the name in the record before it.
+        // A list belongs to the name in the record before it. One node more than allowed is enough for the error.
         if is_named && record.code == NAMED_NODE {
             listed.extend(record.values().take(OBJECTS_MAX + 1));
             if listed.len() > OBJECTS_MAX {
@@ -197,17 +200,22 @@ fn listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     Ok(listed)
 }
 
-/// Reads the first two operands of nodes.
+/// Reads the nodes with the numbers `wanted`. Returns the first two operands of each, as numbers of metadata. Nodes with
+/// fewer operands are left out.
+///
+/// # Errors
+/// A number that is not defined, or that is a string or a value. Other metadata that is not a node is left out.
 fn read_nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, [u64; 2]>> {
     const NOT_NODES: NotBitcode = NotBitcode("the list of embedded objects names metadata that is not a node");
     let mut nodes = BTreeMap::new();
     let defined = each_metadata(module, |number, record| {
         let is_leaf = matches!(record.code, STRING | VALUE | STRINGS);
-        if is_leaf && wanted.range(number..number.saturating_add(defined_by(record))).next().is_some() {
+        let end = number.saturating_add(count_defined(record));
+        if is_leaf && wanted.range(number..end).next().is_some() {
             return Err(NOT_NODES);
         }
         if matches!(record.code, NODE | DISTINCT_NODE) && wanted.contains(&number) {
-            // Zero means no operand.
+            // An operand is stored as its number + 1, and 0 is a missing operand.
             if let (Some(first), Some(second)) = (record.value(0).checked_sub(1), record.value(1).checked_sub(1)) {
                 nodes.insert(number, [first, second]);
             }
@@ -220,8 +228,8 @@ fn read_nodes(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64
     }
 }
 
-/// Looks up the metadata with the numbers `wanted`, the operands of nodes. Returns the value that each of them refers
-/// to, by its number, and the numbers of those that are a string with the name of the section.
+/// Reads the metadata with the numbers `wanted`, which are operands of nodes. Returns two results by these numbers: the
+/// value number of each operand that refers to a value, and the operands that are the string [`SECTION`].
 fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap<u64, u64>, BTreeSet<u64>)> {
     let mut values = BTreeMap::new();
     let mut sections = BTreeSet::new();
@@ -241,8 +249,8 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
     Ok((values, sections))
 }
 
-/// Adds to `sections` the numbers of the wanted strings of a record that are the name of the section. `first` is the
-/// number of the first string of the record. The blob of the record holds the lengths of the strings, then the strings.
+/// Adds to `sections` the numbers of the wanted strings of a record that are equal to [`SECTION`]. `first` is the number
+/// of the record's first string. The blob of the record holds the lengths of the strings, then the strings.
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
     let offset = record.value(1);
@@ -259,16 +267,17 @@ fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, section
     Ok(())
 }
 
-/// The values of a module that the wanted variables need.
+/// The numbers and types that serve to find the initialisers of the wanted variables of a module.
 struct Globals {
-    /// The initialisers by variable, as value numbers.
+    /// The number of each wanted variable, and of the constant that is its initialiser.
     initialisers: BTreeMap<u64, u64>,
     /// The number of the first constant in each block of constants.
-    constants: Vec<u64>,
+    first_constants: Vec<u64>,
+    /// The types of the module, by their numbers.
     types: Vec<ByteType>,
 }
 
-/// A type, as far as it matters for arrays of bytes.
+/// A type of the module, classified only to recognise arrays of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByteType {
     /// An integer of 8 bits.
@@ -280,10 +289,11 @@ enum ByteType {
 }
 
 impl Globals {
+    /// Walks the module once: numbers its values and types, and looks up the initialisers of the variables `wanted`.
     fn read(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<Self> {
         const OLD_ALIAS: u64 = 9;
-        let mut globals = Self { initialisers: BTreeMap::new(), constants: Vec::new(), types: Vec::new() };
-        // Global values and constants count together, in file order.
+        let mut globals = Self { initialisers: BTreeMap::new(), first_constants: Vec::new(), types: Vec::new() };
+        // The number of the next value. Global values and constants are numbered together, in file order.
         let mut number = 0_u64;
         // The index of the initialiser in the record of a variable. From version 2 on, offset and length of the name
         // come before the type.
@@ -292,7 +302,7 @@ impl Globals {
         while let Some(item) = module.next_item()? {
             let defined = match item {
                 Item::Block(block) if block.number == CONSTANTS_BLOCK => {
-                    globals.constants.push(number);
+                    globals.first_constants.push(number);
                     count_constants(block)?
                 }
                 Item::Block(block) if block.number == TYPE_BLOCK => {
@@ -306,6 +316,7 @@ impl Globals {
                         0
                     }
                     VARIABLE => {
+                        // The initialiser is stored as its number + 1, and 0 is a variable without one.
                         if wanted.contains(&number)
                             && let Some(constant) = record.value(initialiser).checked_sub(1)
                         {
@@ -322,13 +333,14 @@ impl Globals {
         Ok(globals)
     }
 
-    /// The initialisers that are arrays of bytes, by number.
-    fn contents(&self, module: &Block<'_>) -> Result<BTreeMap<u64, Vec<u8>>> {
+    /// Reads the bytes of the initialisers, by the number of the constant. Constants that are not arrays of bytes are left
+    /// out.
+    fn read_contents(&self, module: &Block<'_>) -> Result<BTreeMap<u64, Vec<u8>>> {
         let wanted: BTreeSet<_> = self.initialisers.values().copied().collect();
         let mut contents = BTreeMap::new();
-        let mut firsts = self.constants.iter().copied();
+        let mut first_constants = self.first_constants.iter().copied();
         each_block(module, CONSTANTS_BLOCK, |mut block| {
-            let mut number = firsts.next().unwrap_or_default();
+            let mut number = first_constants.next().unwrap_or_default();
             let mut kind = ByteType::Other;
             while let Some(record) = block.next_record()? {
                 if record.code == SET_TYPE {
@@ -359,7 +371,8 @@ fn count_constants(mut block: Block<'_>) -> Result<u64> {
     Ok(count)
 }
 
-/// Reads the bytes of a constant. Returns `None` if it is not an array of bytes, or if all of them are zero.
+/// Reads the bytes of a constant. Returns `None` for a constant that is not an array of bytes. Returns `None` also for
+/// zeros only: LLVM turns them into another kind of constant, so it does not find the object either.
 fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> {
     const STRING: u64 = 8;
     const ZERO_ENDED: u64 = 9;
@@ -369,7 +382,7 @@ fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> 
         DATA if kind == ByteType::Bytes => {}
         _ => return Ok(None),
     }
-    // With room for the zero, which is not stored.
+    // A string that ends with a zero is stored without it.
     let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
     if content.is_empty() {
         return Err(NotBitcode("an array of bytes is empty"));

@@ -61,8 +61,8 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
     embedded::read(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: base, reason })
 }
 
-/// Checks the blocks of a file. The top-level blocks and the items of each module must be inside the file. A string
-/// table must follow a module whose names are in one.
+/// Checks the structure of a file: the top-level blocks and the items of each module are inside the file, and a string
+/// table follows each module that has its names there.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     walk_blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
 }
@@ -70,8 +70,8 @@ pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
 /// The longest triple that is read, in bytes.
 const TRIPLE_MAX: usize = 200;
 
-/// Reads the target triple of the first module that has one. Returns `None` for broken bitcode, without a
-/// triple, or for a triple that is too long.
+/// Reads the target triple of the first module that has one. Returns `None` for broken bitcode, for a file without a
+/// triple, and for a triple that is not text or too long.
 pub(crate) fn triple(data: &[u8]) -> Option<String> {
     let mut stream = open(data).ok()?;
     while let Some(mut block) = stream.next_block().ok()? {
@@ -94,11 +94,11 @@ const VERSION_WITH_NAME_TABLE: u64 = 2;
 /// Reads all blocks of a file, for [`check_blocks`].
 fn walk_blocks(data: &[u8]) -> Result<()> {
     let mut stream = open(data)?;
-    let (mut is_module, mut misses_names) = (false, false);
+    let (mut has_module, mut misses_names) = (false, false);
     while let Some(mut block) = stream.next_block()? {
         match block.number {
             MODULE_BLOCK => {
-                is_module = true;
+                has_module = true;
                 while let Some(record) = block.next_record()? {
                     misses_names |= record.code == VERSION && record.value(0) >= VERSION_WITH_NAME_TABLE;
                 }
@@ -107,7 +107,7 @@ fn walk_blocks(data: &[u8]) -> Result<()> {
             _ => {}
         }
     }
-    if !is_module {
+    if !has_module {
         return Err(NotBitcode("no module found"));
     }
     if misses_names {

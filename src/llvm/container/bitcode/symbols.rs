@@ -27,11 +27,12 @@ const UNDEFINED: u64 = 1 << 3;
 const GLOBAL: u64 = 1 << 10;
 const FORMAT_SPECIFIC: u64 = 1 << 11;
 
-/// Reads the names of the symbols that other modules see, in the module's order.
+/// Reads the names of the symbols that the modules of a file define for others, in the order in which LLVM lists them.
 pub(crate) fn symbols(data: &[u8]) -> Result<Vec<Vec<u8>>> {
     let file = SymbolBlocks::read(data)?;
     let mut names = SymbolNames::new(data);
-    // As in LLVM, a table for another number of modules is not used: files were concatenated after it was made.
+    // If files were concatenated, the table of the first one describes fewer modules than there are. As in LLVM, it is
+    // not used then.
     match file.symtab {
         Some((symtab, strtab)) if number::<4>(symtab, MODULE_COUNT) == Some(to_u64(file.modules.len())) => {
             add_symbols_of_table(symtab, strtab, &mut names)?;
@@ -55,6 +56,8 @@ struct SymbolBlocks<'a> {
 }
 
 impl<'a> SymbolBlocks<'a> {
+    /// Finds the blocks. A string table belongs to all modules and to the symbol table before it, up to the previous
+    /// string table.
     fn read(data: &'a [u8]) -> Result<Self> {
         let mut file = Self::default();
         let mut symtab = None;
@@ -63,10 +66,10 @@ impl<'a> SymbolBlocks<'a> {
         while let Some(block) = stream.next_block()? {
             match block.number {
                 MODULE_BLOCK => modules.push(block),
-                SYMTAB_BLOCK if symtab.is_none() => symtab = Some(blob(block)?),
+                SYMTAB_BLOCK if symtab.is_none() => symtab = Some(read_blob(block)?),
                 STRTAB_BLOCK => {
-                    let strtab = blob(block)?;
-                    // In concatenated files the first table of each kind holds the symbols.
+                    let strtab = read_blob(block)?;
+                    // If files were concatenated, LLVM uses the first symbol table.
                     if let (None, Some(symtab)) = (file.symtab, symtab) {
                         file.symtab = Some((symtab, strtab));
                     }
@@ -82,8 +85,8 @@ impl<'a> SymbolBlocks<'a> {
     }
 }
 
-/// The content of a block that holds one blob.
-fn blob(mut block: Block<'_>) -> Result<&[u8]> {
+/// Reads the blob of a block that holds one; empty if it is missing.
+fn read_blob(mut block: Block<'_>) -> Result<&[u8]> {
     const BLOB: u64 = 1;
     while let Some(record) = block.next_record()? {
         if record.code == BLOB {
@@ -122,7 +125,7 @@ fn string(strtab: &[u8], offset: u64, len: u64) -> Result<&[u8]> {
 
 /// Adds the names of the symbols that a module defines for others, for a file without a symbol table.
 fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
-    let metadata_section = metadata_section(module.clone())?;
+    let metadata_section = find_metadata_section(module.clone())?;
     // LLVM lists the definitions in this order.
     for kind in [FUNCTION, VARIABLE, ALIAS, INDIRECT] {
         let mut module = module.clone();
@@ -131,9 +134,11 @@ fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNa
                 continue;
             }
             let name = string(strtab, record.value(0), record.value(1))?;
-            let hidden = kind == VARIABLE && metadata_section == Some(record.value(7));
-            if is_visible(&record) && !hidden && !name.starts_with(b"llvm.") {
-                // This byte keeps the name from being mangled.
+            // Variables of this section, and names of LLVM's own, are notes for the compiler.
+            let is_note = kind == VARIABLE && metadata_section == Some(record.value(VARIABLE_SECTION))
+                || name.starts_with(b"llvm.");
+            if is_visible(&record) && !is_note {
+                // The byte 1 only says that the name is already in its final form.
                 names.push(name.strip_prefix(b"\x01").unwrap_or(name)).ok_or(TOO_LONG)?;
             }
         }
@@ -141,8 +146,12 @@ fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNa
     Ok(())
 }
 
-/// Reads the number of the section whose variables are not symbols. Returns `None` if the module has no such section.
-fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
+/// Returns the number of the section `llvm.metadata`, counted from 1 as in variables, or `None` if the module does not
+/// name it.
+///
+/// # Errors
+/// A module without a string table, whose names are in other blocks.
+fn find_metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     const SECTION: u64 = 5;
     let (mut version, mut found, mut sections) = (0, None, 0_u64);
     while let Some(record) = module.next_record()? {
@@ -162,20 +171,25 @@ fn metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     Ok(found)
 }
 
-/// Whether the record defines a symbol that other modules see.
+// The indices of values in the record of a global value. The first two are offset and length of the name, then its type.
+const FUNCTION_IS_DECLARED: usize = 4;
+const VARIABLE_INITIALISER: usize = 4;
+const LINKAGE: usize = 5;
+const VARIABLE_SECTION: usize = 7;
+
+/// Whether the record of a global value defines a symbol that other modules see.
 fn is_visible(record: &Record<'_>) -> bool {
     // The numbers of linkages in bitcode.
     const INTERNAL: u64 = 3;
     const PRIVATE: [u64; 3] = [9, 13, 14];
     const AVAILABLE_EXTERNALLY: u64 = 12;
-    let linkage = record.value(5);
-    // The record of a function says whether it is only declared; a variable is if it has no initialiser.
-    let declared = match record.code {
-        FUNCTION => record.value(4) != 0,
-        VARIABLE => record.value(4) == 0,
+    let linkage = record.value(LINKAGE);
+    let is_only_declared = match record.code {
+        FUNCTION => record.value(FUNCTION_IS_DECLARED) != 0,
+        VARIABLE => record.value(VARIABLE_INITIALISER) == 0,
         _ => false,
     };
-    !declared && linkage != INTERNAL && linkage != AVAILABLE_EXTERNALLY && !PRIVATE.contains(&linkage)
+    !is_only_declared && linkage != INTERNAL && linkage != AVAILABLE_EXTERNALLY && !PRIVATE.contains(&linkage)
 }
 
 #[cfg(test)]

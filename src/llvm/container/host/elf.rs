@@ -1,9 +1,9 @@
-//! The view of ELF files that all readers share, and the records that writers change. Both handle either class and byte
-//! order.
+//! The view of ELF files that all readers share, and the records that writers change. Both handle 32-bit and 64-bit
+//! files in both byte orders.
 //!
-//! Numbers that do not fit the file header are in the first section header. Its size is the number of sections if that
-//! is 0xff00 or more, its link the number of the section with the names, its info the number of program headers.
-//! Layout: System V ABI, generic part.
+//! Large numbers that do not fit the file header are in the first section header instead. Its size is the number of
+//! sections, its link the number of the section with the names, its info the number of program headers. Layout: System V
+//! ABI, generic part.
 //!
 //! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
 //! and sections outside the bytes, and a file without any of them.
@@ -55,7 +55,8 @@ record! {
 }
 
 impl Header {
-    /// Reads the header of the file that begins with `data`. Returns `None` if the header is not complete.
+    /// Reads the header of the file that begins with `data`. Returns `None` for data that is not ELF or too short for the
+    /// header.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
         let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
         let encoding = Encoding::of(data);
@@ -75,8 +76,8 @@ impl Header {
         Machine(u16::try_from(self.machine).unwrap_or_default())
     }
 
-    /// Returns the end of the later one of the two header tables. Most tools write a table last, so this is usually
-    /// the end of the file, also of a cubin.
+    /// Returns the end of the later one of the two header tables, or `None` if the header's numbers are too large. Most
+    /// tools write a table last, also for cubins, so this is usually the end of the file.
     pub(crate) fn tables_end(&self) -> Option<u64> {
         let segments_len = self.segment_len.checked_mul(self.segment_count)?;
         let sections_len = self.section_len.checked_mul(self.section_count)?;
@@ -93,7 +94,7 @@ record! {
         offset: word,
         address: word,
         physical: word,
-        /// The size in the file, and that in memory.
+        /// The size in the file, and the size in memory.
         size: word,
         memory: word,
         alignment: word,
@@ -171,12 +172,12 @@ record! {
 }
 
 impl Relocation {
-    /// The number of the symbol, except on MIPS.
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }
 
-    /// The type, except on MIPS.
+    /// The type, except in 64-bit MIPS files.
     pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
         self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
     }
@@ -191,7 +192,7 @@ record! {
 }
 
 impl ShortRelocation {
-    /// The number of the symbol, except on MIPS.
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
     pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
         symbol_of(self.info, encoding)
     }
@@ -209,7 +210,8 @@ pub(crate) struct File<'d> {
     pub(crate) header: Header,
     pub(crate) segments: Table<'d, Segment>,
     pub(crate) sections: Table<'d, Section>,
-    /// The number of the section with the names of all sections.
+    /// The number of the section with the names of all sections. An error if the file has no such section does not keep
+    /// the other sections from being read.
     pub(crate) names: object::read::Result<u32>,
 }
 
@@ -241,7 +243,8 @@ impl<'d> File<'d> {
         })
     }
 
-    /// The number of bytes that a section takes in the file.
+    /// The number of bytes that a section takes in the file. In cubins, NVIDIA's own types of sections for memory without
+    /// content have a size, but no bytes.
     pub(crate) fn stored(&self, section: &Section) -> u64 {
         if self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS) {
             return 0;
@@ -249,7 +252,8 @@ impl<'d> File<'d> {
         section.stored()
     }
 
-    /// The content of the first section with a name.
+    /// Returns the content of the first section with this name, or `None` if no section has it, or if the names or the
+    /// content are outside the file.
     pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
         let names = self.content(&self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
         for section in self.sections.iter() {
@@ -265,7 +269,7 @@ impl<'d> File<'d> {
     }
 }
 
-/// The name that starts at this offset of a string table.
+/// The name that starts at this offset of a string table, without its NUL; empty if the offset is outside the table.
 pub(crate) fn name_of(names: &[u8], start: u64) -> &[u8] {
     let rest = tail(names, start).unwrap_or_default();
     match memchr::memchr(0, rest) {
@@ -274,13 +278,14 @@ pub(crate) fn name_of(names: &[u8], start: u64) -> &[u8] {
     }
 }
 
-/// Returns the length of the file at the start of `data`, or `None` if the file is not complete.
+/// Returns the length of the ELF file at the start of `data`, which other data may follow: the end of its last table,
+/// segment or section. Returns `None` if the file is broken, not complete, or only a file header.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     let file = File::read(data).ok()?;
     if file.segments.is_empty() && file.sections.is_empty() {
         return None;
     }
-    // Counts that do not fit the header are in the first section.
+    // `tables_end` knows only the count of sections in the file header, which does not hold a large one.
     let sections_end = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
     let mut end = file.header.tables_end()?.max(sections_end);
     for segment in file.segments.iter() {
@@ -297,7 +302,8 @@ pub(crate) fn len(data: &[u8]) -> Option<u64> {
     if end <= len_u64(data) { Some(end) } else { None }
 }
 
-/// Returns the offset of the section table of an ELF file that does not hold all of it, or `None` if the file does.
+/// Returns the offset of the section table of an ELF file if a part of the table is missing at the end of the file.
+/// Returns `None` if the table is complete, and for data without an ELF header.
 pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
     let Header { sections_at, section_len, section_count, .. } = Header::read(data)?;
     let end = sections_at.saturating_add(section_count.saturating_mul(section_len));

@@ -28,26 +28,28 @@ use crate::llvm::container::magic::is_coff_object;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
-/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
-/// no magic, so the header must be that of an object, and the name of the first section must be a valid name.
+/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has no
+/// magic. So the header has to be that of an object, and the name of the first section has to be valid.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let (Some(section_count), Some(optional_len)) = (slice(data, 2, 2), slice(data, 16, 2)) else { return false };
     let Some(name) = slice(data, 20, 8) else { return false };
     section_count != [0, 0] && optional_len == [0, 0] && is_section_name(name)
 }
 
-/// Whether a field has a name of printable characters, padded with zeros.
+/// Whether the name field of a section holds a name of printable characters, padded with zeros.
 fn is_section_name(field: &[u8]) -> bool {
     let len = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
     let (name, padding) = field.split_at(len);
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic) && is_zero(padding)
 }
 
-/// Parses the object file in `data`. COFF objects may be for every machine that LLVM 22.1.8 reads COFF for. Offsets in
-/// errors count from `base`.
+/// Parses the object file in `data`. Offsets in errors count from `base`.
+///
+/// The crate `object` recognises plain COFF objects only by some machines, but LLVM 22.1.8 reads them for more. All other
+/// formats, and big COFF objects, have a magic that the crate knows.
 pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
-    // Big COFF objects and all other formats have a magic, so that the crate recognises them for every machine.
-    if !is_coff_object(data) || data.starts_with(&[0, 0, 0xff, 0xff]) {
+    let is_big_coff = data.starts_with(&[0, 0, 0xff, 0xff]);
+    if !is_coff_object(data) || is_big_coff {
         return File::parse(data).map_err(|error| Malformed::at(error.to_string(), base));
     }
     check_coff(data, base)?;
@@ -59,7 +61,7 @@ pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
     Ok(File::Coff(file))
 }
 
-/// Checks that the file holds the headers of a plain COFF object.
+/// Checks that the file is long enough for the headers of a plain COFF object, section headers included.
 pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
     const HEADER_LEN: u64 = 20;
     const SECTION_LEN: u64 = 40;
@@ -85,7 +87,7 @@ pub(crate) struct Section<'d> {
 /// A selected section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChosenSection<H> {
-    /// The value that the selection returned for the section.
+    /// The value that the caller's `select` returned for the section, such as the format of its content.
     pub(crate) holds: H,
     pub(crate) name: Vec<u8>,
     /// The range of the content in the object.
@@ -117,7 +119,7 @@ pub(crate) fn sections<H>(
             object: file.kind(),
             range: file_range(&file, &section),
         };
-        // A name that cannot be read is only an error for a selection by name.
+        // A name that cannot be read is an error only if `select` looks at it.
         let name = section.name.unwrap_or_default();
         names.take(len_u64(name)).ok_or_else(|| Malformed::at(NAMES_TOO_LONG, base))?;
         let holds = select(&section).map_err(|error| Malformed::at(error.to_string(), base))?;
@@ -150,7 +152,8 @@ fn is_data(flags: SectionFlags) -> bool {
     }
 }
 
-/// Returns the offset and size of the content of a section in the file, or `None` without content.
+/// Returns the offset and size of the content of a section in the file, or `None` without content. For sections that
+/// llvm-objcopy has added to COFF and PE files, the crate `object` would find no content.
 pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> Option<(u64, u64)> {
     let (table, is_linked) = match file {
         File::Pe32(file) => (file.section_table(), true),
@@ -163,15 +166,16 @@ pub(crate) fn file_range(file: &File<'_>, section: &object::Section<'_, '_>) -> 
     if is_linked { pe_range(header) } else { coff_range(header) }
 }
 
-/// The range of a PE section. Linkers round the size in the file up; llvm-objcopy does not set the size in memory.
+/// The range of a PE section. Linkers round the size in the file up, so the size in memory is the real one. Only
+/// llvm-objcopy leaves the size in memory 0.
 fn pe_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let (stored, loaded) = (section.size_of_raw_data.get(LittleEndian), section.virtual_size.get(LittleEndian));
     let size = if loaded == 0 { stored } else { stored.min(loaded) };
     Some((section.pointer_to_raw_data.get(LittleEndian).into(), size.into()))
 }
 
-/// The range of a section of a COFF object, which has content if it has an offset: by default, llvm-objcopy flags added
-/// sections as uninitialised data, and LLVM reads them.
+/// The range of a section of a COFF object, or `None` for an offset of 0. The flag for uninitialised data, which has no
+/// content, is ignored: llvm-objcopy sets it by default for sections that it adds, and LLVM reads them nevertheless.
 fn coff_range(section: &ImageSectionHeader) -> Option<(u64, u64)> {
     let start = section.pointer_to_raw_data.get(LittleEndian);
     if start == 0 {

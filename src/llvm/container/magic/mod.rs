@@ -31,7 +31,7 @@ pub(crate) const RPM: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
 pub(crate) const SQLITE: [u8; 16] = *b"SQLite format 3\0";
 pub(crate) const CPIO: [&[u8]; 3] = [b"070701", b"070702", b"070707"];
 
-/// The types of ELF files without a machine that Intel's OpenCL compiler writes.
+/// The types of ELF files that Intel's OpenCL compiler writes. It records no machine in them.
 const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 
 /// A format, identified by the first bytes. The rest may be broken.
@@ -39,7 +39,7 @@ const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
 pub(crate) enum Magic {
     /// A plain bundle.
     Bundle,
-    /// A compressed bundle (CCOB), which others may follow.
+    /// A compressed bundle (CCOB). Other bundles may follow it.
     CompressedBundle,
     /// A text bundle: code objects between comment lines.
     TextBundle,
@@ -70,7 +70,7 @@ pub(crate) enum Magic {
     Cpio,
     /// An RPM package.
     Rpm,
-    /// Kernels of AOTriton.
+    /// A file of kernels of AOTriton, a library for AMD GPUs.
     Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
@@ -84,7 +84,7 @@ pub(crate) enum Magic {
     Kpack,
     /// A database, which may have tables with code objects.
     Sqlite,
-    /// A script, which a zip file may follow.
+    /// A script. A zip file may follow it, as in self-extracting files.
     Script,
     /// Another format that is recognised but not read.
     Unread(Unread),
@@ -180,29 +180,31 @@ pub(crate) const MAGICS: [(u64, &[u8], Magic); 42] = [
 /// A text that replaces a large file in a Git repository.
 const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)");
 
-/// OptiX IR, which only NVIDIA's OptiX compiles. It begins like LTO-IR.
+/// OptiX IR, NVIDIA's code for ray tracing, which only OptiX can compile.
 const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
 
-/// The offset and the value of the number that marks OptiX IR of NVRTC 12.9, which otherwise begins like LTO-IR.
+/// The offset and the value of the number that distinguishes OptiX IR of NVRTC 12.9 from LTO-IR. Both have the same
+/// magic.
 const NVVM_KIND: u64 = 14;
 const NVVM_OPTIX: u64 = 2;
 
-/// The number of bytes that distinguish a header from text.
-const HEADER_LEN: u64 = 64;
+/// The number of bytes at the start of a file that decide whether it is a text.
+const TEXT_HEAD: u64 = 64;
 
-/// The number of bytes of PTX that hold its header, after comments.
+/// The number of bytes at the start of a file in which the header of PTX has to end, comments before it included.
 const PTX_HEAD: u64 = 512;
 
 /// The bytes after the level in a bzip2 file: the start of a block, or the end of a file without content.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 impl Magic {
-    /// Identifies the format of data that begins with `data`. If several formats are possible, the one with more bytes
-    /// of evidence wins. A header of a tar archive has a checksum, after a name that may be the magic of any other
-    /// format.
+    /// Identifies the format of a file by `data`, its first bytes. If several formats are possible, the one with more
+    /// bytes of evidence wins.
     pub(crate) fn identify(data: &[u8]) -> Self {
         match FileKind::parse(data) {
+            // A tar archive begins with a name, which may be the magic of any other format, but it has a checksum.
             _ if tar::is_header(data) => Self::Tar,
+            // OptiX IR has the magic of LTO-IR, which the table has.
             _ if is_optix_ir(data) => Self::Unread(OPTIX_IR),
             Ok(FileKind::Elf32 | FileKind::Elf64) => match elf_machine(data) {
                 Some(EM_AMDGPU) => Self::AmdGpu,
@@ -225,20 +227,22 @@ impl Magic {
     fn identify_by_table(data: &[u8]) -> Self {
         for (offset, magic, format) in &MAGICS {
             if slice(data, *offset, len_u64(magic)) == Some(magic) {
-                return if format.is_text_after(magic, data) { Self::identify_by_fields(data) } else { *format };
+                let is_chance = format.is_text_after(magic, data);
+                return if is_chance { Self::identify_by_fields(data) } else { *format };
             }
         }
         Self::identify_by_fields(data)
     }
 
-    /// Whether data is a text that only happens to begin with the magic of this format: headers have bytes that no text
-    /// has. Headers of cpio archives begin with many digits, so digits alone do not count as a text.
+    /// Whether data is a text that only happens to begin with the magic of this format. The headers of most formats have
+    /// bytes that no text has.
     fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
-        // These formats begin with text, or their magic is too long for chance.
+        // Files of these formats may be text, or their magic is too long for chance.
         if matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER)) {
             return false;
         }
-        let head = slice(data, 0, HEADER_LEN).unwrap_or(data);
+        let head = slice(data, 0, TEXT_HEAD).unwrap_or(data);
+        // A header of a cpio archive is nothing but hexadecimal digits.
         let is_digits = head.iter().skip(magic.len()).all(u8::is_ascii_hexdigit);
         !is_digits && is_text(head)
     }
@@ -246,10 +250,12 @@ impl Magic {
     /// Identifies a format without a magic, by fields that other data hardly has.
     fn identify_by_fields(data: &[u8]) -> Self {
         match data {
-            // Decoders skip this frame, which `pzstd` writes first.
+            // A frame of data that decoders skip. Both LZ4 and zstd have such frames, so the frame after it decides.
+            // `pzstd` writes one before each frame of zstd.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if is_lz4_after_skipped(data) => anything("LZ4 file"),
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Coded(Coding::Zstd),
             [0x5d, ..] if is_lzma(data) => anything("lzma file"),
+            // PTX is text. Blanks and comments may come before its first directive.
             [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..]
                 if ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some() =>
             {
@@ -281,7 +287,8 @@ impl Magic {
         matches!(self, Self::Bundle | Self::CompressedBundle | Self::OffloadBinary | Self::FatBinary)
     }
 
-    /// Whether a file of this format is read once from start to end, without being kept.
+    /// Whether a file of this format holds other files, and a search reads it once from start to end. The contents are
+    /// inflated or copied one after another, and not kept.
     pub(crate) fn is_package(self) -> bool {
         matches!(self, Self::Tar | Self::Cpio | Self::Rpm | Self::Aks2 | Self::Coded(_))
     }
@@ -326,9 +333,11 @@ impl Magic {
         })
     }
 
-    /// Returns the format that a search reports, or `None` if it is read, or holds no device code.
+    /// Returns the format that a search reports because it may hold device code and is not read. Returns `None` for
+    /// formats that are read, unknown, or hold no device code.
     pub(crate) fn unread(self) -> Option<Unread> {
         match (self, self.name()?) {
+            // Only the symbols of these objects are read, for the index of an archive.
             (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),
             (Self::Unread(unread), _) => Some(unread),
             _ => None,
@@ -336,30 +345,35 @@ impl Magic {
     }
 }
 
-/// Whether an LZ4 frame follows the skipped frame at the start of data.
+/// Whether an LZ4 frame follows the skippable frame at the start of data. Its length is at offset 4.
 fn is_lz4_after_skipped(data: &[u8]) -> bool {
     let Some(len) = number::<4>(data, 4) else { return false };
     number::<4>(data, span(8, len).end) == Some(0x184d_2204)
 }
 
-/// Whether data has default properties, a dictionary of a power of two, and a size that is unknown or less than 1 TB.
+/// Whether data that begins with lzma's default properties has a likely header. The size of the dictionary is a power of
+/// two, and the inflated size is unknown or less than 1 TB.
 fn is_lzma(data: &[u8]) -> bool {
     let Some(dictionary) = number::<4>(data, 1) else { return false };
     let Some(size) = slice(data, 5, 8) else { return false };
-    let is_size = size == [0xff; 8] || size.ends_with(&[0; 3]);
+    let is_unknown = size == [0xff; 8];
+    let is_size = is_unknown || size.ends_with(&[0; 3]);
     dictionary.is_power_of_two() && dictionary >= 1 << 12 && is_size
 }
 
-/// Whether data has a name of likely length that ends with a NUL.
+/// Whether data that begins with the magic of binary cpio archives has a likely name after the header. The length of
+/// the name, which the header records, includes the NUL at its end.
 fn is_binary_cpio(data: &[u8]) -> bool {
-    match number::<2>(data, 20) {
-        Some(len @ 2..=4096) => slice(data, span(25, len).end, 1) == Some(&[0]),
+    const NAME_LEN_AT: u64 = 20;
+    const NAME_AT: u64 = 26;
+    match number::<2>(data, NAME_LEN_AT) {
+        Some(len @ 2..=4096) => slice(data, span(NAME_AT, len).end.saturating_sub(1), 1) == Some(&[0]),
         _ => false,
     }
 }
 
-/// Whether data has the numbers of a header: the bytes in the last of some pages. A text may begin with the same
-/// letters.
+/// Whether data that begins with `MZ` has a likely header of a DOS program: fewer than 512 bytes in the last page, and
+/// at least one page. A text may begin with the same letters.
 fn is_dos_program(data: &[u8]) -> bool {
     matches!((number::<2>(data, 2), number::<2>(data, 4)), (Some(..512), Some(1..)))
 }
@@ -387,17 +401,17 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
     }
 }
 
-/// Whether LLVM 22.1.8 treats an ELF file that begins with `head` as an object, a program or a library: by its type
-/// alone, even if the rest of the header is broken.
+/// Whether LLVM 22.1.8 treats an ELF file that begins with `head` as an object, a program or a library. LLVM looks only
+/// at the type in the header, even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
     let Some(number) = array(head, 16) else { return false };
     let kind = if head.get(5) == Some(&2) { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
     matches!(kind, 1..=3)
 }
 
-/// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object: by the machine alone, even if the rest
-/// is broken. [`Magic::identify`] knows only the machines that compilers still write for, since any data may begin
-/// with two zeros.
+/// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object. LLVM looks only at the machine in the
+/// header, even if the rest is broken. [`Magic::identify`] is stricter, since any data may begin with two zeros: it knows
+/// only the machines that compilers still write for.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     // The start of a compiled resource file (`.res`).
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];

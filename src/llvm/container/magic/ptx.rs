@@ -16,9 +16,9 @@ use crate::base::bytes::text;
 /// The first directive.
 pub(crate) const VERSION: &[u8] = b".version";
 
-/// The first directives.
+/// The values of the first directives of PTX.
 pub(crate) struct Header {
-    /// The version of the language: 8 and 7.
+    /// The version of the language, such as 8 and 7.
     pub(crate) version: (u16, u16),
     /// The architecture, such as `sm_90a`.
     pub(crate) sm: String,
@@ -29,14 +29,14 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of PTX. Returns `None` if `data` does not begin with one.
     pub(crate) fn of(data: &[u8]) -> Option<Self> {
-        // A directive may follow a number directly.
+        // No blank is needed between the version and `.target`, so the digits are read one by one.
         let (major, rest) = word(directive(data, VERSION)?, u8::is_ascii_digit)?;
         let (minor, rest) = word(rest.strip_prefix(b".")?, u8::is_ascii_digit)?;
         let (sm, rest) = word(directive(rest, b".target")?, is_part)?;
         if !sm.strip_prefix("sm_")?.starts_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        let is_32_bit = address_size(rest).as_deref() == Some("32");
+        let is_32_bit = read_address_size(rest).as_deref() == Some("32");
         Some(Self { version: (major.parse().ok()?, minor.parse().ok()?), sm, is_32_bit })
     }
 
@@ -47,8 +47,9 @@ impl Header {
     }
 }
 
-/// The size of addresses that follows a target, after other words of the target.
-fn address_size(mut rest: &[u8]) -> Option<String> {
+/// Reads the size of addresses from the directive after `.target`. The target may have options, such as `, debug`, which
+/// are skipped. Returns `None` if another directive follows: then addresses have 64 bits.
+fn read_address_size(mut rest: &[u8]) -> Option<String> {
     while let [b',', option @ ..] = after_blanks(rest)? {
         rest = word(after_blanks(option)?, is_part)?.1;
     }
@@ -56,11 +57,13 @@ fn address_size(mut rest: &[u8]) -> Option<String> {
     Some(size)
 }
 
-/// Returns the bytes after the directive at the start of `data` and after blanks, or `None` if another word is there.
+/// Returns the argument of the directive at the start of `data`, with all bytes after it. Returns `None` if another word
+/// is there: a directive ends with a blank or a comment, so `.versions` is not `.version`.
 pub(crate) fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
-    let blank = after_blanks(data)?.strip_prefix(directive)?;
-    let rest = after_blanks(blank)?;
-    if rest.len() < blank.len() { Some(rest) } else { None }
+    let after_word = after_blanks(data)?.strip_prefix(directive)?;
+    let argument = after_blanks(after_word)?;
+    let has_blank = argument.len() < after_word.len();
+    if has_blank { Some(argument) } else { None }
 }
 
 /// Splits `data` after the bytes at its start that are part of a word.

@@ -64,7 +64,7 @@ impl HostFormat {
             Magic::Pe => Some(Self::Other("PE")),
             Magic::Xcoff => Some(Self::Other("XCOFF")),
             Magic::Wasm => Some(Self::Other("WebAssembly")),
-            // Data of other formats may begin like COFF for these machines, so the headers must be in order.
+            // Machines that only LLVM knows. Other data may begin like them, so the headers must be complete too.
             _ if is_coff_object(data) && host::check_coff(data, 0).is_ok() => Some(match data {
                 [0x4e, 0xa6, ..] => Self::Other("ARM64X"),
                 _ => Self::Coff,
@@ -83,7 +83,7 @@ impl FatObject {
     fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::identify(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
-            // If the file has no name of a section of a bundle, it is no fat object, and its faults do not matter.
+            // A broken object that cannot have sections of a bundle is not a fat object, so its faults do not matter.
             Err(_) if !may_name_a_bundle(format, data) => return Ok(None),
             object => object?,
         };
@@ -94,15 +94,15 @@ impl FatObject {
         Ok(Some((object, found)))
     }
 
-    /// Returns the object without the sections of its bundle, as the only entry, without an ID. The bundle need not
-    /// have an entry for the host. Returns `None` if `data` is not a fat object.
+    /// Returns contents with one entry without an ID: the object without the sections of its bundle, even if the bundle
+    /// has no entry for the host. Returns `None` if `data` is not a fat object.
     pub(crate) fn host(data: &[u8], base: u64) -> Result<Option<Contents>, Malformed> {
         let Some((object, found)) = Self::read_object(data, base)? else { return Ok(None) };
         let parts = object.host(data, &found);
         Ok(Some(Contents::new(vec![Entry { parts, ..Entry::at(b"", 0..0) }], len_u64(data))))
     }
 
-    /// The first member for the host.
+    /// Returns the first member for the host, or `None` if no member is for the host.
     pub(crate) fn host_of<'m, 'a>(members: &'m [Member<'a>]) -> Option<&'m Member<'a>> {
         members.iter().find(|member| is_host(member.id.as_bytes()))
     }
@@ -172,16 +172,18 @@ impl Container for FatObject {
     }
 }
 
-/// Whether an object with broken tables may have sections of a bundle. If the names at the end of a COFF object are cut
-/// off, LLVM fails too; a cut ELF file is plain data to it.
+/// Whether an object with broken tables may have sections of a bundle. The names at the end of a COFF object may be cut
+/// off, and then LLVM fails too. LLVM treats a cut ELF file as plain data.
 fn may_name_a_bundle(format: HostFormat, data: &[u8]) -> bool {
     memmem::find(data, MAGIC.as_bytes()).is_some()
         || format == HostFormat::Coff && Coff::has_long_names(View::whole(data, 0))
 }
 
-/// The entries of a fat object with the sections `found`.
+/// The entries of a fat object with the sections `found`. A host that cannot be restored is an entry too, but its code
+/// object is unreadable.
 fn entries_of(object: &Object<'_>, found: &[FoundSection], data: &[u8], base: u64) -> Vec<Entry> {
     let mut entries = Vec::with_capacity(found.len());
+    // Each entry for the host gets a copy of the same parts, so their number is limited.
     let mut host = None;
     let mut hosts = 0..HOSTS_MAX;
     for section in found {
@@ -291,7 +293,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// The object without the sections `found`.
+    /// The object without the sections `found`: byte for byte the original if a record restores it.
     fn host(&self, data: &[u8], found: &[FoundSection]) -> Vec<Part> {
         if let Some(restored) = self.restore_host(data, found) {
             return restored;
@@ -323,6 +325,7 @@ impl<'a> Object<'a> {
         if !parts.iter().all(|part| is_inside(part, data)) || host.len() != host_len {
             return None;
         }
+        // The host may have been a fat object itself, so only the last sections were added to it.
         let first_added = found.len().checked_sub(usize::try_from(added).ok()?)?;
         let mut sections = Vec::new();
         for section in found.get(first_added..)? {
@@ -335,9 +338,9 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Whether a part is inside of `data`.
-fn is_inside(own: &Part, data: &[u8]) -> bool {
-    match own {
+/// Whether a part is inside of `data`. A range may not be, because it follows from the untrusted record.
+fn is_inside(part: &Part, data: &[u8]) -> bool {
+    match part {
         Part::Range(range) => range.start <= range.end && bytes_in(data, range.clone()).is_some(),
         Part::Bytes(_) | Part::Unreadable(_) => true,
     }

@@ -23,7 +23,7 @@ const MAGIC: [u8; 24] = *b"clang-offload-bundler fa";
 /// The length of a record in bytes.
 pub(super) const LEN: u64 = 56;
 
-/// The data to restore the host object.
+/// The data at the end of a fat object that restore its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) host_len: u64,
@@ -40,7 +40,8 @@ impl Record {
         MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    /// Reads the record that ends at `end`. Returns `None` if there is no record.
+    /// Reads the record that ends at `end`. Returns `None` without its magic there: another tool made the object, or has
+    /// changed it.
     pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
         let data = view.get(end.checked_sub(LEN)?, LEN)?;
         let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);

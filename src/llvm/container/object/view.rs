@@ -13,11 +13,13 @@ use crate::base::io::piece::{Piece, emit};
 use crate::llvm::container::limits::NAME_MAX;
 use crate::llvm::container::{MAGIC, Part};
 
-/// An object file: some bytes, or parts of them in another order.
+/// An object file: some bytes, or parts of them in another order. So a host can be read before it is restored.
 #[derive(Clone, Debug)]
 pub(super) struct View<'a> {
     data: Slice<'a>,
+    /// The offset of the first byte in errors.
     base: u64,
+    /// The parts of the object file. Their ranges are ranges of `data`.
     parts: Vec<Part>,
 }
 
@@ -47,7 +49,7 @@ impl<'a> View<'a> {
         Malformed::at(what, self.absolute(offset))
     }
 
-    /// Returns a range of the file as pieces to write. Bytes that are not known are left out.
+    /// Returns a range of the file as pieces to write. Unreadable parts and bytes past the end are left out.
     pub(super) fn pieces(&self, range: &Range<u64>) -> Vec<Piece<'a>> {
         let (mut pieces, mut start) = (Vec::new(), 0_u64);
         for part in &self.parts {
@@ -106,45 +108,46 @@ pub(super) struct FoundSection {
     pub(super) content: Range<u64>,
 }
 
-/// The new numbers of sections.
+/// The new numbers of sections after some are removed.
 pub(super) struct SectionNumbers {
-    new: Vec<Option<u64>>,
+    /// The new number of each section, by its old number, or `None` if it is removed.
+    by_old: Vec<Option<u64>>,
     /// Whether any remaining section gets another number.
-    pub(super) moved: bool,
+    pub(super) has_changes: bool,
 }
 
 impl SectionNumbers {
-    /// Numbers the sections that are not gone.
+    /// Numbers the remaining sections in their order. `gone` says of each section whether it is removed.
     pub(super) fn new(gone: impl Iterator<Item = bool>) -> Self {
-        let (mut new, mut next, mut moved) = (Vec::new(), 0_u64, false);
+        let (mut by_old, mut next, mut has_changes) = (Vec::new(), 0_u64, false);
         for (old, is_gone) in (0_u64..).zip(gone) {
             if is_gone {
-                new.push(None);
+                by_old.push(None);
                 continue;
             }
-            new.push(Some(next));
-            moved |= next != old;
+            by_old.push(Some(next));
+            has_changes |= next != old;
             add(&mut next, 1);
         }
-        Self { new, moved }
+        Self { by_old, has_changes }
     }
 
-    /// Returns the new number of a section, or `None` if it is removed. A value that is not a section number is
-    /// returned unchanged.
+    /// Returns the new number of a section, or `None` if it is removed. A number without a section, such as a reserved
+    /// one, stays as it is.
     pub(super) fn get(&self, old: u64) -> Option<u64> {
         let index = usize::try_from(old).unwrap_or(usize::MAX);
-        match self.new.get(index) {
+        match self.by_old.get(index) {
             Some(new) => *new,
             None => Some(old),
         }
     }
 }
 
-/// Returns the name of a bundle's section at the start of some bytes, or `None` if it is another section's or not
-/// terminated.
-pub(super) fn bundle_name(data: &[u8]) -> Option<Vec<u8>> {
-    let near = data.get(..NAME_MAX).unwrap_or(data);
-    let name = near.get(..memchr::memchr(0, near)?)?;
+/// Returns the section name at the start of `names` if it is that of a bundle's section. Returns `None` for the name of
+/// another section, and for a name that is too long or not terminated.
+pub(super) fn read_bundle_name(names: &[u8]) -> Option<Vec<u8>> {
+    let longest = names.get(..NAME_MAX).unwrap_or(names);
+    let name = longest.get(..memchr::memchr(0, longest)?)?;
     if name.starts_with(MAGIC.as_bytes()) { Some(name.to_vec()) } else { None }
 }
 
@@ -156,7 +159,7 @@ pub(super) fn begins_with(fat: &[u8], pieces: &[Piece<'_>]) -> bool {
         let is_same = match piece {
             Piece::Bytes(data) => found == data.as_slice(),
             Piece::Zeros(_) => is_zero(found),
-            // Bytes at the same address need not be read.
+            // Most pieces are ranges of the fat object itself. Bytes at the same address need not be compared.
             Piece::Input(slice) => std::ptr::eq(found, slice.bytes()) || found == slice.bytes(),
         };
         if !is_same {

@@ -141,7 +141,7 @@ pub enum ImageKind {
 }
 
 impl ImageKind {
-    /// The kinds that have a meaning by their numbers, with the extensions of files.
+    /// The kinds that have a meaning, each at the index that is its number, with the extension of its files.
     const KNOWN: [(Self, &'static str); 8] = [
         (Self::None, ""),
         (Self::Object, "o"),
@@ -184,7 +184,7 @@ impl ImageKind {
         ""
     }
 
-    /// The kind of files with this extension.
+    /// The kind of files with this extension; [`ImageKind::None`] for an unknown extension.
     pub(crate) fn from_extension(extension: &[u8]) -> Self {
         for (kind, known) in Self::KNOWN {
             if known.as_bytes() == extension {
@@ -195,7 +195,7 @@ impl ImageKind {
     }
 }
 
-/// The number that means HIP.
+/// The offload kind's number for HIP, which LLVM 21 has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HipNumber {
     /// 4, as since LLVM 21.
@@ -266,8 +266,8 @@ impl ImageInfo {
         self.string(b"arch").unwrap_or_default()
     }
 
-    /// The image's bundle entry ID in its written form if kind, triple and architecture form one; otherwise the three
-    /// as they are.
+    /// The bundle entry ID of the image in its written form. If kind, triple and architecture do not form a valid ID,
+    /// they are joined as recorded.
     pub fn entry_id(&self) -> Vec<u8> {
         if let (Some(kind), Some(triple), Some(arch)) =
             (self.offload_kind(), bytes::text(self.triple()), bytes::text(self.arch()))
@@ -305,6 +305,7 @@ impl OffloadBinary {
 
     fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
         let id = EntryId::parse_recorded(&member.id)?;
+        // A bundle entry ID pads the triple with a dash for its missing environment. Offload binaries record it unpadded.
         let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
         let arch = id.target_id().to_string().into_bytes();
         let content = member.content;

@@ -21,7 +21,7 @@ const ENTRIES_AT: u64 = 24;
 /// The name of a compressed offload binary in messages.
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
-/// Reads the header at the start of `data`. Returns `None` without the magic.
+/// Reads the header at the start of `data`. Returns `None` without the magic. Offsets in errors count from `base`.
 pub(super) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
     let number = cursor.u32("the version of the offload binary")?;
@@ -43,7 +43,7 @@ pub(super) fn read(data: &[u8], total: u64, base: u64) -> Result<Option<Contents
     read_with_limit(data, total, base, STRINGS_MAX)
 }
 
-/// Reads an offload binary whose keys and values take at most `strings_max` bytes.
+/// Like [`read`], for tests with another limit on the bytes of all keys and values.
 pub(super) fn read_with_limit(
     data: &[u8],
     total: u64,
@@ -56,6 +56,7 @@ pub(super) fn read_with_limit(
     bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
     let binary = PartialBinary { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
     check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
+    // Real images and tables of strings do not overlap, but real strings share bytes.
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = ImageBudget { images, string_entries, strings };
@@ -66,15 +67,17 @@ pub(super) fn read_with_limit(
     Ok(Some(Contents::new(entries, header.size)))
 }
 
-/// The remaining budget for images and strings, in bytes, so that entries which share them cannot expand without bound.
+/// The remaining budget in bytes for all images and strings of an offload binary. Entries may refer to the same bytes,
+/// so a small file could otherwise expand without bound.
 struct ImageBudget {
     images: Allowance,
+    /// The budget for the tables that locate keys and values.
     string_entries: Allowance,
     /// The budget for keys and values.
     strings: Allowance,
 }
 
-/// The beginning of an offload binary.
+/// An offload binary, perhaps only its first bytes: a large compressed one is read while it is inflated.
 struct PartialBinary<'a> {
     /// The bytes of the offload binary that are known so far.
     data: &'a [u8],
@@ -88,7 +91,7 @@ impl<'a> PartialBinary<'a> {
         Cursor::new(bytes::tail(self.data, offset).unwrap_or_default(), self.bounds.absolute(offset))
     }
 
-    /// Reads the entry with a number, and takes its image and its strings from the budget.
+    /// Reads the entry `number`, counted from 0, and subtracts its image and its strings from the budget.
     fn read_entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
         let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
@@ -143,7 +146,8 @@ impl<'a> PartialBinary<'a> {
         Ok(strings)
     }
 
-    /// Reads a string, with a known length or up to the next NUL.
+    /// Reads a string of `len` bytes, or up to the next NUL if `len` is `None`, because version 1 records no lengths.
+    /// `what` names the string in errors.
     fn read_string(
         &self,
         offset: u64,
@@ -158,7 +162,8 @@ impl<'a> PartialBinary<'a> {
                 let rest = bytes::tail(self.data, offset).unwrap_or_default();
                 match memchr(0, rest) {
                     Some(end) => bytes::to_u64(end),
-                    // Without a NUL in the known bytes, at least one byte more is needed.
+                    // The NUL is not in the known bytes. Claiming one more byte than they have is the error that asks
+                    // for more bytes.
                     None => len_u64(rest).saturating_add(1),
                 }
             }
@@ -181,7 +186,8 @@ pub(super) fn compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compr
 fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malformed> {
     let offset = data.offset();
     let Some(header) = read_header(data.bytes(), offset)? else { return Ok(None) };
-    if header.inflated == 0 {
+    let is_plain = header.inflated == 0;
+    if is_plain {
         return Ok(None);
     }
     limits.check(WHAT_COMPRESSED, offset, header.inflated)?;
@@ -198,7 +204,8 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let whole = data.claim(0, size, format_args!("the {WHAT_COMPRESSED}"))?;
     let body = whole.claim(header_len, size.saturating_sub(header_len), WHAT_COMPRESSED)?;
     let method = method_of(body.bytes());
-    // The inflated form records the inflated size as its size, and no inflated size.
+    // The header is not in the stream. A reader of the inflated offload binary gets that of a plain one, whose size is
+    // the inflated size.
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };

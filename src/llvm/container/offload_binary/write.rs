@@ -42,7 +42,7 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
 }
 
 /// Plans the plain offload binary in `data` again, with other content for the image `index`. The result is padded to at
-/// least `least` bytes.
+/// least `least` bytes, so that it can keep its length although the new image is smaller.
 ///
 /// # Errors
 /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
@@ -64,59 +64,97 @@ pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, l
     plan_one(header.version, &images, least)
 }
 
-/// Plans an offload binary, which is padded to a size of at least `least` bytes.
+/// Plans one offload binary with all `images`, padded to a size of at least `least` bytes.
 fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result<Vec<Piece<'a>>> {
-    let (images_count, entries_len) = table_size(images.len(), ENTRY_LEN)?;
-    let mut string_tables = Vec::with_capacity(images.len());
-    for image in images {
-        string_tables.push(table_size(image.info.strings.len(), version.string_entry_len())?);
-    }
-    let string_entries_len = sum(string_tables.iter().map(|&(_, len)| len))?;
-    let mut string_entries_offset = sum([version.header_len(), entries_len])?;
-    let strings_offset = sum([string_entries_offset, string_entries_len])?;
     let strings = StringTable::of(images)?;
-    let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
-    let images_len = sum(images.iter().map(|image| image.content.len()))?;
-    let images_end = sum([images_offset, images_len])?;
-    let size = aligned(images_end)?.max(least);
-
-    let (entries_offset, inflated) = (version.header_len(), 0);
+    let layout = Layout::new(version, images, &strings)?;
+    let size = aligned(layout.images_end)?.max(least);
     // Version 1 records the size of its one entry, later versions the number of entries.
-    let entries = if version == Version::V1 { ENTRY_LEN } else { images_count };
-    let mut header = Header { version, size, entries_offset, entries, inflated }.to_bytes();
-    let mut image_offset = images_offset;
-    let mut string_entries = Vec::new();
-    for (image, (strings_count, string_entries_len)) in images.iter().zip(string_tables) {
-        header.extend(image.info.image_kind.number().to_le_bytes());
-        header.extend(image.info.kind_number.to_le_bytes());
-        header.extend(image.info.flags.to_le_bytes());
-        for field in [string_entries_offset, strings_count, image_offset, image.content.len()] {
-            header.extend(field.to_le_bytes());
-        }
-        for (key, value) in &image.info.strings {
-            for text in [key, value] {
-                string_entries.extend(sum([strings_offset, strings.offset(text)?])?.to_le_bytes());
-            }
-            if version != Version::V1 {
-                string_entries.extend(len_u64(value).to_le_bytes());
-            }
-        }
-        string_entries_offset = sum([string_entries_offset, string_entries_len])?;
-        image_offset = sum([image_offset, image.content.len()])?;
-    }
-    header.extend(string_entries);
-    header.extend(strings.bytes);
-    header.resize(usize::try_from(images_offset).map_err(|_| too_long())?, 0);
-    let mut pieces = vec![Piece::Bytes(header)];
+    let entries = if version == Version::V1 { ENTRY_LEN } else { count_u64(images.len())? };
+    let header = Header { version, size, entries_offset: version.header_len(), entries, inflated: 0 };
+    let mut head = header.to_bytes();
+    head.extend(encode_entries(version, images, &layout)?);
+    head.extend(encode_string_entries(version, images, &strings, layout.strings)?);
+    head.extend(strings.bytes);
+    head.resize(usize::try_from(layout.images).map_err(|_| too_long())?, 0);
+    let mut pieces = vec![Piece::Bytes(head)];
     pieces.extend(images.iter().map(|image| Piece::Input(image.content)));
-    pieces.push(Piece::Zeros(size.saturating_sub(images_end)));
+    pieces.push(Piece::Zeros(size.saturating_sub(layout.images_end)));
     Ok(pieces)
 }
 
-/// The number of rows of a table, and its length in bytes.
-fn table_size(rows: usize, row_len: u64) -> Result<(u64, u64)> {
-    let rows = u64::try_from(rows).map_err(|_| too_long())?;
-    Ok((rows, rows.checked_mul(row_len).ok_or_else(too_long)?))
+/// The offsets of the parts of an offload binary, which follow the header and the entries in this order.
+struct Layout {
+    string_entries: u64,
+    strings: u64,
+    images: u64,
+    images_end: u64,
+}
+
+impl Layout {
+    fn new(version: Version, images: &[NewImage<'_>], strings: &StringTable<'_>) -> Result<Self> {
+        let string_entries = sum([version.header_len(), table_len(images.len(), ENTRY_LEN)?])?;
+        let mut strings_offset = string_entries;
+        for image in images {
+            strings_offset = sum([strings_offset, string_entries_len(version, image)?])?;
+        }
+        let images_offset = aligned(sum([strings_offset, len_u64(&strings.bytes)])?)?;
+        let images_len = sum(images.iter().map(|image| image.content.len()))?;
+        let images_end = sum([images_offset, images_len])?;
+        Ok(Self { string_entries, strings: strings_offset, images: images_offset, images_end })
+    }
+}
+
+/// Encodes the entry of each image. String entries and images are stored in the order of the entries.
+fn encode_entries(version: Version, images: &[NewImage<'_>], layout: &Layout) -> Result<Vec<u8>> {
+    let (mut string_entries_offset, mut image_offset) = (layout.string_entries, layout.images);
+    let mut bytes = Vec::new();
+    for image in images {
+        bytes.extend(image.info.image_kind.number().to_le_bytes());
+        bytes.extend(image.info.kind_number.to_le_bytes());
+        bytes.extend(image.info.flags.to_le_bytes());
+        let (strings_count, image_len) = (count_u64(image.info.strings.len())?, image.content.len());
+        for field in [string_entries_offset, strings_count, image_offset, image_len] {
+            bytes.extend(field.to_le_bytes());
+        }
+        string_entries_offset = sum([string_entries_offset, string_entries_len(version, image)?])?;
+        image_offset = sum([image_offset, image_len])?;
+    }
+    Ok(bytes)
+}
+
+/// Encodes the string entries of all images: the offsets of key and value in `strings`, which begin at
+/// `strings_offset`, and from version 2 on the length of the value.
+fn encode_string_entries(
+    version: Version,
+    images: &[NewImage<'_>],
+    strings: &StringTable<'_>,
+    strings_offset: u64,
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (key, value) in images.iter().flat_map(|image| &image.info.strings) {
+        for text in [key, value] {
+            bytes.extend(sum([strings_offset, strings.offset(text)?])?.to_le_bytes());
+        }
+        if version != Version::V1 {
+            bytes.extend(len_u64(value).to_le_bytes());
+        }
+    }
+    Ok(bytes)
+}
+
+/// The length of the string entries of one image in bytes.
+fn string_entries_len(version: Version, image: &NewImage<'_>) -> Result<u64> {
+    table_len(image.info.strings.len(), version.string_entry_len())
+}
+
+/// The length in bytes of a table of `rows`, each of `row_len` bytes.
+fn table_len(rows: usize, row_len: u64) -> Result<u64> {
+    count_u64(rows)?.checked_mul(row_len).ok_or_else(too_long)
+}
+
+fn count_u64(count: usize) -> Result<u64> {
+    u64::try_from(count).map_err(|_| too_long())
 }
 
 fn aligned(offset: u64) -> Result<u64> {
@@ -141,9 +179,9 @@ impl<'s> StringTable<'s> {
                 sorted.extend([key.as_slice(), value]);
             }
         }
-        // The empty string is the first NUL, not the end of another string.
+        // The empty string is not sorted: LLVM puts it at the start of the table, as a single NUL.
         sorted.retain(|string| !string.is_empty());
-        // A string that is the end of another one directly follows a string with that end, and shares its bytes.
+        // In this order, a string that is the end of others directly follows one of them, and can share its bytes.
         sorted.sort_unstable_by(|a, b| b.iter().rev().cmp(a.iter().rev()));
         sorted.dedup();
         let mut table = Self { bytes: vec![0], offsets: HashMap::from([(&b""[..], 0)]) };
@@ -199,7 +237,7 @@ pub fn write_compressed<W: Write + Seek>(
     write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
 }
 
-/// Like [`write_compressed`], with progress reports. Writes nothing without images.
+/// Like [`write_compressed`], with progress reports.
 pub(crate) fn write_metered<W: Write + Seek>(
     images: &[NewImage<'_>],
     compression: &Compression,
@@ -209,14 +247,16 @@ pub(crate) fn write_metered<W: Write + Seek>(
     let mut pieces = plan(Version::V3, images)?;
     let inflated = total_len(&pieces)?;
     let header_len = Version::V3.header_len();
+    // Without images, the plan is empty, and nothing is written.
     let Some(Piece::Bytes(head)) = pieces.first_mut() else { return Ok(()) };
-    // The stream does not include the header of the inflated form.
+    // The plan begins with the header of a plain offload binary, which is not part of the stream.
     *head = head.split_off(usize::try_from(header_len).map_err(|_| too_long())?);
+    // The stream is written first, because the header records its length.
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
     let size = sum([header_len, stream_len])?;
     let padding = aligned(size)?.saturating_sub(size);
     emit(&[Piece::Zeros(padding)], to)?;
-    let (version, entries) = (Version::V3, u64::try_from(images.len()).map_err(|_| too_long())?);
+    let (version, entries) = (Version::V3, count_u64(images.len())?);
     to.fill_in(start, &Header { version, size, entries_offset: header_len, entries, inflated }.to_bytes())
 }

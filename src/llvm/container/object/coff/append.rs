@@ -3,8 +3,8 @@
 //! New section headers must follow the existing ones, so all data after them moves by their length. Every offset is
 //! adjusted: of contents, relocations, line numbers and symbols, in the section headers and in the symbols of functions
 //! with line numbers. The new contents are written where the symbol table was, followed by a [`Record`], the symbols,
-//! and the strings with the new names at their end. If the host has data after its strings, symbols and strings are
-//! copied instead of moved.
+//! and the strings with the new names at their end. If the host has data after its strings, its own symbols and strings
+//! stay where they are, unused, and the fat object has a copy of them at the end.
 //!
 //! Names, flags, order and virtual addresses of the sections are the same as LLVM 22.1.8's.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
@@ -24,7 +24,7 @@ use crate::base::io::piece::Piece;
 use crate::llvm::container::Part;
 use crate::llvm::container::host::coff::CoffSection;
 
-/// The largest number of sections.
+/// The largest number of sections of a plain object, and of a big one: higher numbers are reserved.
 const PLAIN_MAX: u64 = 0xfeff;
 const BIG_MAX: u64 = 0x7fff_ffff;
 
@@ -41,7 +41,7 @@ impl<'a> Coff<'a> {
         added: &[AddedSection<'a>],
     ) -> Result<Vec<Piece<'a>>, Malformed> {
         let added_count = to_u64(added.len());
-        let count = self.count().saturating_add(added_count);
+        let count = self.section_count().saturating_add(added_count);
         let most = if self.encoding.word == BIG { BIG_MAX } else { PLAIN_MAX };
         if count > most {
             return Err(too_many("sections", count, most));
@@ -52,8 +52,8 @@ impl<'a> Coff<'a> {
         self.check_symbol_count()?;
         self.check_offsets(&shift)?;
         let mut sections: Vec<_> =
-            self.sections.iter().map(|section| section.moved(|offset| shift.forward(offset))).collect();
-        let names = self.new_names(added)?;
+            self.sections.iter().map(|section| section.map_offsets(|offset| shift.forward(offset))).collect();
+        let names = self.place_names(added)?;
         let contents_at = body.end.saturating_add(shift.by);
         let symbols_at = add_headers(&mut sections, added, &names, contents_at).saturating_add(record::LEN);
         let strings_len = names.total;
@@ -61,11 +61,11 @@ impl<'a> Coff<'a> {
         if needed > MAX {
             return Err(too_many("bytes", needed, MAX));
         }
-        let header = self.headers(symbols_at, &sections);
+        let header = self.encode_headers(symbols_at, &sections);
         let mut pieces = vec![Piece::Bytes(header)];
         pieces.extend(self.view.pieces(&body));
         pieces.extend(added.iter().map(|section| section.content.clone()));
-        pieces.push(Piece::Bytes(self.own_record(added_count).to_bytes()));
+        pieces.push(Piece::Bytes(self.record_of_host(added_count).to_bytes()));
         match self.move_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
             Some(moved) => pieces.push(Piece::Bytes(moved.table)),
             None => pieces.extend(self.view.pieces(&self.symbols)),
@@ -76,8 +76,11 @@ impl<'a> Coff<'a> {
         Ok(pieces)
     }
 
-    /// The end of the data other than symbols and strings: the start of the symbols, if they are at the end of the
-    /// file.
+    /// Returns the end of the data that the fat object keeps in one piece. Symbols and strings at the end of the file do
+    /// not belong to it: they go to the end of the fat object. In the middle of the file, they are copied there.
+    ///
+    /// # Errors
+    /// A section with content after this end: outside the file, or among the symbols.
     fn body_end(&self) -> Result<u64, Malformed> {
         let len = self.view.len();
         let end = if self.strings.end == len { self.symbols.start } else { len };
@@ -91,7 +94,8 @@ impl<'a> Coff<'a> {
         Ok(end)
     }
 
-    /// Checks that a symbol count comes with a table, which the fat object always has.
+    /// Checks that a header that counts symbols has a table for them. The fat object gets a table in any case, so the
+    /// count would become valid.
     fn check_symbol_count(&self) -> Result<(), Malformed> {
         let count = self.header.symbol_count;
         if count > 0 && self.header.symbols == 0 {
@@ -100,8 +104,10 @@ impl<'a> Coff<'a> {
         Ok(())
     }
 
-    /// Checks that no offset equals the new position of another one: it could not be restored.
+    /// Checks that every offset can be restored from its new value. An offset just past the end of the file cannot: it
+    /// does not move, and is then equal to the new offset of data that does.
     fn check_offsets(&self, shift: &OffsetShift) -> Result<(), Malformed> {
+        // The offsets are only visited, not changed.
         let lost = Cell::new(None);
         let check = |offset| {
             if shift.back(shift.forward(offset)) != offset {
@@ -110,7 +116,7 @@ impl<'a> Coff<'a> {
             offset
         };
         for section in &self.sections {
-            section.moved(check);
+            section.map_offsets(check);
         }
         self.move_symbols(&SymbolMoves { offset: &check, number: None })?;
         match lost.get() {
@@ -119,17 +125,17 @@ impl<'a> Coff<'a> {
         }
     }
 
-    /// The strings without their length field.
+    /// The range of the strings without their length field.
     fn old_strings(&self) -> Range<u64> {
         self.strings.start.saturating_add(4).min(self.strings.end)..self.strings.end
     }
 
-    /// The names of the added sections, each with its offset among all strings of the fat object.
-    fn new_names(&self, added: &[AddedSection<'_>]) -> Result<AddedNames, Malformed> {
+    /// Places the names of the added sections after the strings of this object.
+    fn place_names(&self, added: &[AddedSection<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
         let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
-        // The last string may lack its final zero. An empty name adds one, and is the name of no section.
+        // The last string may lack its final zero. An empty name adds one. No section has it, so its offset is dropped.
         if old_len > 0
             && let Some(last) = self.view.get(old.end.saturating_sub(1), 1)
             && *last != [0]
@@ -146,8 +152,9 @@ impl<'a> Coff<'a> {
         Ok(names)
     }
 
-    /// The record that restores this object.
-    fn own_record(&self, added: u64) -> Record {
+    /// The record that restores this object as the host of a fat object with `added` sections.
+    fn record_of_host(&self, added: u64) -> Record {
+        // The length of the strings may be recorded as 0. So the bit says whether there is a length at all.
         let mut strings = 0;
         if self.strings.start < self.strings.end
             && let Some(recorded) = self.view.get(self.strings.start, 4)
@@ -157,42 +164,61 @@ impl<'a> Coff<'a> {
         Record { host_len: self.view.len(), added, saved: [self.header.symbols, strings] }
     }
 
-    /// Returns the record of a fat object made here, and the host object that it claims, or `None` without a record.
+    /// Undoes [`append_sections`](Self::append_sections) according to the record before the symbols. Returns the record
+    /// and the parts of the host object that it claims, or `None` without a record, or if its numbers are impossible.
     pub(in crate::llvm::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.symbols.start, &self.view)?;
         let [symbols_offset, strings] = record.saved;
-        let count = self.count().checked_sub(record.added)?;
+        let count = self.section_count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
         let from = self.headers_end().checked_sub(by)?;
         let shift = OffsetShift { from, end: record.host_len, by };
         let sections = self.sections.get(..usize::try_from(count).ok()?)?.iter();
-        let sections: Vec<_> = sections.map(|section| section.moved(|offset| shift.back(offset))).collect();
-        let header = self.headers(symbols_offset, &sections);
+        let sections: Vec<_> = sections.map(|section| section.map_offsets(|offset| shift.back(offset))).collect();
+        let header = self.encode_headers(symbols_offset, &sections);
+        let recorded_len =
+            if strings >= HAS_STRINGS { Some(u32::try_from(strings & u64::from(u32::MAX)).ok()?) } else { None };
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
-        let has_strings = strings >= HAS_STRINGS;
-        let strings = strings & u64::from(u32::MAX);
-        let strings_len = if has_strings { strings.max(4) } else { 0 };
-        let tail_len = symbols_len.checked_add(strings_len)?;
-        // Symbols and strings are a tail of the host, unless the host has none, or has data after them.
-        let is_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
-        let body_end = if is_tail { symbols_offset } else { record.host_len };
+        let tail_len = symbols_len.checked_add(string_table_len(recorded_len))?;
+        // Symbols and strings at the end of the host were moved. Otherwise the host is in one piece, with its symbols.
+        let has_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
+        let body_end = if has_tail { symbols_offset } else { record.host_len };
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
-        if is_tail {
-            match self.move_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()? {
-                Some(moved) => parts.push(Part::Bytes(moved.table)),
-                None => parts.push(Part::Range(self.symbols.clone())),
-            }
-            if has_strings {
-                parts.push(Part::Bytes(u32::try_from(strings).ok()?.to_le_bytes().to_vec()));
-                let start = self.strings.start.checked_add(4)?;
-                parts.push(Part::Range(start..start.checked_add(strings_len.checked_sub(4)?)?));
-            }
+        if has_tail {
+            parts.extend(self.claimed_tail(&shift, recorded_len)?);
         }
         Some((record, parts))
     }
+
+    /// Restores symbols and strings at the end of the host. `recorded_len` is the host's length field of its strings, or
+    /// `None` if it has none. Returns `None` if the symbols cannot be read.
+    fn claimed_tail(&self, shift: &OffsetShift, recorded_len: Option<u32>) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        match self.move_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()? {
+            Some(moved) => parts.push(Part::Bytes(moved.table)),
+            None => parts.push(Part::Range(self.symbols.clone())),
+        }
+        if let Some(len) = recorded_len {
+            parts.push(Part::Bytes(len.to_le_bytes().to_vec()));
+            // The host's strings come first in the fat object, after the length field.
+            let start = self.strings.start.checked_add(4)?;
+            parts.push(Part::Range(start..start.checked_add(string_table_len(recorded_len).checked_sub(4)?)?));
+        }
+        Some(parts)
+    }
 }
 
-/// Adds the section headers and returns the end of the contents.
+/// The length of a string table with this length field, or 0 without one. Less than the field's own length means that
+/// the table is empty.
+fn string_table_len(recorded_len: Option<u32>) -> u64 {
+    match recorded_len {
+        Some(len) => u64::from(len).max(4),
+        None => 0,
+    }
+}
+
+/// Adds the section headers of the added sections, whose contents begin at `contents_at`. Returns the end of the
+/// contents.
 fn add_headers(
     sections: &mut Vec<CoffSection>,
     added: &[AddedSection<'_>],
@@ -216,9 +242,11 @@ fn add_headers(
     position
 }
 
-/// The move of the data after the headers, `from` an offset to the `end` of the file.
+/// The shift of all data after the section headers, to make room for more headers. The three numbers are in bytes.
 struct OffsetShift {
+    /// The first offset that moves: the end of the section headers.
     from: u64,
+    /// The last offset that moves: the end of the file, which may be the offset of an empty range.
     end: u64,
     by: u64,
 }
@@ -238,11 +266,13 @@ impl OffsetShift {
     }
 }
 
-/// Names to add to the strings.
+/// The names that are added to the string table.
 struct AddedNames {
+    /// The names, each with its final zero.
     bytes: Vec<u8>,
+    /// The offset of each name in the string table.
     offsets: Vec<u64>,
-    /// The length of the whole string table.
+    /// The length of the string table: old strings, and the names so far.
     total: u64,
 }
 

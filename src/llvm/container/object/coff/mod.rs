@@ -1,9 +1,9 @@
 //! Reads the sections of COFF objects, with 16-bit or 32-bit section numbers (`/bigobj`).
 //!
-//! Section headers follow the headers above, strings follow the symbols: their total length in four bytes, this number
-//! included, then each with a final zero. Integers are little-endian. Layout: Microsoft PE and COFF specification, with
-//! the limits of LLVM 22.1.8. The name of a section is `/` and its decimal offset among the strings, or `//` and that
-//! in base 64, if it is longer than 8 bytes.
+//! Section headers follow the file header. The string table follows the symbols: its length in four bytes, these
+//! included, then each string with a final zero. A section name of more than 8 bytes is in the string table. The name
+//! field then holds `/` and the decimal offset in the table, or `//` and the offset in base 64. Integers are
+//! little-endian. Layout: Microsoft PE and COFF specification, with the limits of LLVM 22.1.8.
 //!
 //! Rejected: tables and contents outside the file, long names outside the strings, the unterminated name of a bundle's
 //! section.
@@ -21,7 +21,7 @@ use object::Endianness;
 use object::pe::{IMAGE_SCN_CNT_UNINITIALIZED_DATA, IMAGE_SCN_LNK_NRELOC_OVFL};
 
 use self::records::{BIG, CoffHeader, CoffSymbol, PLAIN};
-use super::view::{FoundSection, View, bundle_name};
+use super::view::{FoundSection, View, read_bundle_name};
 use crate::base::bytes;
 use crate::base::display::shown;
 use crate::base::error::Malformed;
@@ -52,14 +52,15 @@ pub(super) struct Coff<'a> {
 }
 
 impl<'a> Coff<'a> {
-    /// Reads the headers, and finds symbols and strings.
+    /// Reads the headers, and finds the symbol table and the string table.
     pub(super) fn parse(view: View<'a>) -> Result<Self, Malformed> {
         let mut coff = Self::read_headers(view)?;
         (coff.symbols, coff.strings) = coff.find_symbols()?;
         Ok(coff)
     }
 
-    /// Whether the name of any section is in the string table; false if the headers cannot be read.
+    /// Whether the name of any section is in the string table, where a bundle's sections have their names. Returns `false`
+    /// if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         match Self::read_headers(view) {
             Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
@@ -67,9 +68,11 @@ impl<'a> Coff<'a> {
         }
     }
 
+    /// Reads the headers. The ranges of symbols and strings are still missing.
     fn read_headers(view: View<'a>) -> Result<Self, Malformed> {
         let signature = view.read(0, 4, "the COFF header")?;
-        let word = if *signature == [0, 0, 0xff, 0xff] { BIG } else { PLAIN };
+        let is_big = *signature == [0, 0, 0xff, 0xff];
+        let word = if is_big { BIG } else { PLAIN };
         let encoding = Encoding { word, order: Endianness::Little };
         let fixed = encoding.len_of::<CoffHeader>();
         let header: CoffHeader = encoding.decode(&view.read(0, fixed, "the COFF header")?);
@@ -82,8 +85,8 @@ impl<'a> Coff<'a> {
         Ok(Self { view, encoding, header, optional, sections, symbols: 0..0, strings: 0..0 })
     }
 
-    /// The headers with other sections and another offset of the symbol table.
-    fn headers(&self, symbols: u64, sections: &[CoffSection]) -> Vec<u8> {
+    /// Returns all headers with other sections and another offset of the symbol table.
+    fn encode_headers(&self, symbols: u64, sections: &[CoffSection]) -> Vec<u8> {
         let header = CoffHeader { section_count: bytes::to_u64(sections.len()), symbols, ..self.header };
         [self.encoding.encode(&[header]), self.optional.clone(), self.encoding.encode(sections)].concat()
     }
@@ -101,7 +104,8 @@ impl<'a> Coff<'a> {
         let len = count.saturating_mul(self.encoding.len_of::<CoffSymbol>());
         self.view.read(start, len, format_args!("the table of {count} symbols"))?;
         let end = bytes::span(start, len).end;
-        // Strings may be missing at the end of the file, and a length of less than its own field means none.
+        // The string table may be missing at the end of the file. A length of less than its own four bytes means that it
+        // is empty.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = self.encoding.read(&recorded).max(4);
         self.view.read(end, strings_len, "the string table")?;
@@ -109,16 +113,16 @@ impl<'a> Coff<'a> {
     }
 
     /// The offset of the section headers.
-    fn table(&self) -> u64 {
+    fn headers_at(&self) -> u64 {
         bytes::total([self.encoding.len_of::<CoffHeader>(), bytes::len_u64(&self.optional)])
     }
 
     /// The end of the section headers.
     fn headers_end(&self) -> u64 {
-        self.table().saturating_add(self.count().saturating_mul(SECTION_LEN))
+        self.headers_at().saturating_add(self.section_count().saturating_mul(SECTION_LEN))
     }
 
-    fn count(&self) -> u64 {
+    fn section_count(&self) -> u64 {
         bytes::to_u64(self.sections.len())
     }
 
@@ -126,10 +130,11 @@ impl<'a> Coff<'a> {
     pub(super) fn find_sections(&self) -> Result<Vec<FoundSection>, Malformed> {
         let (mut found, mut room) = (Vec::new(), EntryAllowance::new());
         for (index, section) in self.sections.iter().enumerate() {
-            if let Some(name) = self.bundle_name(index, section)? {
+            if let Some(name) = self.read_bundle_name(index, section)? {
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = section.content();
                 let len = bytes::len_of(&content);
+                // Only checks that the content is inside the file.
                 self.view.read(content.start, len, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content });
             }
@@ -137,9 +142,9 @@ impl<'a> Coff<'a> {
         Ok(found)
     }
 
-    /// Returns the name of a section of a bundle, or `None` for other sections. The name of a section of a bundle is
-    /// longer than its field of 8 bytes, so the field holds `/` and an offset among the strings.
-    fn bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
+    /// Returns the name of a bundle's section, or `None` for other sections. The name is longer than its field of 8
+    /// bytes, so it is in the string table.
+    fn read_bundle_name(&self, index: usize, section: &CoffSection) -> Result<Option<Vec<u8>>, Malformed> {
         let field = section.name.to_le_bytes();
         let short = field.split(|&byte| byte == 0).next().unwrap_or_default();
         let Some(long) = short.strip_prefix(b"/") else { return Ok(None) };
@@ -148,19 +153,21 @@ impl<'a> Coff<'a> {
             let what = format!("the name '{name}' of section {index} is outside the string table; the table is");
             return Err(self.view.broken(what, self.strings.start));
         };
-        // With strings after it, the name would be a different one.
+        // The name would end with the table. With more strings appended to the table, it would become another name.
         if rest.starts_with(MAGIC.as_bytes()) && memchr::memchr(0, &rest).is_none() {
             let what = format!("the name of section {index} is not terminated; the string table is");
             return Err(self.view.broken(what, self.strings.start));
         }
-        Ok(bundle_name(&rest))
+        Ok(read_bundle_name(&rest))
     }
 
-    /// Returns the strings from an offset on, or `None` if no string starts there.
+    /// Returns the bytes of the string table from an offset on. Returns `None` for an offset that could not be parsed, in
+    /// the length field, or past the end.
     fn strings_from(&self, offset: Option<u64>) -> Option<Cow<'a, [u8]>> {
         let offset = offset?;
         let len = bytes::len_of(&self.strings).checked_sub(offset)?;
-        if offset < 4 || len == 0 {
+        let is_in_length_field = offset < 4;
+        if is_in_length_field || len == 0 {
             return None;
         }
         self.view.get(self.strings.start.saturating_add(offset), len)
@@ -173,24 +180,24 @@ impl CoffSection {
         [&mut self.offset, &mut self.relocations, &mut self.lines]
     }
 
-    /// Changes the file offsets.
-    fn moved(mut self, new_offset: impl Fn(u64) -> u64) -> Self {
+    /// Replaces each file offset.
+    fn map_offsets(mut self, new_offset: impl Fn(u64) -> u64) -> Self {
         for offset in self.offsets() {
             *offset = new_offset(*offset);
         }
         self
     }
 
-    /// The range of the content in the file.
+    /// The range of the content in the file; empty without content.
     fn content(&self) -> Range<u64> {
-        let in_file = self.offset != 0 && self.flags & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
-        bytes::span(self.offset, if in_file { self.size } else { 0 })
+        let is_in_file = self.offset != 0 && self.flags & u64::from(IMAGE_SCN_CNT_UNINITIALIZED_DATA.0) == 0;
+        bytes::span(self.offset, if is_in_file { self.size } else { 0 })
     }
 
     /// The ranges in the file: content, relocations and line numbers.
     fn ranges_in_file(&self, view: &View<'_>) -> [Range<u64>; 3] {
         let mut count = self.relocation_count;
-        // A count that does not fit is stored in the first relocation, which is not a real one.
+        // A count that does not fit is stored in place of the first relocation.
         if count == 0xffff
             && self.flags & u64::from(IMAGE_SCN_LNK_NRELOC_OVFL.0) != 0
             && let Some(first) = view.get(self.relocations, 4)
@@ -204,7 +211,8 @@ impl CoffSection {
     }
 }
 
-/// Parses the offset in the short form of a long name, after its first `/`.
+/// Parses the offset of a long name from the text after the first `/` of the name field. Returns `None` for text that is
+/// not an offset.
 fn long_name_offset(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -221,7 +229,7 @@ fn long_name_offset(text: &[u8]) -> Option<u64> {
     Some(number)
 }
 
-/// The name field of a section for a name at an offset among the strings.
+/// The name field of a section whose name is at an offset of the string table.
 fn long_name(offset: u64) -> u64 {
     let mut text = format!("/{offset}").into_bytes();
     // The field has room for seven digits. A larger offset is in base 64, after `//`.

@@ -16,7 +16,7 @@ const fn in_plain(word: usize, width: usize) -> usize {
 }
 
 record! {
-    /// The file header. The section headers follow it, or the optional header in plain objects that have one.
+    /// The file header. In plain objects, an optional header may come between it and the section headers.
     CoffHeader(word) {
         machine: in_plain(word, 2),
         signature: in_big(word, 8),
@@ -45,7 +45,7 @@ record! {
         kind: 2,
         class: 1,
         /// The number of the auxiliary records that follow.
-        more: 1,
+        auxiliary_count: 1,
     }
 }
 

@@ -29,19 +29,20 @@ impl Coff<'_> {
     ) -> Result<Vec<Part>, Malformed> {
         let cuts = Cuts::new(self.ranges_to_cut(found));
         let gone: HashSet<usize> = found.iter().map(|section| section.index).collect();
-        self.check_untouched(found, &cuts, &gone)?;
+        self.check_cuts(found, &cuts, &gone)?;
         // Section numbers count from 1; 0 means no section.
         let is_gone = (0..self.sections.len()).map(|index| gone.contains(&index));
         let numbers = SectionNumbers::new([false].into_iter().chain(is_gone));
         let mut kept = Vec::new();
         for (_, section) in self.kept_sections(&gone) {
-            kept.push(section.moved(|offset| cuts.moves.moved(offset)));
+            kept.push(section.map_offsets(|offset| cuts.moves.moved(offset)));
         }
-        let symbols = if self.header.symbols == 0 { 0 } else { cuts.moves.moved(self.symbols.start) };
-        let header = self.headers(symbols, &kept);
+        let has_symbols = self.header.symbols != 0;
+        let symbols = if has_symbols { cuts.moves.moved(self.symbols.start) } else { 0 };
+        let header = self.encode_headers(symbols, &kept);
         let mut parts = vec![Part::Bytes(header)];
         parts.extend(cuts.remaining(self.headers_end()..self.symbols.start).map(Part::Range));
-        parts.push(self.new_symbols(&numbers, &cuts, &gone)?);
+        parts.push(self.update_symbols(&numbers, &cuts, &gone)?);
         parts.extend(cuts.remaining(self.symbols.end..self.view.len()).map(Part::Range));
         Ok(join_parts(parts))
     }
@@ -51,18 +52,19 @@ impl Coff<'_> {
         self.sections.iter().enumerate().filter(|(index, _)| !gone.contains(index))
     }
 
-    /// The removed ranges: section headers and contents.
+    /// The ranges of the file to be removed: section headers and contents.
     fn ranges_to_cut(&self, found: &[FoundSection]) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         for section in found {
-            let header_at = self.table().saturating_add(to_u64(section.index).saturating_mul(SECTION_LEN));
+            let header_at = self.headers_at().saturating_add(to_u64(section.index).saturating_mul(SECTION_LEN));
             ranges.extend([span(header_at, SECTION_LEN), section.content.clone()]);
         }
         ranges
     }
 
-    /// Checks that the cuts do not touch remaining data.
-    fn check_untouched(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
+    /// Checks that the cuts remove only data of the bundle's sections. In a broken or hostile file, their contents could
+    /// be among the headers, or also belong to a remaining section.
+    fn check_cuts(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         for FoundSection { content, .. } in found {
             if content.start < content.end && content.start < self.headers_end() {
                 let what = "a section of the bundle has its content among the section headers, at";
@@ -80,20 +82,24 @@ impl Coff<'_> {
         Ok(())
     }
 
-    /// Returns the symbols with new offsets and section numbers.
-    fn new_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
+    /// Returns the symbol table with new offsets and section numbers, or its range if it does not change.
+    ///
+    /// # Errors
+    /// A remaining section or symbol that refers to a removed section.
+    fn update_symbols(&self, numbers: &SectionNumbers, cuts: &Cuts, gone: &HashSet<usize>) -> Result<Part, Malformed> {
         let new_offset = |offset| cuts.moves.moved(offset);
         let new_number = |section| numbers.get(section);
         let moves = SymbolMoves { offset: &new_offset, number: Some(&new_number) };
         let Some(moved) = self.move_symbols(&moves)? else { return Ok(Part::Range(self.symbols.clone())) };
         if !moved.emptied.is_empty() {
-            self.check_unused(&moved.emptied, gone)?;
+            self.check_no_relocations(&moved.emptied, gone)?;
         }
         Ok(Part::Bytes(moved.table))
     }
 
     /// Checks that no relocation of a remaining section refers to these symbols.
-    fn check_unused(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
+    fn check_no_relocations(&self, emptied: &HashSet<u64>, gone: &HashSet<usize>) -> Result<(), Malformed> {
+        // Sections that share relocations could otherwise make this check take a long time.
         let mut room = Allowance::new(self.view.len());
         for (index, section) in self.kept_sections(gone) {
             let [_, relocations, _] = section.ranges_in_file(&self.view);
@@ -116,14 +122,16 @@ impl Coff<'_> {
     }
 }
 
-/// Ranges that are cut out of a file, in order and not empty.
+/// Ranges that are cut out of a file.
 struct Cuts {
+    /// The ranges in file order, none of them empty, none touching the next.
     ranges: Vec<Range<u64>>,
+    /// The new offsets of the data between and after the ranges.
     moves: OffsetMap,
 }
 
 impl Cuts {
-    /// Sorts the ranges and merges those that overlap or touch.
+    /// Drops empty ranges, sorts the others, and merges those that overlap or touch.
     fn new(mut ranges: Vec<Range<u64>>) -> Self {
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| range.start);
@@ -138,7 +146,7 @@ impl Cuts {
         Self { ranges: merged, moves }
     }
 
-    /// Whether a range has bytes that are cut out.
+    /// Whether any byte of a range is cut out.
     fn touch(&self, range: &Range<u64>) -> bool {
         let next = self.ranges.partition_point(|cut| cut.end <= range.start);
         match self.ranges.get(next) {
@@ -147,7 +155,7 @@ impl Cuts {
         }
     }
 
-    /// The remaining parts of a range.
+    /// The parts of a range that are not cut out.
     fn remaining(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let starts = std::iter::once(0).chain(self.ranges.iter().map(|cut| cut.end));
         let ends = self.ranges.iter().map(|cut| cut.start).chain([u64::MAX]);

@@ -13,13 +13,15 @@ use super::records::{AuxiliaryRecord, CoffSymbol};
 use crate::base::bytes::{add, len_of};
 use crate::base::error::Malformed;
 
-/// The symbol type of a function, in the second hexadecimal digit.
+/// The value for a function in the second hexadecimal digit of a symbol's type.
 const FUNCTION: u64 = 2;
 
-/// New offsets and section numbers. A section without a new number is removed.
+/// The changes of the file that symbols have to follow.
 pub(super) struct SymbolMoves<'f> {
+    /// Returns the new offset of data at an old offset.
     pub(super) offset: &'f dyn Fn(u64) -> u64,
-    /// Gives the new number of a section; `None` if all sections keep their numbers.
+    /// Returns the new number of a section, or `None` for a removed one. The field is `None` if no section is removed and
+    /// all keep their numbers.
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
@@ -30,9 +32,18 @@ pub(super) struct MovedSymbols {
     pub(super) emptied: HashSet<u64>,
 }
 
+/// The fate of a symbol.
+enum SymbolChange {
+    Kept,
+    /// The symbol is removed with its section.
+    Emptied,
+    /// The symbol stays, but is that of a section associated with a removed one. Linkers keep or drop both together.
+    LosesAssociated,
+}
+
 impl Coff<'_> {
-    /// Adjusts offsets and section numbers in the symbol table. Returns `None` if no symbol can change: no section
-    /// has line numbers, whose offsets symbols hold, and no section number changes.
+    /// Returns the symbol table with new offsets and section numbers. Returns `None` if no symbol can change: symbols hold
+    /// only offsets of line numbers, and no section has any, and no section number changes.
     pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {
@@ -45,42 +56,44 @@ impl Coff<'_> {
         while let Some(record) = records.next() {
             let mut symbol: CoffSymbol = self.encoding.decode(record);
             // Only the first of the auxiliary records after a symbol can hold an offset or a section number.
-            let more = usize::try_from(symbol.more).unwrap_or(0);
-            let first = if more > 0 { records.next() } else { None };
-            if more > 1 {
-                records.nth(more.saturating_sub(2));
+            let auxiliary_count = usize::try_from(symbol.auxiliary_count).unwrap_or(0);
+            let first = if auxiliary_count > 0 { records.next() } else { None };
+            for _ in 1..auxiliary_count {
+                records.next();
             }
-            // Only symbols of these classes may belong to a section.
+            // The auxiliary records of symbols of other classes have other fields, such as the name of a source file.
             let is_of_section =
                 [IMAGE_SYM_CLASS_EXTERNAL.0, IMAGE_SYM_CLASS_STATIC.0].map(u64::from).contains(&symbol.class);
             let first = if is_of_section { first } else { None };
             let mut auxiliary = first.as_deref().map(|record| self.encoding.decode(record));
-            let Some(is_removed) = moves.change_symbol(&mut symbol, &mut auxiliary, has_lines) else {
-                let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
-                return Err(self.view.broken(what, symbols.start));
-            };
-            if is_removed {
-                emptied.insert(index);
+            match moves.change_symbol(&mut symbol, &mut auxiliary, has_lines) {
+                SymbolChange::Kept => {}
+                SymbolChange::Emptied => {
+                    emptied.insert(index);
+                }
+                SymbolChange::LosesAssociated => {
+                    let what = format!("symbol {index} refers to a section of the bundle; the symbol table is");
+                    return Err(self.view.broken(what, symbols.start));
+                }
             }
             record.copy_from_slice(&self.encoding.encode(&[symbol]));
             if let (Some(record), Some(auxiliary)) = (first, auxiliary) {
                 record.copy_from_slice(&self.encoding.encode(&[auxiliary]));
             }
-            add(&mut index, symbol.more.saturating_add(1));
+            add(&mut index, symbol.auxiliary_count.saturating_add(1));
         }
         Ok(Some(MovedSymbols { table, emptied }))
     }
 }
 
 impl SymbolMoves<'_> {
-    /// Changes a symbol and its first auxiliary record. Returns whether it is removed with its section, or `None` if
-    /// the section that it is associated with is removed.
+    /// Changes a symbol and its first auxiliary record.
     fn change_symbol(
         &self,
         symbol: &mut CoffSymbol,
         auxiliary: &mut Option<AuxiliaryRecord>,
         has_lines: bool,
-    ) -> Option<bool> {
+    ) -> SymbolChange {
         let is_function = symbol.kind >> 4 & 3 == FUNCTION;
         if has_lines
             && is_function
@@ -88,22 +101,26 @@ impl SymbolMoves<'_> {
         {
             *lines = (self.offset)(*lines);
         }
-        let Some(number) = self.number else { return Some(false) };
+        let Some(new_number) = self.number else { return SymbolChange::Kept };
         let old = symbol.section;
-        let Some(new) = number(old) else {
-            // The numbers that mean no section are negative, and as wide as the field.
+        let Some(new) = new_number(old) else {
+            // A local absolute symbol of value 0 needs no section. The number that means "absolute" is negative, and is
+            // cut to the width of the field.
             let section = u64::from_ne_bytes(i64::from(IMAGE_SYM_ABSOLUTE.0).to_ne_bytes());
             let class = u64::from(IMAGE_SYM_CLASS_STATIC.0);
             *symbol = CoffSymbol { value: 0, section, kind: 0, class, ..*symbol };
             *auxiliary = auxiliary.map(|_| AuxiliaryRecord::default());
-            return Some(true);
+            return SymbolChange::Emptied;
         };
         symbol.section = new;
+        // Only the auxiliary record of a symbol for a whole section holds the number of an associated section.
         let is_section = symbol.class == u64::from(IMAGE_SYM_CLASS_STATIC.0) && old != 0 && !is_function;
         if is_section && let Some(record) = auxiliary {
-            let number = number(record.associated_high << 16 | record.associated)?;
+            let Some(number) = new_number(record.associated_high << 16 | record.associated) else {
+                return SymbolChange::LosesAssociated;
+            };
             (record.associated, record.associated_high) = (number, number >> 16);
         }
-        Some(false)
+        SymbolChange::Kept
     }
 }

@@ -18,7 +18,7 @@ use crate::base::error::Malformed;
 use crate::base::io::piece::Piece;
 use crate::llvm::container::host::elf::Section;
 
-/// The maximum alignment of the table of section names: a page.
+/// The maximum alignment of the table of section names: a page. A broken file may record any alignment.
 const MAX_ALIGNMENT: u64 = 4096;
 
 impl<'a> Elf<'a> {
@@ -29,40 +29,32 @@ impl<'a> Elf<'a> {
     ) -> Result<Vec<Piece<'a>>, Malformed> {
         let mut sections = self.sections.clone();
         if sections.is_empty() {
+            // Every table of sections begins with an unused section.
             sections.push(Section::default());
         }
         let mut new_names = Vec::new();
-        let names_index = self.names_section(&mut sections, &mut new_names)?;
+        let names_index = self.find_or_add_names_section(&mut sections, &mut new_names)?;
         let names = sections.get(names_index).copied().unwrap_or_default();
         let old_names = content_of(&names);
         // Names need no alignment; the recorded one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
-        let mut name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
-        let added_len = total(added.iter().map(|section| name_len(&section.name)));
-        let mut position = total([names_at, name_at, added_len]);
+        let first_name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
+        let names_len = first_name_at.saturating_add(total(added.iter().map(|section| name_len(&section.name))));
+        let contents_at = names_at.saturating_add(names_len);
+        let contents_end = add_headers(&mut sections, added, first_name_at, contents_at);
         for section in added {
             new_names.extend(&section.name);
             new_names.push(0);
-            sections.push(Section {
-                name: name_at,
-                kind: u64::from(SHT_PROGBITS.0),
-                flags: SHF_EXCLUDE.0,
-                offset: position,
-                size: section.content.len(),
-                alignment: 1,
-                ..Section::default()
-            });
-            add(&mut name_at, name_len(&section.name));
-            add(&mut position, section.content.len());
         }
-        if name_at > u64::from(u32::MAX) {
+        if names_len > u64::from(u32::MAX) {
             let most = u64::from(u32::MAX);
-            return Err(too_many("bytes of section names", name_at, most));
+            return Err(too_many("bytes of section names", names_len, most));
         }
         if let Some(names) = sections.get_mut(names_index) {
-            (names.offset, names.size) = (names_at, name_at);
+            (names.offset, names.size) = (names_at, names_len);
         }
-        let table = align(position, self.word()).saturating_add(record::LEN);
+        // The record is directly before the section headers, where a reader looks for it.
+        let table = align(contents_end, self.word()).saturating_add(record::LEN);
         let (header, headers) = self.encode_headers(sections, table, names_index);
         self.check_len(table.saturating_add(len_u64(&headers)))?;
         let mut pieces = vec![Piece::Bytes(header)];
@@ -71,25 +63,31 @@ impl<'a> Elf<'a> {
         pieces.extend(self.view.pieces(&old_names));
         pieces.push(Piece::Bytes(new_names));
         pieces.extend(added.iter().map(|section| section.content.clone()));
-        pieces.push(Piece::Zeros(table.saturating_sub(record::LEN).saturating_sub(position)));
-        pieces.push(Piece::Bytes(self.own_record(added).to_bytes()));
+        pieces.push(Piece::Zeros(table.saturating_sub(record::LEN).saturating_sub(contents_end)));
+        pieces.push(Piece::Bytes(self.record_of_host(added).to_bytes()));
         pieces.push(Piece::Bytes(headers));
         Ok(pieces)
     }
 
-    /// Returns the index of the section with the section names. Adds it if it is missing; `new` then gets its name.
+    /// Returns the index of the section with the section names. If it is missing, adds it to `sections`, and adds its own
+    /// name to `new_names`.
     ///
     /// # Errors
-    /// [`Malformed`] if the section cannot grow.
-    fn names_section(&self, sections: &mut Vec<Section>, new: &mut Vec<u8>) -> Result<usize, Malformed> {
+    /// [`Malformed`] if the names cannot grow, because they are compressed or part of the program.
+    fn find_or_add_names_section(
+        &self,
+        sections: &mut Vec<Section>,
+        new_names: &mut Vec<u8>,
+    ) -> Result<usize, Malformed> {
         const OWN_NAME: &[u8] = b"\0.shstrtab\0";
         let section = if self.names_index > 0 { self.sections.get(self.names_index) } else { None };
         let Some(section) = section else {
-            new.extend(OWN_NAME);
+            new_names.extend(OWN_NAME);
             let kind = u64::from(SHT_STRTAB.0);
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
             return Ok(sections.len().saturating_sub(1));
         };
+        // Names that a program loads cannot be moved to the end of the file.
         let fixed = SHF_ALLOC.0 | SHF_COMPRESSED.0;
         if section.flags & fixed != 0 {
             let what = "the table of section names is compressed or part of the program and cannot grow; it starts";
@@ -98,8 +96,8 @@ impl<'a> Elf<'a> {
         Ok(self.names_index)
     }
 
-    /// The record that restores this object.
-    fn own_record(&self, added: &[AddedSection<'_>]) -> Record {
+    /// The record that restores this object as the host of the fat object.
+    fn record_of_host(&self, added: &[AddedSection<'_>]) -> Record {
         let header = self.encoding.encode(&[self.header]);
         let numbers = match header.last_chunk::<SECTION_NUMBERS>() {
             Some(numbers) => self.encoding.read(numbers),
@@ -108,4 +106,24 @@ impl<'a> Elf<'a> {
         let (host_len, added) = (self.view.len(), to_u64(added.len()));
         Record { host_len, added, saved: [self.header.sections_at, numbers] }
     }
+}
+
+/// Adds the headers of the added sections, whose names begin at `name_at` in the table of section names, and whose
+/// contents begin at `contents_at`. Returns the end of the contents.
+fn add_headers(sections: &mut Vec<Section>, added: &[AddedSection<'_>], mut name_at: u64, contents_at: u64) -> u64 {
+    let mut position = contents_at;
+    for section in added {
+        sections.push(Section {
+            name: name_at,
+            kind: u64::from(SHT_PROGBITS.0),
+            flags: SHF_EXCLUDE.0,
+            offset: position,
+            size: section.content.len(),
+            alignment: 1,
+            ..Section::default()
+        });
+        add(&mut name_at, name_len(&section.name));
+        add(&mut position, section.content.len());
+    }
+    position
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use object::elf::{SHN_LORESERVE, SHN_XINDEX, SHT_STRTAB};
 
 use super::record::Record;
-use super::view::{FoundSection, View, bundle_name, too_many};
+use super::view::{FoundSection, View, read_bundle_name, too_many};
 use crate::base::bytes::{len_u64, span, to_u64};
 use crate::base::display::shown;
 use crate::base::error::Malformed;
@@ -24,7 +24,8 @@ use crate::llvm::container::Part;
 use crate::llvm::container::host::elf::{Encoding, Header, Section, Table};
 use crate::llvm::container::limits::EntryAllowance;
 
-/// The length of the last three numbers of the file header: size and number of section headers, names' section.
+/// The length of the last three numbers of the file header: size and number of the section headers, and the number of
+/// the section with the names. The record of a fat object saves them as they are.
 const SECTION_NUMBERS: usize = 6;
 
 #[derive(Debug)]
@@ -52,8 +53,8 @@ impl<'a> Elf<'a> {
         self.encoding.len_of::<Header>()
     }
 
-    /// Reads the section headers. If their count does not fit the file header, the first section header has it as its
-    /// size.
+    /// Reads the section headers. If their count does not fit the file header, the count there is 0, and the first
+    /// section header has the real one as its size.
     fn read_sections(&self) -> Result<Vec<Section>, Malformed> {
         let Header { sections_at, section_len, section_count, .. } = self.header;
         if sections_at == 0 {
@@ -83,7 +84,7 @@ impl<'a> Elf<'a> {
         usize::try_from(number).unwrap_or(usize::MAX)
     }
 
-    fn count(&self) -> u64 {
+    fn section_count(&self) -> u64 {
         to_u64(self.sections.len())
     }
 
@@ -91,20 +92,22 @@ impl<'a> Elf<'a> {
         to_u64(self.encoding.word)
     }
 
-    /// The content of a section, with a name for errors.
+    /// Reads the content of a section. `what` names the content in the error.
     fn content(&self, section: &Section, what: impl Display) -> Result<Cow<'_, [u8]>, Malformed> {
         self.view.read(section.offset, section.stored(), what)
     }
 
-    /// The table of section names; empty if the header names no section for it.
-    fn names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
+    /// Reads the table of section names; empty if the header names no section for it.
+    fn read_names(&self) -> Result<Cow<'_, [u8]>, Malformed> {
         let index = self.names_index;
         if index == 0 {
             return Ok(Cow::Borrowed(&[]));
         }
         let Some(section) = self.sections.get(index) else {
-            let what =
-                format!("the section names are in section {index} of {}, according to the ELF header", self.count());
+            let what = format!(
+                "the section names are in section {index} of {}, according to the ELF header",
+                self.section_count()
+            );
             return Err(self.view.broken(what, 0));
         };
         let fault = if !section.is(SHT_STRTAB) {
@@ -120,6 +123,7 @@ impl<'a> Elf<'a> {
         Err(self.view.broken(what, section.offset))
     }
 
+    /// The offset of the table of section names, for errors; 0 without a table.
     fn names_offset(&self) -> u64 {
         match self.sections.get(self.names_index) {
             Some(names) => names.offset,
@@ -133,10 +137,10 @@ impl<'a> Elf<'a> {
         if self.sections.is_empty() {
             return Ok(Vec::new());
         }
-        let names = self.names()?;
+        let names = self.read_names()?;
         let (mut found, mut room) = (Vec::new(), EntryAllowance::new());
-        // As in LLVM, a name at offset 0 means no name, whatever the table holds.
         for (index, section) in self.sections.iter().enumerate() {
+            // As in LLVM, a name at offset 0 means no name, whatever the table holds.
             if section.name == 0 {
                 continue;
             }
@@ -146,10 +150,12 @@ impl<'a> Elf<'a> {
                 let what = format!("the name of section {index} at byte {name} is outside the {size} bytes of names");
                 return Err(self.view.broken(what, self.names_offset()));
             };
+            // Section 0 is a placeholder without content.
             if index > 0
-                && let Some(name) = bundle_name(rest)
+                && let Some(name) = read_bundle_name(rest)
             {
                 room.take(&name, self.view.absolute(self.names_offset()))?;
+                // Only checks that the content is inside the file.
                 self.content(section, format_args!("section {index} ('{}')", shown(&name)))?;
                 found.push(FoundSection { index, name, content: content_of(section) });
             }
@@ -157,7 +163,8 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// Returns the record of a fat object made here, and the host object that it claims, or `None` without a record.
+    /// Undoes [`append_sections`](Self::append_sections) according to the record before the section headers. Returns the
+    /// record and the parts of the host object that it claims, or `None` without a record.
     pub(super) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.header.sections_at, &self.view)?;
         let [sections_at, numbers] = record.saved;
@@ -168,8 +175,8 @@ impl<'a> Elf<'a> {
         Some((record, vec![Part::Bytes(header), Part::Range(self.header_len()..record.host_len)]))
     }
 
-    /// Returns the file header and the section headers of a new file. The first section header holds the count of
-    /// sections and the index of the section names if they do not fit the file header.
+    /// Returns the file header and the section headers of a new file, whose section headers are at `table`. The first
+    /// section header holds the count of sections and the index of the section names if they do not fit the file header.
     fn encode_headers(&self, mut sections: Vec<Section>, table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
         let (count, names) = (to_u64(sections.len()), to_u64(names_index));
         let limit = u64::from(SHN_LORESERVE);

@@ -22,9 +22,10 @@ use crate::llvm::container::host::elf::{Header, Section, Segment};
 /// The width in bytes of a group's words: its flags and the numbers of its sections.
 const GROUP_WORD: usize = 4;
 
-/// A remaining section, and its content if that changes.
+/// A remaining section.
 struct KeptSection {
     section: Section,
+    /// The new content, or `None` if the content does not change.
     content: Option<Vec<u8>>,
 }
 
@@ -34,6 +35,7 @@ impl Elf<'_> {
         &self,
         found: &[FoundSection],
     ) -> Result<Vec<Part>, Malformed> {
+        // Each section is placed on its own, so sections that share bytes could make the object much larger than the file.
         let total = total(self.sections.iter().map(Section::stored));
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
@@ -43,17 +45,17 @@ impl Elf<'_> {
         let numbers = SectionNumbers::new(gone.iter().copied());
         let names_index = numbers.get(to_u64(self.names_index)).unwrap_or(0);
         let names_index = usize::try_from(names_index).unwrap_or(0);
-        let mut changed = self.renumber_symbols(&gone, &numbers)?;
+        let mut new_contents = self.renumber_symbols(&gone, &numbers)?;
         let mut kept = Vec::new();
         for (index, section) in self.sections.iter().enumerate() {
             if gone.get(index) == Some(&true) {
                 continue;
             }
-            let mut section = self.relink(index, section, &numbers)?;
+            let mut section = self.renumber_references(index, section, &numbers)?;
             let content = if section.is(SHT_GROUP) {
                 self.renumber_group(index, &section, &numbers)?
             } else {
-                changed.remove(&index)
+                new_contents.remove(&index)
             };
             if let Some(content) = &content {
                 section.size = len_u64(content);
@@ -78,6 +80,7 @@ impl Elf<'_> {
                 *gone = true;
             }
         }
+        // Relocations refer to the section that they change in `info`.
         let targets = gone.clone();
         for (gone, section) in gone.iter_mut().zip(&self.sections) {
             let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
@@ -89,7 +92,7 @@ impl Elf<'_> {
             }
             let content = self.content(group, format_args!("section group {index}"))?;
             let mut members = content.chunks(GROUP_WORD).skip(1).map(|word| self.encoding.read(word));
-            // A group that was empty before stays.
+            // A group that was already empty does not belong to the bundle.
             let is_empty = content.len() <= GROUP_WORD;
             if !is_empty
                 && members.all(|member| is_marked(&gone, member))
@@ -101,10 +104,20 @@ impl Elf<'_> {
         Ok(gone)
     }
 
-    /// Gives a section the new numbers of the sections that it refers to.
-    fn relink(&self, index: usize, section: &Section, numbers: &SectionNumbers) -> Result<Section, Malformed> {
+    /// Returns the section header with the new numbers of the sections that it refers to. `index` is the old number of
+    /// the section.
+    ///
+    /// # Errors
+    /// A reference to a removed section.
+    fn renumber_references(
+        &self,
+        index: usize,
+        section: &Section,
+        numbers: &SectionNumbers,
+    ) -> Result<Section, Malformed> {
         let mut section = *section;
         if index == 0 {
+            // Section 0 is a placeholder. Its fields may hold large numbers of the file header.
             return Ok(section);
         }
         let Some(link) = numbers.get(section.link) else { return Err(self.lost_reference(index, &section, "link")) };
@@ -125,8 +138,8 @@ impl Elf<'_> {
         self.view.broken(what, section.offset)
     }
 
-    /// Returns the content of a group with new section numbers, or `None` if nothing changes. The first word holds
-    /// flags. Removed sections are left out.
+    /// Returns the content of a group with new section numbers and without removed sections, or `None` if nothing
+    /// changes.
     fn renumber_group(
         &self,
         index: usize,
@@ -137,6 +150,7 @@ impl Elf<'_> {
         let mut renumbered = Vec::with_capacity(content.len());
         for (position, word) in content.chunks(GROUP_WORD).enumerate() {
             let old = self.encoding.read(word);
+            // The first word holds the flags of the group.
             let new = if position == 0 { Some(old) } else { numbers.get(old) };
             if let Some(new) = new {
                 let mut word = word.to_vec();
@@ -147,8 +161,13 @@ impl Elf<'_> {
         if renumbered == *content { Ok(None) } else { Ok(Some(renumbered)) }
     }
 
-    /// Assigns every section its new offset. Returns the parts after the file header, and their end.
+    /// Assigns every section its new offset, in the order of the old ones. Returns the parts of the new file after the
+    /// file header, and their end.
+    ///
+    /// Sections that begin in the part that cannot move stay, and extend this part to their end. The others move
+    /// towards the start of the file.
     fn place_sections(&self, kept: &mut [KeptSection]) -> Result<(Vec<Part>, u64), Malformed> {
+        // Section 0 is a placeholder without content.
         let mut in_order: Vec<&mut KeptSection> = kept.iter_mut().skip(1).collect();
         in_order.sort_by_key(|kept| kept.section.offset);
         let mut fixed_end = self.fixed_end()?;
@@ -172,21 +191,26 @@ impl Elf<'_> {
         let mut parts = vec![Part::Range(self.header_len()..fixed_end)];
         let mut position = fixed_end;
         for kept in moving {
-            self.place_next(kept, &mut position, &mut parts)?;
+            self.move_section(kept, &mut position, &mut parts)?;
         }
         Ok((parts, position))
     }
 
-    /// Places a section at `position` or the next offset that its alignment allows.
-    fn place_next(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
+    /// Moves a section to `position`, or to the next offset that its alignment allows. Adds zeros up to that offset and
+    /// the content to `parts`, and sets `position` to the end of the content.
+    ///
+    /// # Errors
+    /// A content outside the file, and a section that would move away from the start of the file: sections only move
+    /// that way if they overlap.
+    fn move_section(&self, kept: &mut KeptSection, position: &mut u64, parts: &mut Vec<Part>) -> Result<(), Malformed> {
         let section = &mut kept.section;
         let source = content_of(section);
-        // If the old offset is not aligned, the file needs no alignment. If it is aligned, the offset bounds the
-        // alignment.
+        // A recorded alignment that the old offset does not have is not needed.
         let is_aligned = section.offset.checked_rem(section.alignment.max(1)) == Some(0);
         let start = if is_aligned { align(*position, section.alignment) } else { *position };
         let is_empty = len_of(&source) == 0;
-        // A section without content is placed like the others, unless its offset is impossible for the file.
+        // The offset of a section without content may be anything. If it is out of order or outside the file, any valid
+        // offset will do.
         if is_empty && (start > section.offset || section.offset > self.view.len()) {
             section.offset = *position;
             return Ok(());
@@ -207,7 +231,8 @@ impl Elf<'_> {
         Ok(())
     }
 
-    /// Returns the end of the part of the file that cannot move, because program headers record its offsets.
+    /// Returns the end of the part of the file that cannot move: the file header, the program headers, and the segments,
+    /// whose offsets the program headers record.
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let Header { segments_at, segment_len, segment_count, .. } = self.header;
         // A count that does not fit the file header is in the first section header.
@@ -231,7 +256,7 @@ impl Elf<'_> {
     }
 }
 
-/// Whether the section of a number is marked.
+/// Whether the section with a number is marked. A number without a section is not.
 fn is_marked(marked: &[bool], number: u64) -> bool {
     match usize::try_from(number) {
         Ok(index) => marked.get(index) == Some(&true),

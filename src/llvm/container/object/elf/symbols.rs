@@ -20,26 +20,31 @@ use crate::base::bytes::to_u64;
 use crate::base::error::Malformed;
 use crate::llvm::container::host::elf::{Encoding, Relocation, Section, ShortRelocation, Symbol, Table, symbol_of};
 
-/// The width in bytes of an entry in the table of large section numbers.
+/// The width in bytes of a number in a table of large section numbers, which has one for each symbol.
 const LARGE_LEN: usize = 4;
 
 /// A rewritten symbol table.
 struct RenumberedTable {
     table: Vec<u8>,
-    /// The table of large section numbers.
+    /// The table of large section numbers that belongs to the symbol table; empty if it has none.
     large: Vec<u8>,
-    /// The symbols that were emptied.
+    /// The indices of the symbols that were emptied, because their section is removed.
     emptied: HashSet<u64>,
 }
 
 impl Elf<'_> {
-    /// Returns the changed contents, by section: symbol tables and tables of large section numbers.
+    /// Writes the new section numbers into all remaining symbol tables. Returns the new contents of the sections that
+    /// change, by section index: symbol tables, and tables of large section numbers.
+    ///
+    /// # Errors
+    /// A remaining relocation or group that refers to a symbol of a removed section.
     pub(super) fn renumber_symbols(
         &self,
         gone: &[bool],
         numbers: &SectionNumbers,
     ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
         let mut changed = HashMap::new();
+        // The table of large section numbers of each symbol table, by the index of the symbol table.
         let large_tables: HashMap<u64, usize> =
             self.sections_of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
         for (index, section) in self.sections.iter().enumerate() {
@@ -56,8 +61,8 @@ impl Elf<'_> {
                 large = self.content(section, "the table of large section numbers")?;
             }
             let RenumberedTable { table, large, emptied } = self.renumber_table(&table, &large, numbers);
-            self.check_unused(index, &emptied, gone)?;
-            if numbers.moved || !emptied.is_empty() {
+            self.check_no_references(index, &emptied, gone)?;
+            if numbers.has_changes || !emptied.is_empty() {
                 changed.insert(index, table);
                 if let Some(index) = large_index {
                     changed.insert(index, large);
@@ -85,8 +90,10 @@ impl Elf<'_> {
                 Some(word) if is_large => self.encoding.read(word),
                 _ => symbol.section,
             };
-            let reserved = !is_large && old >= u64::from(SHN_LORESERVE);
-            if old == 0 || reserved {
+            // Undefined, absolute and common symbols have no section.
+            let is_undefined = old == 0;
+            let is_reserved = !is_large && old >= u64::from(SHN_LORESERVE);
+            if is_undefined || is_reserved {
                 continue;
             }
             match (numbers.get(old), large_word) {
@@ -101,14 +108,14 @@ impl Elf<'_> {
                 }
             }
         }
-        // Bytes that are less than a symbol stay.
+        // Bytes after the last whole symbol stay.
         let mut renumbered = self.encoding.encode(&symbols);
         renumbered.extend(table.get(renumbered.len()..).unwrap_or_default());
         RenumberedTable { table: renumbered, large, emptied }
     }
 
-    /// Checks that no remaining relocation or group refers to the emptied symbols of a table.
-    fn check_unused(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
+    /// Checks that no remaining relocation or group refers to the emptied symbols of the symbol table with index `table`.
+    fn check_no_references(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
         if emptied.is_empty() {
             return Ok(());
         }
@@ -119,6 +126,7 @@ impl Elf<'_> {
                 continue;
             }
             if section.is(SHT_GROUP) {
+                // The symbol in `info` is the name of the group.
                 if emptied.contains(&section.info) {
                     let what = format!("section group {index} is named after a symbol of the bundle; it starts");
                     return Err(self.view.broken(what, section.offset));
@@ -126,6 +134,7 @@ impl Elf<'_> {
                 continue;
             }
             let content = self.content(section, format_args!("relocation section {index}"))?;
+            // Compact relocations (CREL) are not decoded, so any symbol may be in them.
             if section.is(SHT_CREL) || self.relocates_one_of(emptied, section, &content) {
                 let what = format!("relocation section {index} may refer to a section of the bundle; it starts");
                 return Err(self.view.broken(what, section.offset));
@@ -137,26 +146,31 @@ impl Elf<'_> {
     /// Whether a relocation in the content of a section refers to one of these symbols.
     fn relocates_one_of(&self, symbols: &HashSet<u64>, section: &Section, content: &[u8]) -> bool {
         let encoding = self.encoding;
-        // MIPS stores the symbol before the type in either byte order, so in a little-endian number it is the lower
-        // half.
-        let is_lower_half = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
-        let is_one = |info| {
-            let symbol = if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) };
-            symbols.contains(&symbol)
-        };
         if section.is(SHT_RELA) {
-            Table::new(encoding, content).iter().any(|entry: Relocation| is_one(entry.info))
+            let mut relocations = Table::new(encoding, content).iter();
+            relocations.any(|entry: Relocation| symbols.contains(&self.symbol_of_relocation(entry.info)))
         } else {
-            Table::new(encoding, content).iter().any(|entry: ShortRelocation| is_one(entry.info))
+            let mut relocations = Table::new(encoding, content).iter();
+            relocations.any(|entry: ShortRelocation| symbols.contains(&self.symbol_of_relocation(entry.info)))
         }
+    }
+
+    /// The index of the symbol in the field `info` of a relocation.
+    fn symbol_of_relocation(&self, info: u64) -> u64 {
+        // 64-bit MIPS stores the symbol before the type in both byte orders. Read as a little-endian number, the symbol
+        // is the lower half, unlike in all other files.
+        let is_lower_half = self.header.machine() == EM_MIPS && self.encoding == Encoding::LITTLE_64;
+        if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, self.encoding) }
     }
 }
 
-/// The record that replaces a symbol that is removed.
+/// The record that replaces a removed symbol. An empty record is a local symbol, and ELF wants local symbols before all
+/// others. So a symbol that is not local becomes an undefined weak one, which linkers need no definition for.
 fn emptied_symbol(symbol: Symbol) -> Symbol {
-    // Binding and type are one number: the binding of a local symbol is 0.
-    match symbol.info >> 4 {
-        0 => Symbol::default(),
-        _ => Symbol { name: symbol.name, info: u64::from(STB_WEAK.0) << 4, ..Symbol::default() },
+    let binding = symbol.info >> 4;
+    let is_local = binding == 0;
+    if is_local {
+        return Symbol::default();
     }
+    Symbol { name: symbol.name, info: u64::from(STB_WEAK.0) << 4, ..Symbol::default() }
 }
