@@ -21,7 +21,7 @@ mod kernels;
 mod recompress;
 mod replace;
 mod rewrite;
-mod share;
+mod size_limit;
 mod similar_names;
 mod unmatched;
 mod verify;

@@ -102,7 +102,7 @@ impl<'a> DirectoryRewrite<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if it could not be written again.
-    pub(crate) fn of(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+    pub(crate) fn check_and_read(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         // If there is a zip64 end, its offset of the directory counts.
         let recorded = match zip64_end {
@@ -469,7 +469,7 @@ mod tests {
         let data = Slice::from(data);
         let directory = ZipDirectory::read(data);
         let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
-        DirectoryRewrite::of(data, &directory, members).unwrap()
+        DirectoryRewrite::check_and_read(data, &directory, members).unwrap()
     }
 
     /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.

@@ -556,7 +556,7 @@ impl SideKernels {
     fn add(&mut self, index: usize, kernels: Result<Vec<Kernel>>) {
         match kernels {
             Ok(mut kernels) => {
-                if self.room.take_kernels(&mut kernels) {
+                if self.room.reserve_for(&mut kernels) {
                     self.kernels.insert(index, kernels);
                 }
             }

@@ -69,7 +69,7 @@ impl ReadCode {
     /// Forgets the kernels if there is no room for them.
     pub(super) fn limit_kernels(&mut self, room: &mut ListRoom) {
         if let Some(Ok(kernels)) = &mut self.kernels
-            && !room.take_kernels(kernels)
+            && !room.reserve_for(kernels)
         {
             self.kernels = None;
         }

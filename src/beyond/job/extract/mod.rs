@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
-use super::share::check_size;
+use super::size_limit::ensure_size_limit;
 use super::similar_names::SimilarNames;
 use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
@@ -243,7 +243,7 @@ impl Extract {
                         }
                     }
                     if !selected.is_empty() {
-                        check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+                        ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
                             .map_err(|error| add_place(error, found.place))?;
                         let info = found.info()?;
                         for code_object in selected {
@@ -494,7 +494,7 @@ impl<'j> Extraction<'j> {
         let first = file.code_objects;
         file.code_objects += found.bundle.entries.len();
         if !selected.is_empty() {
-            check_size(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
+            ensure_size_limit(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
         }
         let chosen = match &mut file.loader {
             Some(loader) => {

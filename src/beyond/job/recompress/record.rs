@@ -15,7 +15,7 @@ const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
 /// The ends of the names of the files that sign a JAR file.
 const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
 
-/// The number of fields of a line.
+/// The number of fields of a line: path, hash and size.
 const FIELDS: usize = 3;
 
 /// Returns whether a member is the `RECORD` of the wheel, rather than of a package in it.
@@ -64,9 +64,11 @@ pub(super) struct HashAndSize {
     pub(super) size: u64,
 }
 
-/// Returns the `RECORD` with the name `record` for a wheel with these members. Correct lines of `old` stay as they are,
-/// and lines of members that the wheel does not have are removed. `old` has the old names of renamed members, and
-/// `renamed` the new ones by the old ones; all other arguments have the new names.
+/// Returns the `RECORD` for a wheel with these members. Correct lines of the `old` one stay as they are, wrong lines are
+/// corrected, and lines of members that the wheel does not have are removed.
+///
+/// `record` is the new name of the `RECORD` itself, and `members` has the new names of the members. `old` has the old
+/// names, and `renamed` the new name of each renamed member by its old name.
 pub(super) fn rewrite(
     old: &[u8],
     record: &str,
@@ -83,7 +85,7 @@ pub(super) fn rewrite(
         let new_path = renamed.get(&old_path);
         let path = new_path.unwrap_or(&old_path).clone();
         let expected = match sums.get(path.as_str()) {
-            // These have no hash and no size.
+            // `RECORD` cannot contain its own hash, nor that of a signature of itself.
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
             Some(sum) => [sum.hash.clone(), sum.size.to_string()],
             // Readers skip empty lines.
@@ -91,10 +93,10 @@ pub(super) fn rewrite(
                 new.extend(line);
                 continue;
             }
-            // The wheel has no such member.
+            // The wheel does not have the member of this line.
             None => continue,
         };
-        // The first field is the path. A last line without an end is written again, as other lines follow it.
+        // The fields after the path. A line without a line end is written again, because other lines may follow it.
         let is_right = fields.iter().skip(1).map(Vec::as_slice).eq(expected.iter().map(String::as_bytes));
         if is_right && new_path.is_none() && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
             new.extend(line);
@@ -119,6 +121,7 @@ pub(super) fn rewrite(
     new
 }
 
+/// Adds a line to a `RECORD`, with quotes around a path that CSV requires them for.
 fn add_line(record: &mut Vec<u8>, path: &str, [hash, size]: &[String; 2], line_end: &str) {
     let path = if path.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", path.replace('"', "\"\""))

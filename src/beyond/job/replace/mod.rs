@@ -242,7 +242,7 @@ impl Replace {
             bundle: target.bundle().range.start,
             index: target.code_object.entry,
             content: new.as_slice(),
-            done: None,
+            is_now_compressed: None,
         };
         let written = match target.format() {
             Format::Bundle | Format::Fatbin if container.is_none() => {

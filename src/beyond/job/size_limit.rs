@@ -8,15 +8,15 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::beyond::container::Bundle;
 use crate::beyond::container::SearchEntry;
 
-/// The maximum total size of code objects, as a multiple of the size of their bundle.
-const SHARED_MAX: u64 = 16;
+/// The maximum total size of code objects, as a multiple of the inflated size of their bundle. Code objects that do not
+/// overlap never exceed the size itself.
+const SIZE_RATIO_MAX: u64 = 16;
 
-/// Fails if the total size of the code objects with these indices exceeds the limit of their bundle. Without overlaps,
-/// it is less than the size of the bundle.
-pub(super) fn check_size(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
+/// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their bundle.
+pub(super) fn ensure_size_limit(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
     let size = total(sizes);
-    if size <= bundle.full_len()?.saturating_mul(SHARED_MAX) {
+    if size <= bundle.full_len()?.saturating_mul(SIZE_RATIO_MAX) {
         return Ok(());
     }
     let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
