@@ -167,6 +167,7 @@ impl Inspected {
 }
 
 impl InspectedBundle {
+    /// Keeps the properties of a found bundle. [`Inspected::complete_bundles`] sets the directory.
     fn new(found: &FoundBundle<'_>) -> Result<Self> {
         let info = found.info()?;
         let code_objects = found.code_objects().map(|code_object| code_object.keep(&info)).collect();

@@ -150,7 +150,7 @@ pub struct CodeObjectDiff {
 }
 
 impl CodeObjectDiff {
-    /// Returns how it differs.
+    /// Returns whether the code object was changed, added or removed.
     pub fn change(&self) -> DiffChange {
         DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }
@@ -173,7 +173,7 @@ pub struct KernelDiff {
 }
 
 impl KernelDiff {
-    /// Returns how it differs.
+    /// Returns whether the kernel was changed, added or removed.
     pub fn change(&self) -> DiffChange {
         DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }

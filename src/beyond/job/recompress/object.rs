@@ -45,13 +45,14 @@ pub(super) fn rewrite(
     let made = to.output.into_input(data.path())?;
     let mut contents = Vec::new();
     for (old, new, ranges) in written {
-        let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
+        let (old_section, new_section) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
         let mut moved = Vec::new();
         for (before, now) in ranges {
-            let is_same = was.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
+            // Symbols and relocations may lead into a bundle only if its bytes are the same.
+            let is_same = old_section.claimed(&before)?.bytes() == new_section.claimed(&now)?.bytes();
             moved.push(MovedBundle { before, now, is_same });
         }
-        contents.push(NewContent { old, new, moved });
+        contents.push(NewContent { old, new: new_section, moved });
     }
     let changes = object.changes(&contents).map_err(|reason| {
         let reason = format!("cannot rewrite the bundles: {reason}");
