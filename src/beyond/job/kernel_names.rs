@@ -6,8 +6,8 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
-use super::size_limit::ensure_size_limit;
 use super::similar_names::{SimilarNames, SoughtName, without_space};
+use super::size_limit::ensure_size_limit;
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};

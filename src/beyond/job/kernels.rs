@@ -254,6 +254,7 @@ impl<'j> Search<'j> {
                     continue;
                 }
             }
+            // Entries may overlap, so a small bundle could otherwise take very long to read.
             if let Err(error) = overlap_limit.take(&code_object, self.input) {
                 self.add_problem(error.at(found.place));
                 break;

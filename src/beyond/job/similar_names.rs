@@ -62,6 +62,7 @@ impl SoughtName {
             return None;
         }
         let wrong = wrong_letters(self.function.as_bytes(), function.as_bytes());
+        // Names that contain this name come before all others.
         if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
     }
 

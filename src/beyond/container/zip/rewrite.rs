@@ -102,7 +102,11 @@ impl<'a> DirectoryRewrite<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if it could not be written again.
-    pub(crate) fn check_and_read(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+    pub(crate) fn check_and_read(
+        data: Slice<'a>,
+        listed: &ZipDirectory<'_>,
+        members: Vec<ZipContent<'a>>,
+    ) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         // If there is a zip64 end, its offset of the directory counts.
         let recorded = match zip64_end {

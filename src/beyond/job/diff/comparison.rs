@@ -8,7 +8,7 @@ use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::names::{NameKey, RenamedMembers, library_name, unversioned};
 use super::pairs::{IndexPair, Unpaired};
-use super::side::{ReadCode, ReadState, Side, ComparedObject, StoredBytes};
+use super::side::{ComparedObject, ReadCode, ReadState, Side, StoredBytes};
 use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
@@ -427,6 +427,7 @@ impl<'c> FileComparison<'c> {
         let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
         for (library, (place, old)) in &self.old.libraries {
+            // Code in an equal member serves the same GPUs.
             if self.is_in_equal_member(place) {
                 continue;
             }
@@ -615,7 +616,8 @@ impl FileComparison<'_> {
         (pairs.into_iter().collect(), unpaired)
     }
 
-    /// Lists the code objects that differ: changed and removed ones, then added ones.
+    /// Lists the code objects that differ: changed and removed ones, then added ones. Counts them by GPU. `changed` has
+    /// the index of the new code object by that of the old one, and `unpaired` the added and removed code objects.
     fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, unpaired: &Unpaired) {
         let mut pairs = Vec::new();
         for old in self.unpaired.old_indices() {

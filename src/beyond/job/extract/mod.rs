@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
-use super::size_limit::ensure_size_limit;
 use super::similar_names::SimilarNames;
+use super::size_limit::ensure_size_limit;
 use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -519,6 +519,7 @@ impl<'j> Extraction<'j> {
             ensure_size_limit(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
         }
         let chosen = match &mut file.loader {
+            // A runtime chooses among all code objects. `add_code_object` applies the selection to its choice.
             Some(loader) => {
                 let chosen = loader.add(found)?;
                 for (device_index, code) in loader.take_unfound() {
@@ -547,11 +548,7 @@ impl<'j> Extraction<'j> {
 
     /// Returns the code objects of a bundle that the selection takes, and notes their IDs for messages. Counts unreadable
     /// code objects instead of returning them if all code objects are asked for.
-    fn select_in_bundle<'f>(
-        &self,
-        found: &FoundBundle<'f>,
-        file: &mut FileSearch<'_, 'j>,
-    ) -> Vec<CodeObjectRef<'f>> {
+    fn select_in_bundle<'f>(&self, found: &FoundBundle<'f>, file: &mut FileSearch<'_, 'j>) -> Vec<CodeObjectRef<'f>> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
             let id = code_object.parsed_id();

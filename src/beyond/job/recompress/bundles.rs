@@ -129,6 +129,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             // The room of a bundle ends where the next one starts, so the next one is read first.
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
+                // A fat object is copied, with everything after it in its section.
                 if is_fat_object(self.data, &bundle)? {
                     break;
                 }
@@ -285,8 +286,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`](super::Recompress) if
-    /// several have the same size. The compressed form is written to the output to learn its length, and taken back if
-    /// another form is chosen.
+    /// several have the same size. The compressed form is written to the output to learn its length, and removed again
+    /// if another form is chosen.
     fn choose_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
@@ -299,6 +300,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
+        // Readers would not find the end of a text bundle that was compressed, or of a plain bundle before other data.
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         // A form that may not be chosen counts as longer than any other.
         let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
@@ -341,7 +343,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
-    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or takes the bytes back.
+    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or removes the bytes again.
     fn deflate(
         &mut self,
         bundle: &Bundle<'_>,
@@ -466,6 +468,7 @@ pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool
     Ok(!is_other && AnyBundle::format_of_bundle(bundle).with_path(data.path())? == Format::FatObject)
 }
 
+/// Returns whether the bytes of a bundle in the file are an offload binary, which may be compressed.
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
     match tail(data.bytes(), bundle.offset) {
         Some(data) => Magic::identify(data) == Magic::OffloadBinary,

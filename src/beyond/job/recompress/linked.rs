@@ -69,8 +69,8 @@ struct FoundBundles {
 }
 
 impl FoundBundles {
-    /// Returns whether these are the bundles of `old` without `dropped` code objects, and have no more faults. Faults
-    /// may disappear: a rewritten bundle may no longer have the data after it.
+    /// Returns whether these are the bundles of `old` without `dropped` code objects, and whether there are no more
+    /// faults than in `old`.
     fn equal_without_dropped(&self, old: &Self, dropped: usize) -> bool {
         if self.with_trailing_data > old.with_trailing_data || self.lost_wrappers > old.lost_wrappers {
             return false;

@@ -88,8 +88,7 @@ pub(super) fn rewrite_fat(
     output: Output,
 ) -> Result<RewrittenFile> {
     let (facts, format) = (EntryFacts::default(), Format::FatObject);
-    let found =
-        FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_END };
+    let found = FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_END };
     let KeptCodeObjects { indices: kept, device_count } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };

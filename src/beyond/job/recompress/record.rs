@@ -76,7 +76,8 @@ pub(super) fn rewrite(
     renamed: &HashMap<String, String>,
 ) -> Vec<u8> {
     // Readers take the last of several members with one name.
-    let sums: HashMap<&str, &HashAndSize> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
+    let hashes: HashMap<&str, &HashAndSize> =
+        members.iter().map(|(name, hash_and_size)| (name.as_str(), hash_and_size)).collect();
     let line_end = if old.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
     let (mut new, mut seen) = (Vec::new(), HashSet::new());
     for line in Lines(old) {
@@ -84,10 +85,10 @@ pub(super) fn rewrite(
         let Some(old_path) = fields.first().and_then(|path| text(path)) else { continue };
         let new_path = renamed.get(&old_path);
         let path = new_path.unwrap_or(&old_path).clone();
-        let expected = match sums.get(path.as_str()) {
+        let expected = match hashes.get(path.as_str()) {
             // `RECORD` cannot contain its own hash, nor that of a signature of itself.
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
-            Some(sum) => [sum.hash.clone(), sum.size.to_string()],
+            Some(hash_and_size) => [hash_and_size.hash.clone(), hash_and_size.size.to_string()],
             // Readers skip empty lines.
             None if path.is_empty() && fields.len() == 1 => {
                 new.extend(line);
@@ -111,8 +112,8 @@ pub(super) fn rewrite(
         if is_signature(name.as_bytes(), record) || !seen.insert(name.clone()) {
             continue;
         }
-        if let Some(sum) = sums.get(name.as_str()) {
-            add_line(&mut new, name, &[sum.hash.clone(), sum.size.to_string()], line_end);
+        if let Some(hash_and_size) = hashes.get(name.as_str()) {
+            add_line(&mut new, name, &[hash_and_size.hash.clone(), hash_and_size.size.to_string()], line_end);
         }
     }
     if !seen.contains(record) {
@@ -178,12 +179,12 @@ mod tests {
 
     const RECORD: &str = "a-1.dist-info/RECORD";
 
-    fn sum(seed: u8) -> HashAndSize {
+    fn hash_and_size(seed: u8) -> HashAndSize {
         HashAndSize { hash: hash_text(&[seed; 32]), size: u64::from(seed) }
     }
 
     fn rewritten(old: &str, members: &[(&str, u8)]) -> String {
-        let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), sum(*seed))).collect();
+        let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), hash_and_size(*seed))).collect();
         String::from_utf8(rewrite(old.as_bytes(), RECORD, &members, &HashMap::new())).unwrap()
     }
 
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_wrong_lines_change() {
-        let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let right = format!("\"a,\"\"x\",{a}\n\"b\",{b}\n\nc,{c}\n{RECORD},,\n");
         let members = [("a,\"x", 1), ("b", 2), ("c", 3)];
         assert_eq!(rewritten(&right, &members), right);
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn missing_lines_are_added() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let all = format!("a,{a}\nb,{b}\n{RECORD},,\n");
         let signature = format!("{RECORD}.jws");
         let members = [("a", 1), ("b", 2), (signature.as_str(), 3)];
@@ -257,10 +258,10 @@ mod tests {
 
     #[test]
     fn lines_of_renamed_members_keep_their_places() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let old = format!("a-1.dist-info/b,{b}\n\"a\",{a}\n{RECORD},,\n");
         let renamed = ["b", "RECORD"].map(|name| (format!("a-1.dist-info/{name}"), format!("a-1+x.dist-info/{name}")));
-        let members = [("a-1+x.dist-info/b".to_owned(), sum(2)), ("a".to_owned(), sum(1))];
+        let members = [("a-1+x.dist-info/b".to_owned(), hash_and_size(2)), ("a".to_owned(), hash_and_size(1))];
         let new = rewrite(old.as_bytes(), "a-1+x.dist-info/RECORD", &members, &HashMap::from(renamed));
         assert_eq!(String::from_utf8(new).unwrap(), old.replace("a-1.", "a-1+x."));
     }
@@ -276,7 +277,7 @@ mod tests {
 
     #[test]
     fn lines_keep_their_places_and_quoted_fields_their_line_ends() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let right = format!("\"a\nx\",{a}\n{RECORD},,\nb,{b}\n");
         let members = [("a\nx", 1), ("b", 2)];
         assert_eq!(rewritten(&right, &members), right);

@@ -70,7 +70,7 @@ pub(super) fn rewrite(
     let to = Rewriter::new(data, output);
     let mut work = ZipRewrite { run, data, layout, jar_signature, version, to, changes: HashMap::new(), result };
     // Unchanged members are copied together with the data between them, so the old `RECORD` is skipped in its place.
-    let (mut sums, mut record_to_skip) = (Vec::new(), record.as_ref());
+    let (mut hashes, mut record_to_skip) = (Vec::new(), record.as_ref());
     for member in members {
         if let Some(record) = record_to_skip.take_if(|record| record.member.content.start < member.content.start) {
             work.skip_old_record(record)?;
@@ -79,22 +79,22 @@ pub(super) fn rewrite(
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
         // None of the member is done yet.
         work.run.progress.report(0, 1, observer);
-        let sum = if member.is_directory {
+        let hash_and_size = if member.is_directory {
             None
-        } else if let Some(sum) = work.rewrite_metadata(&member)? {
-            Some(sum)
+        } else if let Some(hash_and_size) = work.rewrite_metadata(&member)? {
+            Some(hash_and_size)
         } else {
             work.rewrite_member(&member, record.is_some(), observer)?
         };
         work.rename_kept_member(&member)?;
-        if let Some(sum) = sum {
-            sums.push((member, sum));
+        if let Some(hash_and_size) = hash_and_size {
+            hashes.push((member, hash_and_size));
         }
     }
     if let Some(record) = record_to_skip {
         work.skip_old_record(record)?;
     }
-    work.finish(record, sums)
+    work.finish(record, hashes)
 }
 
 /// Reads the directory of a zip file. Returns what is needed to write the directory again, and the members in the order
@@ -241,13 +241,13 @@ impl ZipRewrite<'_, '_, '_> {
     }
 
     /// Recompresses a member if it holds bundles, and writes the member if it changed. Returns the hash and the size of
-    /// the written contents if they `are_needed` for `RECORD`.
+    /// the written contents, or `None` if the member did not change and `RECORD` does not need them.
     ///
     /// A job that removes targets also searches each member for code that it does not remove, and reports that code.
     fn rewrite_member(
         &mut self,
         member: &WheelMember<'_>,
-        are_needed: bool,
+        is_hash_needed: bool,
         observer: &mut Observer<'_>,
     ) -> Result<Option<HashAndSize>> {
         let content = &member.content;
@@ -266,14 +266,14 @@ impl ZipRewrite<'_, '_, '_> {
             is_searched && self.charge(content).is_ok()
         };
         if !is_inflated {
-            return if are_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
+            return if is_hash_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
         // Errors of rewriting get the place of the member, so the inflated data needs no path. A search needs the path
         // of the zip file, because it looks there for the members of thin archives.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
         let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
             // A broken member is copied as it is, unless its hash is needed.
-            Err(_) if !is_rewritten && !are_needed => return Ok(None),
+            Err(_) if !is_rewritten && !is_hash_needed => return Ok(None),
             old => member.with_place(old)?,
         };
         let (new, result) = if is_rewritten {
@@ -283,7 +283,7 @@ impl ZipRewrite<'_, '_, '_> {
         };
         let Some(new) = new else {
             self.run.result.add(&result);
-            return self.keep_member(member, &old, are_needed);
+            return self.keep_member(member, &old, is_hash_needed);
         };
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
         // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless,
@@ -293,7 +293,7 @@ impl ZipRewrite<'_, '_, '_> {
         if packed.header_values.stored > len_max && !self.run.must_change(result.dropped) {
             self.result.kept += 1;
             self.run.result.add(&result.for_kept_file());
-            return self.keep_member(member, &old, are_needed);
+            return self.keep_member(member, &old, is_hash_needed);
         }
         self.run.result.add(&result);
         self.result.members += 1;
@@ -301,11 +301,16 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(Some(self.replace_member(member, new.as_slice(), packed)?))
     }
 
-    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents if
-    /// they `are_needed`.
-    fn keep_member(&mut self, member: &WheelMember<'_>, old: &Input, are_needed: bool) -> Result<Option<HashAndSize>> {
+    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents, or
+    /// `None` if `RECORD` does not need them.
+    fn keep_member(
+        &mut self,
+        member: &WheelMember<'_>,
+        old: &Input,
+        is_hash_needed: bool,
+    ) -> Result<Option<HashAndSize>> {
         self.note_remaining(member, old.as_slice())?;
-        if !are_needed {
+        if !is_hash_needed {
             return Ok(None);
         }
         Ok(Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?))
@@ -370,9 +375,9 @@ impl ZipRewrite<'_, '_, '_> {
     ) -> Result<HashAndSize> {
         let range = self.layout.range_of(&member.content)?;
         self.to.copy_until(range.start)?;
-        let sum = self.write_member(member, new, packed)?;
+        let hash_and_size = self.write_member(member, new, packed)?;
         self.to.skip_until(range.end);
-        Ok(sum)
+        Ok(hash_and_size)
     }
 
     /// Skips the old `RECORD`. The new one is written after all other members.
@@ -397,7 +402,7 @@ impl ZipRewrite<'_, '_, '_> {
             None => new,
         };
         self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
-        Ok(packed.sum)
+        Ok(packed.hash_and_size)
     }
 
     /// Writes the `RECORD` and the directory, and returns the output. If nothing has changed, or if the new file would
@@ -406,11 +411,11 @@ impl ZipRewrite<'_, '_, '_> {
     fn finish(
         mut self,
         record: Option<WheelRecord<'_>>,
-        sums: Vec<(WheelMember<'_>, HashAndSize)>,
+        hashes: Vec<(WheelMember<'_>, HashAndSize)>,
     ) -> Result<Output> {
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
-            self.write_record_if_changed(&record, sums)?;
+            self.write_record_if_changed(&record, hashes)?;
         }
         let is_changed = !self.changes.is_empty();
         if is_changed {
@@ -437,11 +442,11 @@ impl ZipRewrite<'_, '_, '_> {
     fn write_record_if_changed(
         &mut self,
         record: &WheelRecord<'_>,
-        mut sums: Vec<(WheelMember<'_>, HashAndSize)>,
+        mut hashes: Vec<(WheelMember<'_>, HashAndSize)>,
     ) -> Result<()> {
         // `RECORD` lists new members in the order of the directory.
-        sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
-        let (old, new) = self.read_old_and_make_record(record, &sums)?;
+        hashes.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
+        let (old, new) = self.read_old_and_make_record(record, &hashes)?;
         if self.changes.is_empty() && old.bytes() == new {
             return Ok(());
         }
@@ -485,13 +490,13 @@ impl ZipRewrite<'_, '_, '_> {
     fn read_old_and_make_record(
         &self,
         record: &WheelRecord<'_>,
-        sums: &[(WheelMember<'_>, HashAndSize)],
+        hashes: &[(WheelMember<'_>, HashAndSize)],
     ) -> Result<(Input, Vec<u8>)> {
         let old = record.member.read_text("RECORD")?;
-        let (mut members, mut renamed) = (Vec::with_capacity(sums.len()), HashMap::new());
-        for (member, sum) in sums {
+        let (mut members, mut renamed) = (Vec::with_capacity(hashes.len()), HashMap::new());
+        for (member, hash_and_size) in hashes {
             let name = self.written_name(member, &mut renamed)?;
-            members.push((name, sum.clone()));
+            members.push((name, hash_and_size.clone()));
         }
         let name = self.written_name(&record.member, &mut renamed)?;
         let new = record::rewrite(old.bytes(), &name, &members, &renamed);
@@ -564,7 +569,7 @@ struct PackedMember {
     /// The compressed bytes, or `None` if the member is stored, so that the contents themselves are written.
     compressed: Option<Input>,
     /// The hash and the size for `RECORD`.
-    sum: HashAndSize,
+    hash_and_size: HashAndSize,
 }
 
 impl PackedMember {
@@ -595,7 +600,7 @@ impl PackedMember {
             Some(compressed) => compressed.len(),
             None => size,
         };
-        let sum = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, sum })
+        let hash_and_size = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
+        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, hash_and_size })
     }
 }
