@@ -57,7 +57,7 @@ pub struct Inspected {
 pub struct InspectedBundle {
     /// The properties of the bundle.
     pub info: Arc<BundleInfo>,
-    /// Its code objects, in its order.
+    /// The code objects of the bundle, in its order.
     pub code_objects: Vec<CodeObject>,
     /// The directory, if the bundle is a file that serves GPUs together with others there, as
     /// [`Coverage`] counts them.

@@ -91,7 +91,7 @@ impl<'d> Rewriter<'d> {
         self.count(len)
     }
 
-    /// Returns the offset in the output of a byte of the old file. That byte must have been copied.
+    /// Returns the offset in the output of a byte of the old file. The byte must have been copied.
     pub(super) fn new_offset(&self, old: u64) -> u64 {
         // The last skipped range before a byte decides where the byte is now. Before the first one, nothing moves.
         let before = self.moves.partition_point(|(start, _)| *start <= old);

@@ -1,5 +1,5 @@
-//! Limits the size of what is extracted from a bundle: entries may overlap, so a small bundle could make many large
-//! files.
+//! Limits the total size of the code objects that are extracted from a bundle: entries may overlap, so a small bundle
+//! could make many large files.
 
 use std::path::Path;
 

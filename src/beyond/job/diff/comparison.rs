@@ -532,8 +532,8 @@ impl<'a> GpuSizes<'a> {
         self.0.entry(&object.key.gpu).or_default().insert(object.size());
     }
 
-    /// Returns whether a code object here may equal `other`, a code object of the other file: both are for the same
-    /// GPU, and have the same size, or one of the sizes is unknown.
+    /// Returns whether a code object here may equal `other`, a code object of the other file. Equal code objects are for
+    /// one GPU and have one size, as far as their sizes are known.
     fn may_have_equal(&self, other: &ComparedObject<'_>) -> bool {
         let Some(sizes) = self.0.get(&*other.key.gpu) else { return false };
         match other.size() {
@@ -573,8 +573,8 @@ struct LostGpu {
     new: ServedBundles,
 }
 
-/// Returns the lost GPUs: those that all old bundles serve but not all new bundles, and those that only old bundles
-/// serve. Returns `None` if there are too many bundles to compare.
+/// Returns the lost GPUs. A GPU is lost if all old bundles serve it but not all new bundles, or if only old bundles do.
+/// Returns `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
     let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
     let now = new.served_each(&devices)?;
@@ -708,13 +708,14 @@ struct ComparedKernel<'a> {
     /// The names of the code object.
     key: &'a NameKey,
     is_new: bool,
-    /// The index of the new code object of the pair in which the kernel is compared. `None` if the kernel is in an old
-    /// code object without a counterpart.
+    /// The index of the new code object in the pair of the kernel's code object. `None` for an old code object without a
+    /// counterpart.
     new_object: Option<usize>,
     kernel: Kernel,
 }
 
 impl ComparedKernel<'_> {
+    /// Returns the difference of an old and a new kernel. `self` is the new one or, if it was removed, the old one.
     fn diff(&self, old: Option<&Kernel>, new: Option<&Kernel>) -> KernelDiff {
         KernelDiff {
             gpu: Arc::clone(&self.key.gpu),

@@ -162,7 +162,7 @@ impl CodeObjectDiff {
 pub struct KernelDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
-    /// Its code object: in the new file, unless the kernel was removed.
+    /// The code object of the kernel: in the new file, unless the kernel was removed.
     pub code_object: Arc<CodeObject>,
     /// The name, which may be mangled and may be any bytes.
     pub name: Arc<[u8]>,

@@ -106,8 +106,8 @@ fn names_by_stem<'n>(
     by_stem
 }
 
-/// The names by which code objects of two files are paired. Long names are replaced by numbers, which are equal in both
-/// files if the names are equal.
+/// The names that pair the code objects of two files. Long names are replaced by numbers, which are equal in both files
+/// if the names are equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameKey {
     pub(super) gpu: Arc<str>,

@@ -84,8 +84,8 @@ impl Diff {
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
         std::thread::scope(|scope| {
-            let search_new = || self.search_new(digester, new, equal_members);
-            let thread = std::thread::Builder::new().spawn_scoped(scope, search_new);
+            let thread =
+                std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, equal_members));
             let old = Side::search(self, digester, old, &accept_all_members, equal_members);
             let new = match thread {
                 Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),

@@ -29,7 +29,7 @@ use crate::llvm::container::sequence::Inflate;
 #[derive(Debug)]
 pub(super) struct ComparedObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
-    /// The names by which code objects are paired. Empty until both files have been searched.
+    /// The names that pair code objects. Empty until both files have been searched.
     pub(super) key: NameKey,
     pub(super) stored: StoredBytes<'i>,
     pub(super) read: ReadState,
@@ -277,7 +277,7 @@ impl<'i> Side<'i> {
         Ok(())
     }
 
-    /// Returns the names of all members that lead to code, and of all that were searched, without versions.
+    /// Returns the names of all members that lead to code and of all searched members, without versions.
     pub(super) fn names(&self) -> HashSet<Vec<u8>> {
         let mut names = self.members.clone();
         for object in &self.objects {

@@ -354,7 +354,7 @@ struct ExtractedPart<'j> {
     similar: SimilarNames,
     /// The number of code objects that match the whole request.
     match_count: usize,
-    /// The IDs of all matches, for standard output, to which only one may be written.
+    /// The IDs of all matches, for standard output: only one match may be written there.
     competing_ids: Vec<ParsedId>,
     /// The file with the second match, for standard output.
     file_of_second_match: Option<PathBuf>,

@@ -42,7 +42,7 @@ pub(super) fn rewrite(
         if !may_hold_bundles(Magic::identify(content.bytes())) {
             continue;
         }
-        // None of the member is done yet.
+        // Nothing of the member is done yet.
         run.progress.report(0, 1, observer);
         let place = place.join(Step::Member(member.name.to_vec()));
         let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;

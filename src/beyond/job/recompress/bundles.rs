@@ -317,8 +317,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::AsItWas)
     }
 
-    /// Chooses the form of a bundle in which a code object is replaced: as before, plain or compressed, or the other form
-    /// if the bundle does not fit into `room` as before.
+    /// Chooses the form of a bundle with a replaced code object: as before, plain or compressed, or the other form if
+    /// the bundle does not fit into `room` as before.
     fn choose_form_of_replaced<'p>(
         &mut self,
         bundle: &Bundle<'_>,

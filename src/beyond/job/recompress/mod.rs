@@ -4,7 +4,7 @@
 //!
 //! 1. an arm in `Recompression::rewrite`. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
 //!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
-//!    then write the tables, with `moved` for each old offset;
+//!    then write the tables, with `new_offset` for each old offset;
 //! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that
 //!    it cannot write;
 //! 3. if addresses stay, as in ELF and PE, the tables of the format in `scan/overlap.rs`, and a file in

@@ -77,7 +77,7 @@ pub(super) fn rewrite(
         }
         let stored = member.content.stored;
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
-        // None of the member is done yet.
+        // Nothing of the member is done yet.
         work.run.progress.report(0, 1, observer);
         let hash_and_size = if member.is_directory {
             None
@@ -97,8 +97,7 @@ pub(super) fn rewrite(
     work.finish(record, hashes)
 }
 
-/// Reads the directory of a zip file. Returns what is needed to write the directory again, and the members in the order
-/// of the directory.
+/// Reads the directory of a zip file. Returns the directory, ready to be written again, and the members in its order.
 fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMember<'_>>)> {
     let mut directory = ZipDirectory::read(data);
     if let Some(error) = directory.error.take() {
@@ -562,7 +561,7 @@ fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
     Ok(HashAndSize { hash: record::hash_text(&sha256.finalize()), size })
 }
 
-/// New contents of a member, in the form in which the member is written.
+/// New contents of a member, compressed if the member is.
 struct PackedMember {
     /// The checksum and the sizes for the headers of the member.
     header_values: NewContents,

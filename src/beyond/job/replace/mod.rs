@@ -231,8 +231,8 @@ impl Replace {
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
     }
 
-    /// Fails if the code object must not be replaced although the new file could be written: it would be wrong, or the
-    /// new code object would be of another kind or for another target.
+    /// Fails if the code object must not be replaced, although the new file could be written. That is so if the file
+    /// would be wrong, or if the new code object is of another kind or for another target.
     fn ensure_replaceable(&self, file: &Input, new: &Input, target: &ReplacedCodeObject) -> Result<()> {
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
@@ -356,8 +356,10 @@ impl ReplacedCodeObject {
         let is_file_of_containers =
             matches!(Magic::identify(file.bytes()), Magic::FatBinary | Magic::OffloadBinary) && is_in_file_itself;
         let space_end = find_space_end(&found, bundle.end, file);
+        // A URI of the place lists its compressed members, whatever the range in it.
+        const ANY_RANGE: Range<u64> = 0..0;
         let mut members = Vec::new();
-        if let Some(uri) = place.uri(0..0, None)? {
+        if let Some(uri) = place.uri(ANY_RANGE, None)? {
             members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
         }
         Ok(Some(Self {

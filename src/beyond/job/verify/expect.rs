@@ -112,8 +112,8 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares a bundle that need not serve every expected GPU, and so is not a unit. Such a bundle only must not have
-    /// code that no expected GPU takes, if that is expected.
+    /// Compares a bundle that need not serve every expected GPU, and so is not a unit. With [`ExpectExtent::Exactly`],
+    /// code that no expected GPU takes is a fault in this bundle too.
     fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         let codes = BundleCodes::of(found);
         let vendors = codes.vendors.clone();
@@ -140,8 +140,8 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares the units that end before `place`: those of which `place` is no part. So all units of a library are
-    /// compared before those of the next library.
+    /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a library
+    /// are compared before those of the next library.
     fn compare_units_before(&mut self, place: &Place, verified: &mut Verified) {
         for unit in self.units.finish(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
@@ -492,7 +492,7 @@ struct LibraryCode {
     /// The code of all bundles of the library.
     bundles: CodeSet,
     has_bundles: bool,
-    /// The relocatable code of each object of which the library was linked. Equal code of several objects is kept once.
+    /// The relocatable code of each object that was linked into the library. Equal code of several objects is kept once.
     relinked: BTreeSet<BTreeSet<Code>>,
     /// The indices, among all listed faults, of the faults of bundles without any code. `recompress --keep-for` makes
     /// such bundles of those without code for its GPUs.
@@ -544,8 +544,8 @@ impl Mismatch {
     }
 }
 
-/// Describes for which settings of its features, such as `xnack+`, the code does not serve a GPU. Returns `None` if the
-/// code serves all of them.
+/// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the code
+/// serves all of them.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     // The features in each unserved setting.
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();

@@ -87,8 +87,8 @@ impl ArchiveIndex {
         Self { claims: archive.targets.clone(), keys, held }
     }
 
-    /// Adds the wrappers of a library for which the archive has code, for each target ID that the archive claims. A claim
-    /// without code is added with no wrappers.
+    /// Adds the wrappers of a library that the archive has code for, by the target IDs that the archive claims. A claimed
+    /// target ID without code is added with no wrappers.
     fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
         // Several libraries may use one archive. The keys of other libraries have no index for this one.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
@@ -211,7 +211,7 @@ fn fault(place: &Place, text: String) -> Fault {
 }
 
 /// Returns the faults of a split library. `wrappers` are the indices of its wrappers, `archive_count` is the number of its
-/// archives, and `served` has the wrappers for which these have code.
+/// archives, and `served` has the wrappers that these archives have code for.
 fn check_library(
     reference: &Reference,
     wrappers: &BTreeSet<u32>,
@@ -273,8 +273,8 @@ fn check_library(
     faults
 }
 
-/// Compares the target IDs that an archive claims with those of its code objects, and with the one in its name. Returns
-/// the faults.
+/// Compares the target IDs that an archive claims with its code objects, and with the target ID in its name. Returns the
+/// faults.
 pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String> {
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
@@ -320,7 +320,7 @@ fn is_more_general(general: &[u8], target: &[u8]) -> bool {
         && general.iter().all(|feature| target.contains(feature))
 }
 
-/// Lists some indices in the form in which binary keys end, such as `#3`. Returns `None` without indices.
+/// Lists some indices as at the end of a binary key, such as `#3`. Returns `None` without indices.
 fn list_indices<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
     list_some(indices.map(|index| format!("#{index}")))
 }

@@ -313,7 +313,7 @@ impl<'f> EntryIds<'f> {
 const NO_KIND: u16 = 0;
 
 /// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's packager
-/// writes too, but which entry IDs do not have. Such an ID is checked with another kind in its place.
+/// writes too, but which entry IDs do not have. The ID is then checked with another kind in its place.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
