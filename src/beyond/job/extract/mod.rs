@@ -192,8 +192,8 @@ impl Extract {
         work.finish()
     }
 
-    /// Returns the error for inputs whose code objects all cannot be read. Returns `None` if something was extracted, or
-    /// if nothing was for another reason.
+    /// Returns the error that no code object of the inputs can be read. Returns `None` if something was extracted, or if
+    /// there is another reason: an unknown kernel, or no code objects at all.
     fn all_unread_error(&self, all: &ExtractedPart<'_>) -> Option<Error> {
         if !all.done.is_empty() || all.unread.is_empty() || self.kernels.is_some() {
             return None;
@@ -287,7 +287,7 @@ impl Extract {
         Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
     }
 
-    /// Returns the directories that may have to be created, innermost first.
+    /// Returns the directories that may have to be created, innermost first: in this order they can be removed again.
     fn missing_directories(&self) -> Vec<&Path> {
         let Destination::Directory(directory) = &self.destination else { return Vec::new() };
         let mut missing = Vec::new();

@@ -307,7 +307,7 @@ mod tests {
             ("1.0", false),
             ("1.0.gfx942", false),
         ] {
-            assert_eq!(label("gfx942").ends(version), is_end, "{version}");
+            assert_eq!(label("gfx942").is_last_label_of(version), is_end, "{version}");
         }
     }
 

@@ -119,6 +119,8 @@ impl<'e> ExpectComparison<'e> {
         let vendors = codes.vendors.clone();
         let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
         if found.is_relinked() {
+            // The driver links relocatable code for a GPU only if all objects have code for it. So the GPUs that it
+            // serves are known when the library ends.
             let set = CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() };
             self.add_relinked(found.place, set, verified);
         } else {
@@ -191,7 +193,7 @@ impl<'e> ExpectComparison<'e> {
         let set = unit.set();
         self.note_served(&set.codes);
         if unit.bundle.is_some() {
-            // Code is unexpected whatever the other files have.
+            // Code in a bundle is unexpected whatever the other files have.
             for mismatch in self.find_mismatches(&set, &unit.codes) {
                 if mismatch.rule == VerifyRule::Unexpected {
                     verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
