@@ -238,23 +238,10 @@ impl Extract {
                 Ok(meant)
             })
         };
-        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
-            match step {
+        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |event| {
+            match event {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    let mut selected = Vec::new();
-                    for code_object in found.code_objects() {
-                        if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
-                            selected.push(code_object);
-                        }
-                    }
-                    if !selected.is_empty() {
-                        ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
-                            .map_err(|error| add_place(error, found.place))?;
-                        let info = found.info()?;
-                        for code_object in selected {
-                            reads.add(Some(&found), (first_position + code_object.index(), code_object.keep(&info)));
-                        }
-                    }
+                    self.add_selected(selector, input, &found, first_position, reads)?;
                     first_position += found.bundle.entries.len();
                 }
                 ReadEvent::Found(..) | ReadEvent::End(..) => {}
@@ -285,6 +272,34 @@ impl Extract {
             }
         }
         Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
+    }
+
+    /// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the file.
+    /// Leaves out unreadable ones.
+    fn add_selected(
+        &self,
+        selector: &PreparedSelection<'_>,
+        input: &Input,
+        found: &FoundBundle<'_>,
+        first_position: usize,
+        reads: &mut ReadList<usize, CodeObject>,
+    ) -> Result<()> {
+        let mut selected = Vec::new();
+        for code_object in found.code_objects() {
+            if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
+                selected.push(code_object);
+            }
+        }
+        if selected.is_empty() {
+            return Ok(());
+        }
+        ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+            .map_err(|error| add_place(error, found.place))?;
+        let info = found.info()?;
+        for code_object in selected {
+            reads.add(Some(found), (first_position + code_object.index(), code_object.keep(&info)));
+        }
+        Ok(())
     }
 
     /// Returns the directories that may have to be created, innermost first: in this order they can be removed again.

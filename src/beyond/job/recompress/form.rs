@@ -49,7 +49,7 @@ impl<'p> PlainBundle<'p> {
         };
         let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
         let mut has_tail = false;
-        // The old bytes include the tail. A planned bundle ends before the tail.
+        // Zeros after the bundle are padding, and not kept. The old bytes include a tail, and a planned bundle does not.
         if let Some(tail) = tail
             && !is_zero(tail.bytes())
         {
@@ -95,6 +95,7 @@ pub(super) fn ensure_end_is_known(
     Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
 }
 
+/// Returns a code object, which is its entry ID and content, as a member of a new bundle.
 pub(super) fn as_member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }

@@ -105,6 +105,7 @@ impl<'j> KeepFilter<'j> {
     /// Chooses the code objects of a bundle that are kept. Records the parts of the job that match, and the removed code.
     pub(super) fn choose(&mut self, found: &FoundBundle<'_>) -> Result<KeptCodeObjects> {
         let bundle = found.bundle;
+        // The kernels of any code object may be read.
         if self.job.keep_kernels.is_some() {
             ensure_size_limit(found.place.file(), bundle, 0..bundle.entries.len())?;
         }
@@ -134,12 +135,8 @@ impl<'j> KeepFilter<'j> {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
                 removed.add(code_object.size());
             }
-            // LTO-IR is for linkers, and code that `drop` names is not missed.
-            let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
-            let is_loadable = is_code && candidate.unfound.is_none() && !is_dropped;
-            if let Some(code) = candidate.code
-                && is_loadable
-            {
+            // Code that `drop` names is removed on purpose, so no GPU misses it.
+            if !is_dropped && let Some(code) = candidate.into_loadable_code() {
                 loadable.push((index, code));
             }
         }
@@ -163,6 +160,7 @@ impl<'j> KeepFilter<'j> {
     /// cannot take it. Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
+        // Messages list entry IDs if the job names any, and otherwise targets.
         let names_entries = self.keep.iter().chain(&self.drop).any(PreparedSelection::names_entries);
         self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
@@ -170,11 +168,14 @@ impl<'j> KeepFilter<'j> {
             Some(keep) => self.matches.takes_for(WantedCode::selected_by(keep), id, None) || is_ptx,
             None => true,
         };
-        id.is_host() || is_selected && self.may_be_taken(candidate)
+        if id.is_host() {
+            return true;
+        }
+        is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns
-    /// true if there is no such GPU, and for code without a known target, which may be for all of them.
+    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns true
+    /// if `keep_for` is empty, and for code without a known target, which may be for any GPU.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -419,5 +420,14 @@ impl Candidate {
             Some(reason) => Some(*reason),
         };
         Self { id, content, code, unfound }
+    }
+
+    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, or it is LTO-IR, which is for
+    /// linkers.
+    fn into_loadable_code(self) -> Option<Code> {
+        if self.unfound.is_some() || matches!(self.content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
+            return None;
+        }
+        self.code
     }
 }

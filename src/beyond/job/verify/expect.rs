@@ -293,7 +293,8 @@ impl<'e> ExpectComparison<'e> {
     /// a whole, or if the library has only relocatable code, which is no unit. Does nothing if there was no unit.
     fn compare_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
-        let mut mismatches = self.find_mismatches(&code.bundles, &[]);
+        const NO_UNIT: &[(usize, Code)] = &[];
+        let mut mismatches = self.find_mismatches(&code.bundles, NO_UNIT);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
                 self.served.insert(index);
