@@ -271,10 +271,10 @@ impl Replace {
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
         let container = target.write_container(file.as_slice(), new.as_slice(), self.limits)?;
-        if let Some(container) = &container {
-            if let Some(change) = target.change_container(container) {
-                return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
-            }
+        if let Some(container) = &container
+            && let Some(change) = target.change_container(container)
+        {
+            return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
