@@ -28,6 +28,7 @@ pub(super) struct SoughtName {
 }
 
 impl SoughtName {
+    /// Prepares a typed name. Of a name with wildcards, only the longest part without them is compared.
     pub(super) fn new(typed: &str) -> Self {
         let name = typed.strip_prefix(EXACT).unwrap_or(typed);
         let mut longest = "";

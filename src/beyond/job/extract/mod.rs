@@ -418,6 +418,7 @@ impl<'j> Extraction<'j> {
         // If this file is left out, only its own names are undone.
         self.names.keep();
         let Extract { scan, devices, .. } = self.job;
+        // Compressed bundles are inflated when their code objects are read, on all processors.
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
         let mut defining = None;
@@ -430,7 +431,8 @@ impl<'j> Extraction<'j> {
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut search_error) = (Vec::new(), None);
-        let scanned = scan.run_and_read(input, extract, &|_| 1, &mut |event| {
+        const SAME_WEIGHT: usize = 1;
+        let scanned = scan.run_and_read(input, extract, &|_| SAME_WEIGHT, &mut |event| {
             let is_over = match event {
                 ReadEvent::Found(finding, reads) => {
                     if let Err(error) = self.add_finding(finding, &mut file, reads) {
