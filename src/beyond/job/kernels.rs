@@ -134,7 +134,7 @@ impl ListKernels {
             }
             match step {
                 ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
-                // The search goes on only for `inspected`.
+                // The list of kernels is full. The search goes on only for `inspected`.
                 ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
                 ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
                 ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),

@@ -68,7 +68,7 @@ impl fmt::Display for WantedPart<'_> {
 /// The parts of a selection that have matched in some files, and the GPUs that these files have code objects for.
 #[derive(Debug, Default)]
 pub struct SelectionMatches {
-    /// The positions of the parts that have matched.
+    /// The positions of the parts that have matched, as [`WantedPart`] orders them.
     matched: HashSet<usize>,
     present: PresentNames,
     /// Code that HIP's runtime does not find, by the name of a GPU that is asked for.

@@ -247,7 +247,7 @@ impl<'i> Side<'i> {
             },
         )?;
         side.members = members.into_inner();
-        // The search finds the code objects inside of another one only after that one.
+        // The search finds the code objects inside of another one only after that one, so they are known at the end.
         side.leave_out_holders();
         Ok(side)
     }

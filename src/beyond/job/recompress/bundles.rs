@@ -279,7 +279,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             let info = bundle.entries.get(index).and_then(|entry| entry.entry.image.as_deref());
             images.push(NewImage { info: info.cloned().unwrap_or_default(), content: content.as_slice() });
         }
-        // Readers of a compressed offload binary know version 3. More readers know version 2.
+        // Compression came with version 3, so readers of a compressed offload binary know it. More readers know version 2.
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
         let pieces = offload_binary::plan(version, &images)?;
         self.write_bundle(bundle, BundleForm::New(&pieces), room)

@@ -185,7 +185,7 @@ pub struct Recompressed {
 pub struct MissedCode {
     /// The GPU.
     pub device: Device,
-    /// The number of bundles.
+    /// The number of bundles that lost the code.
     pub bundles: usize,
     /// The targets of the code, in the order of their names.
     pub targets: BTreeSet<String>,

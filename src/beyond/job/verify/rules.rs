@@ -393,7 +393,7 @@ fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRu
             continue;
         }
         all += 1;
-        // The code objects in a nested container count there.
+        // The code objects of a nested container are checked as a bundle of their own.
         if entry.packed().is_none() && !matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary)) {
             plain += 1;
             add(&mut size, entry.size());
