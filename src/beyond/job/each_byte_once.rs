@@ -26,6 +26,7 @@ fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
         let stored = encoder.finish().unwrap();
         let mut crc = Crc::default();
         crc.update(content);
+        // The fields that both headers of a member have: version 2.0, no flags, the method deflate, and no time.
         let mut common = vec![20, 0, 0, 0, 8, 0, 0, 0, 0, 0];
         common.extend(checksum(&crc).to_le_bytes());
         common.extend([u32_of(stored.len()), u32_of(content.len())].concat());
@@ -78,7 +79,8 @@ impl Wheel {
         map(&self.path).unwrap()
     }
 
-    /// Checks the work done for the wheel since the last check.
+    /// Checks the work done for the wheel since the last check: the number of walks, and that each member was inflated
+    /// at most once, besides the heads of its 5 members.
     fn assert_read_once(&self, job: &str, walks: usize) {
         let WorkDone { walks: walked, inflated } = take_work_done(&self.path);
         assert_eq!(walked, walks, "{job}: walks");

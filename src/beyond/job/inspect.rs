@@ -57,7 +57,7 @@ pub struct Inspected {
 pub struct InspectedBundle {
     /// The properties of the bundle.
     pub info: Arc<BundleInfo>,
-    /// Its code objects, in its order.
+    /// The code objects of the bundle, in its order.
     pub code_objects: Vec<CodeObject>,
     /// The directory, if the bundle is a file that serves GPUs together with others there, as
     /// [`Coverage`] counts them.
@@ -72,7 +72,7 @@ pub struct KpackReference {
     pub place: Place,
     /// The name of the library in the archives, safe to print on a terminal.
     pub kernel_name: String,
-    /// The paths that it names, safe to print on a terminal.
+    /// The paths that the reference names, safe to print on a terminal.
     pub search_paths: Vec<String>,
     /// The archives that exist, or `None` if they were not searched.
     pub archives: Option<Vec<PathBuf>>,
@@ -101,7 +101,7 @@ impl Inspect {
             Ok(()) => inspected.problems.extend(input.ensure_unchanged().err()),
             Err(error) => input.unless_changed(Err(error))?,
         }
-        inspected.finish();
+        inspected.complete_bundles();
         Ok(inspected)
     }
 }
@@ -132,8 +132,9 @@ impl Inspected {
         Ok(())
     }
 
-    /// Ends the list. Only now it is known which code objects have others inside.
-    pub(super) fn finish(&mut self) {
+    /// Marks the code objects that have others inside, and sets the directories of bundles. Both depend on findings
+    /// that follow a bundle, so this is called at the end of the search.
+    pub(super) fn complete_bundles(&mut self) {
         for bundle in &mut self.bundles {
             for code_object in &mut bundle.code_objects {
                 self.holders.mark(code_object);
@@ -166,6 +167,7 @@ impl Inspected {
 }
 
 impl InspectedBundle {
+    /// Keeps the properties of a found bundle. [`Inspected::complete_bundles`] sets the directory.
     fn new(found: &FoundBundle<'_>) -> Result<Self> {
         let info = found.info()?;
         let code_objects = found.code_objects().map(|code_object| code_object.keep(&info)).collect();
@@ -181,11 +183,10 @@ impl InspectedBundle {
     }
 
     /// Returns the number, the inflated size and the stored size of the code objects, as they
-    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size,
-    /// unless one of its code objects has others inside, which count instead of it.
+    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size, unless
+    /// one of its code objects has others inside: those are listed with sizes of their own.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
-        // A compressed bundle counts as a whole if each of its code objects counts.
         let mut is_whole = self.info.compressed.is_some();
         for code_object in &self.code_objects {
             let more = code_object.sizes();
@@ -219,6 +220,8 @@ impl BundleInfo {
     }
 }
 
+/// Returns the steps to the container of a bundle: its place, without the last step in a kpack archive. That step is
+/// the name of the bundle in the archive.
 fn container(format: Format, place: &Place) -> &[Step] {
     match (format, place.steps()) {
         (Format::Kpack, [container @ .., _]) => container,

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
-use super::share::check_size;
 use super::similar_names::{SimilarNames, SoughtName, without_space};
+use super::size_limit::ensure_size_limit;
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -72,12 +72,12 @@ pub(super) struct MeantNames {
 }
 
 impl MeantNames {
-    /// Returns the number of names that mean something here, each counted for each way.
+    /// Returns the number of matches. A name that matches in several ways counts for each.
     pub(super) fn len(&self) -> usize {
         self.equal.len() + self.contained.len() + self.matching.len()
     }
 
-    /// Adds the names that mean kernels or variables of other code objects.
+    /// Adds the names that mean kernels or variables of another code object.
     pub(super) fn add(&mut self, more: &Self) {
         self.equal.extend(&more.equal);
         self.contained.extend(&more.contained);
@@ -85,8 +85,8 @@ impl MeantNames {
         self.similar.add(&more.similar);
     }
 
-    /// Returns the indices of the names that mean something here. Leaves out a name that means something in `in_file`,
-    /// the whole file, in a stronger way: see [`NameMatch`].
+    /// Returns the indices of the names that match in this code object as strongly as anywhere in the file. `in_file`
+    /// has the matches of all code objects, and [`NameMatch`] the ways from weak to strong.
     pub(super) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
         let mut names = self.equal.clone();
         for index in &self.contained {
@@ -121,7 +121,7 @@ impl KernelNames {
             if all.by_name.contains_key(&name) {
                 continue;
             }
-            // In a signature, asterisks and brackets are those of types.
+            // In a signature, asterisks and brackets belong to types.
             if !name.ends_with(')') {
                 all.add_pattern(index, &name);
             }
@@ -151,7 +151,7 @@ impl KernelNames {
             let name = plain(text);
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
-                // The wildcards may be letters of a name.
+                // A kernel may have a name with these characters, and is then meant literally.
                 all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));
@@ -171,7 +171,8 @@ impl KernelNames {
         }
     }
 
-    /// Adds a name with wildcards. Other names, and names that are not valid patterns, are only literal.
+    /// Adds the pattern of a name with wildcards. Does nothing for other names and for invalid patterns, which are only
+    /// literal.
     fn add_pattern(&mut self, index: usize, name: &str) {
         if name.contains(WILDCARDS)
             && let Ok(pattern) = glob::Pattern::new(name)
@@ -214,8 +215,8 @@ impl KernelNames {
         })
     }
 
-    /// Returns how one of the names means a kernel with these spellings, in the strongest way, or `None` if no name
-    /// means it.
+    /// Returns the strongest way in which one of the names means a kernel with these spellings, such as mangled and
+    /// demangled. Returns `None` if no name means it.
     pub fn strongest_match(&self, spellings: &[&str]) -> Option<NameMatch> {
         let mut meant = MeantNames::default();
         for spelling in spellings {
@@ -262,7 +263,7 @@ impl KernelNames {
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    let size_checked = check_size(input.path(), found.bundle, 0..found.bundle.entries.len());
+                    let size_checked = ensure_size_limit(input.path(), found.bundle, 0..found.bundle.entries.len());
                     if let (Ok(()), Ok(info)) = (size_checked, found.info()) {
                         for code_object in found.code_objects() {
                             reads.add(Some(&found), ((), code_object.keep(&info)));
@@ -307,8 +308,8 @@ impl KernelNames {
         }
     }
 
-    /// Returns the names that mean kernels or variables of a code object, and whether the code object is known to have
-    /// kernels.
+    /// Returns the names that mean kernels or variables of a code object, and whether kernels were found in it. Kernels of
+    /// bitcode and LTO-IR are not read.
     pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::list(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {
@@ -316,7 +317,7 @@ impl KernelNames {
             _ => kernels.iter().map(|kernel| &*kernel.name).collect(),
         };
         let has_kernels = !names.is_empty();
-        // The descriptor of a kernel has the symbol of a variable, with the kernel's name before `.kd`.
+        // AMD's compilers make a data symbol for the descriptor of each kernel: its name and `.kd`.
         names.extend(variables(code).into_iter().map(|name| name.strip_suffix(b".kd").unwrap_or(name)));
         let mut meant = MeantNames::default();
         for name in names {
@@ -340,8 +341,8 @@ fn variables(code: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// Returns a name in the form that is compared: without white space, and without the suffixes that only some tools
-/// write.
+/// Returns a name in the form that is compared: without white space, and without the suffix of a kernel descriptor,
+/// which some of AMD's tools print.
 pub(crate) fn plain(name: &str) -> String {
     let mut name = name.trim_end();
     for suffix in ["[clone .kd]", ".kd"] {

@@ -45,7 +45,7 @@ pub struct KernelList {
     /// The selected code objects for AMD and NVIDIA GPUs, in file order.
     pub code_objects: Vec<CodeObjectKernels>,
     /// The numbers of selected code objects of other kinds, such as PTX and bitcode, by the
-    /// [name](ContentKind::name) of the kind. They have no registers yet.
+    /// [name](ContentKind::name) of the kind. Registers are assigned only when these are compiled.
     pub others: BTreeMap<&'static str, usize>,
     /// Which parts of the selection have matched.
     pub matches: SelectionMatches,
@@ -61,7 +61,7 @@ pub struct CodeObjectKernels {
     pub code_object: Arc<CodeObject>,
     /// The target ID that its content records.
     pub recorded_target: Option<String>,
-    /// The kernels, in its order.
+    /// The kernels, in the order of the code object.
     pub kernels: Vec<Kernel>,
 }
 
@@ -71,7 +71,7 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. Broken parts are problems in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        self.run_both(input, &mut None)
+        self.list_and_inspect(input, &mut None)
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
@@ -81,26 +81,27 @@ impl ListKernels {
     /// The errors of [`run`](Self::run).
     pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
         let mut inspected = Some(Inspected::new(input));
-        let list = self.run_both(input, &mut inspected)?;
+        let list = self.list_and_inspect(input, &mut inspected)?;
         let mut inspected = inspected.unwrap_or_default();
-        inspected.finish();
+        inspected.complete_bundles();
         Ok((inspected, list))
     }
 
-    /// Lists the kernels, and adds everything that is found to `inspected`, unless that is `None`.
-    fn run_both(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+    /// Lists the kernels, and adds all findings to `inspected`, unless that is `None`.
+    fn list_and_inspect(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
         input.unless_changed(self.search(input, inspected))
     }
 
-    /// Searches first without inflating compressed bundles, because their code objects are then inflated on all
-    /// processors. If that is not enough, searches again.
+    /// Searches first without inflating compressed bundles, because their code objects are then read and inflated on
+    /// all processors. If compressed bundles hold further bundles, searches again and inflates them in the search.
     fn search(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
-        // A deep search inflates everything in any case.
+        // A deep search inflates everything, so the first search would not be faster.
         if !self.scan.deep
             && let Some(list) = self.search_inflating(input, Inflate::Headers, inspected)?
         {
             return Ok(list);
         }
+        // A search that inflates everything is never incomplete.
         Ok(self.search_inflating(input, Inflate::Whole, inspected)?.unwrap_or_default())
     }
 
@@ -112,7 +113,7 @@ impl ListKernels {
         inflate: Inflate,
         inspected: &mut Option<Inspected>,
     ) -> Result<Option<KernelList>> {
-        // An incomplete search may have added findings.
+        // Forget the findings of an incomplete search.
         if let Some(inspected) = inspected {
             *inspected = Inspected::new(input);
         }
@@ -133,7 +134,7 @@ impl ListKernels {
             }
             match step {
                 ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
-                // The search goes on for `inspected` alone.
+                // The list of kernels is full. The search goes on only for `inspected`.
                 ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
                 ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
                 ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
@@ -152,7 +153,7 @@ impl ListKernels {
             let is_over = search.is_incomplete || needs_no_more;
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if search.is_incomplete { Ok(None) } else { Ok(Some(search.finish())) }
+        if search.is_incomplete { Ok(None) } else { Ok(Some(search.into_list())) }
     }
 }
 
@@ -161,14 +162,15 @@ struct Search<'j> {
     selector: &'j PreparedSelection<'j>,
     input: &'j Input,
     inflate: Inflate,
-    /// The number of code objects and problems so far. Each gets a number, because their results come in another order.
+    /// The number of code objects and problems so far. Each gets the next number, so that the results, which come in
+    /// another order, can be sorted.
     found: usize,
     code_objects: Vec<(usize, CodeObjectKernels)>,
     problems: Vec<(usize, Error)>,
     others: BTreeMap<&'static str, usize>,
     matches: SelectionMatches,
     room: ListRoom,
-    /// Whether only a search that inflates compressed bundles finds everything.
+    /// Whether the search has missed code, so that only a search that inflates compressed bundles finds everything.
     is_incomplete: bool,
 }
 
@@ -181,7 +183,8 @@ enum ListedCode {
 }
 
 impl ListedCode {
-    /// Reads a code object. Its kind is known, unless its bundle had to be inflated.
+    /// Reads a code object with the function `read`. The kind of a code object in a compressed bundle is identified
+    /// here, because the search did not inflate the bundle.
     fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
         let kind = match code_object.kind {
             Some(kind) => kind,
@@ -195,7 +198,7 @@ impl ListedCode {
         }
     }
 
-    /// Returns the number of kernels, as the weight of [`Scan::read_with`].
+    /// Returns the number of kernels, as the weight for [`Scan::read_with`].
     fn weight(&self) -> usize {
         if let Self::Kernels(_, kernels) = self { kernels.len() } else { 0 }
     }
@@ -237,21 +240,22 @@ impl<'j> Search<'j> {
 
     /// Adds the selected code objects of a bundle to the list `wanted` if they may have kernels, and counts the others.
     fn add_bundle(&mut self, found: &FoundBundle<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
-        let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
+        let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
             if !self.matches.takes(self.selector, &code_object.parsed_id()) {
                 continue;
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
-                // The kind is known when the bundle is inflated.
+                // The kind is identified when the bundle is inflated and the code object read.
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
                 other => {
-                    self.count_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
+                    self.add_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;
                 }
             }
-            if let Err(error) = shared.take(&code_object, self.input) {
+            // Entries may overlap, so a small bundle could otherwise take very long to read.
+            if let Err(error) = overlap_limit.take(&code_object, self.input) {
                 self.add_problem(error.at(found.place));
                 break;
             }
@@ -261,11 +265,12 @@ impl<'j> Search<'j> {
         Ok(())
     }
 
-    /// Counts a code object without kernels.
-    fn count_other(&mut self, kind: ContentKind, is_compressed: bool) {
+    /// Counts a code object that is not read for kernels. If it is a bundle in a compressed bundle, marks the search as
+    /// incomplete unless the search inflates it.
+    fn add_other(&mut self, kind: ContentKind, is_compressed: bool) {
         match kind {
             ContentKind::Empty => {}
-            // The search lists the code objects in it, but only if it inflates the bundle around it.
+            // The code objects in the inner bundle count, but the search finds them only if it inflates the outer one.
             ContentKind::Bundle | ContentKind::FatBinary => {
                 self.is_incomplete |= is_compressed && self.inflate == Inflate::Headers;
             }
@@ -273,25 +278,26 @@ impl<'j> Search<'j> {
         }
     }
 
-    /// Adds the kernels of a code object, unless there are too many.
+    /// Adds the result of reading a code object: its kernels, a kind without kernels, or an error. Leaves kernels out
+    /// when the list is full, which [`ListRoom::problem`] reports.
     fn add_code(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
         match code {
             Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
-                if !self.room.is_full && self.room.take_kernels(&mut kernels) {
+                if !self.room.is_full && self.room.reserve_for(&mut kernels) {
                     self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }
-            Ok(ListedCode::Other(kind)) => self.count_other(kind, code_object.bundle.compressed.is_some()),
+            Ok(ListedCode::Other(kind)) => self.add_other(kind, code_object.bundle.compressed.is_some()),
             Err(error) => self.problems.push((number, error)),
         }
     }
 
-    /// Returns everything in file order.
-    fn finish(self) -> KernelList {
+    /// Returns the list in file order. If it is full, that is a further problem.
+    fn into_list(self) -> KernelList {
         let Self { selector, input, others, mut matches, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {
-            // The rest of the file may match the rest of the selection.
+            // Code that was left out may match the rest of the selection, so no part of it is reported as unmatched.
             matches.assume_all(selector);
             problems.push(problem);
         }
@@ -328,7 +334,7 @@ pub(super) struct ListRoom {
     arguments_left: Allowance,
     /// Whether there was no room for some kernels.
     is_full: bool,
-    /// Whether their arguments are the reason.
+    /// Whether there was no room for the arguments of a kernel.
     is_full_of_arguments: bool,
 }
 
@@ -347,10 +353,11 @@ impl Default for ListRoom {
 }
 
 impl ListRoom {
-    /// Takes room for kernels. Returns whether there was enough.
-    pub(super) fn take_kernels(&mut self, kernels: &mut [Kernel]) -> bool {
+    /// Reserves room for kernels, and replaces their names and arguments by equal ones that are listed already. Returns
+    /// whether there was room for all of them.
+    pub(super) fn reserve_for(&mut self, kernels: &mut [Kernel]) -> bool {
         let is_taken = self.kernels_left.take(to_u64(kernels.len())).is_some()
-            && kernels.iter_mut().all(|kernel| self.share(kernel).is_some());
+            && kernels.iter_mut().all(|kernel| self.share_memory(kernel).is_some());
         self.is_full |= !is_taken;
         is_taken
     }
@@ -373,8 +380,9 @@ impl ListRoom {
         Some(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text)))
     }
 
-    /// Lets a kernel share its name and arguments with others. Returns `None` if there is no room for them.
-    fn share(&mut self, kernel: &mut Kernel) -> Option<()> {
+    /// Replaces the name and the arguments of a kernel by equal ones that are listed already, so that they share memory.
+    /// Returns `None` if a new name or new arguments have no room.
+    fn share_memory(&mut self, kernel: &mut Kernel) -> Option<()> {
         let Kernel { name, arguments, .. } = kernel;
         match self.names.get(name) {
             Some(known) => *name = Arc::clone(known),

@@ -21,8 +21,8 @@ mod kernels;
 mod recompress;
 mod replace;
 mod rewrite;
-mod share;
 mod similar_names;
+mod size_limit;
 mod unmatched;
 mod verify;
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Rewriter`] goes once through the old file, in order. Ranges that are not skipped are copied, by the kernel if
 //! possible. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a
-//! file of bundles or a zip file. Or it stays at its offset after a hole ([`leave_room`](Rewriter::leave_room)), as in
+//! file of bundles or a zip file. Or it stays at its offset after a hole ([`leave_hole`](Rewriter::leave_hole)), as in
 //! programs, because their code has addresses.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
@@ -15,19 +15,20 @@ use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::base::io::piece::{ChangedRange, Piece, Sink, emit, sum, total_len};
 
-/// The smallest number of zeros that become a hole.
+/// The smallest number of zeros that become a hole. Fewer zeros are written.
 const HOLE_MIN: u64 = 64 << 10;
 
 /// A file that is being written again.
 pub(super) struct Rewriter<'d> {
     old: Slice<'d>,
-    /// Bytes that are written to it directly must be [counted](Self::count) or [taken back](Self::take_back).
+    /// The output. Bytes that are written to it directly must be [counted](Self::count), or
+    /// [removed](Self::truncate_to_counted) again.
     pub(super) output: Output,
     /// The end of the copied or skipped part of the old file.
     read: u64,
-    /// The length of the output so far, in bytes.
+    /// The length of the output so far, in bytes, without bytes that are not counted.
     written: u64,
-    /// The end of each skipped range in the old file, and the offset in the output of the bytes after it.
+    /// The end of each skipped range in the old file, and the offset in the output of the bytes after that range.
     moves: Vec<(u64, u64)>,
     /// The ranges of the output that are holes.
     holes: Vec<Range<u64>>,
@@ -61,7 +62,7 @@ impl<'d> Rewriter<'d> {
     pub(super) fn write(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
         for piece in pieces {
             match piece {
-                Piece::Zeros(len @ HOLE_MIN..) => self.leave_room(*len)?,
+                Piece::Zeros(len @ HOLE_MIN..) => self.leave_hole(*len)?,
                 _ => {
                     emit(slice::from_ref(piece), &mut self.output)?;
                     self.count(piece.len())?;
@@ -77,21 +78,22 @@ impl<'d> Rewriter<'d> {
         Ok(())
     }
 
-    /// Takes back bytes that were written to the output directly.
-    pub(super) fn take_back(&mut self) -> Result<()> {
+    /// Sets the length of the output to its counted bytes. Removes bytes that were written directly and not counted, and
+    /// extends the output by a hole at its end.
+    pub(super) fn truncate_to_counted(&mut self) -> Result<()> {
         self.output.end_at(self.written)
     }
 
-    /// Leaves a hole of `len` bytes.
-    pub(super) fn leave_room(&mut self, len: u64) -> Result<()> {
+    /// Leaves a hole of `len` bytes in the output.
+    pub(super) fn leave_hole(&mut self, len: u64) -> Result<()> {
         self.output.skip(len)?;
         self.holes.push(self.written..sum([self.written, len])?);
         self.count(len)
     }
 
-    /// Returns the offset in the output for an offset in the old file. The old bytes there must have been copied.
-    pub(super) fn moved(&self, old: u64) -> u64 {
-        // The bytes were copied after the last skipped range before them.
+    /// Returns the offset in the output of a byte of the old file. The byte must have been copied.
+    pub(super) fn new_offset(&self, old: u64) -> u64 {
+        // The last skipped range before a byte decides where the byte is now. Before the first one, nothing moves.
         let before = self.moves.partition_point(|(start, _)| *start <= old);
         match self.moves.get(..before).and_then(<[_]>::last) {
             Some((start, new)) => old.saturating_sub(*start).saturating_add(*new),
@@ -99,19 +101,19 @@ impl<'d> Rewriter<'d> {
         }
     }
 
-    /// Starts again from the beginning of both files, and takes back everything that was written.
+    /// Starts again from the beginning of both files, and removes everything that was written.
     pub(super) fn restart(&mut self) -> Result<()> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
-        self.take_back()
+        self.truncate_to_counted()
     }
 
     /// Copies the rest of the old file. Returns the output, and the ranges of it that are holes.
     pub(super) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
         self.copy_until(self.old.len())?;
-        // A hole at the end is in the file only when the length is set.
-        self.take_back()?;
+        // Otherwise the file would end before a hole at its end.
+        self.truncate_to_counted()?;
         Ok((self.output, self.holes))
     }
 }
@@ -126,12 +128,11 @@ pub(super) fn changed_len(old: Slice<'_>, changes: &[ChangedRange<'_>]) -> u64 {
     old.len().saturating_sub(gone).saturating_add(added)
 }
 
-/// A run of bytes in a file with some changes.
+/// A run of bytes in a changed file.
 struct Run<'c> {
-    /// Its offset in the changed file.
+    /// The offset of the run in the changed file.
     start: u64,
     len: u64,
-    /// The source of the bytes.
     from: RunOrigin<'c>,
 }
 
@@ -141,23 +142,25 @@ impl Run<'_> {
     }
 }
 
+/// The source of the bytes of a run.
 enum RunOrigin<'c> {
-    /// An offset in the old file.
-    Old(u64),
-    New(&'c Piece<'c>),
+    /// The bytes from this offset on in the file before the changes.
+    Copied(u64),
+    /// New bytes.
+    Written(&'c Piece<'c>),
 }
 
-/// Returns the runs of a file of `len` bytes with some changes, in order.
+/// Returns the runs of a changed file, in order. The file has `len` bytes before the changes.
 fn runs_of<'c>(len: u64, changes: &'c [ChangedRange<'c>]) -> Vec<Run<'c>> {
     let (mut runs, mut read) = (Vec::new(), 0);
     for (range, new) in changes {
-        push_run(&mut runs, range.start.saturating_sub(read), RunOrigin::Old(read));
+        push_run(&mut runs, range.start.saturating_sub(read), RunOrigin::Copied(read));
         for piece in new {
-            push_run(&mut runs, piece.len(), RunOrigin::New(piece));
+            push_run(&mut runs, piece.len(), RunOrigin::Written(piece));
         }
         read = range.end;
     }
-    push_run(&mut runs, len.saturating_sub(read), RunOrigin::Old(read));
+    push_run(&mut runs, len.saturating_sub(read), RunOrigin::Copied(read));
     runs
 }
 
@@ -170,21 +173,26 @@ fn push_run<'c>(runs: &mut Vec<Run<'c>>, len: u64, from: RunOrigin<'c>) {
 }
 
 /// Returns whether the changes `back`, made after `changes`, give the old file back, except for the bytes in `ignored`.
-/// Bytes that both changes copy are not read, and neither are the known `holes` of the old file, which are zeros.
+///
+/// Every byte of the result is followed to its source. A byte that both changes copy must be at its old offset again,
+/// and is not read. New bytes are compared with the old file, except with its known `holes`, which are zeros.
 pub(super) fn undoes(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     changes: &[ChangedRange<'_>],
     back: &[ChangedRange<'_>],
     ignored: &Range<u64>,
 ) -> bool {
-    let runs = runs_of(old.len(), changes);
-    // `at` is the offset in the file that `back` gives, and `index` the run of the changed file that is being read.
-    let (mut index, mut at) = (0_usize, 0_u64);
+    let changed_runs = runs_of(old.len(), changes);
+    // The index of the run of the changed file that is being read.
+    let mut index = 0_usize;
+    // The offset in the result, which must be the offset of the same byte in the old file.
+    let mut at = 0_u64;
     for Run { len, from, .. } in runs_of(changed_len(old, changes), back) {
+        // `start..end` is the range of the changed file that `back` copies to `at`.
         let (mut start, end) = match from {
-            RunOrigin::Old(offset) => (offset, offset.saturating_add(len)),
-            RunOrigin::New(piece) => {
-                if !has_piece((old, holes), at, piece, 0..len, ignored) {
+            RunOrigin::Copied(offset) => (offset, offset.saturating_add(len)),
+            RunOrigin::Written(piece) => {
+                if !equals_old((old, holes), at, piece, 0..len, ignored) {
                     return false;
                 }
                 at = at.saturating_add(len);
@@ -192,18 +200,19 @@ pub(super) fn undoes(
             }
         };
         while start < end {
-            let Some(run) = runs.get(index) else { return false };
+            let Some(run) = changed_runs.get(index) else { return false };
             if run.end() <= start {
                 index = index.saturating_add(1);
                 continue;
             }
-            let into = start.saturating_sub(run.start);
-            let part = into..run.len.min(end.saturating_sub(run.start));
-            let is_same = match run.from {
-                RunOrigin::Old(offset) => offset.saturating_add(into) == at,
-                RunOrigin::New(piece) => has_piece((old, holes), at, piece, part.clone(), ignored),
+            // The part of the run that is in the range, counted from the start of the run.
+            let part_start = start.saturating_sub(run.start);
+            let part = part_start..run.len.min(end.saturating_sub(run.start));
+            let is_restored = match run.from {
+                RunOrigin::Copied(offset) => offset.saturating_add(part_start) == at,
+                RunOrigin::Written(piece) => equals_old((old, holes), at, piece, part.clone(), ignored),
             };
-            if !is_same {
+            if !is_restored {
                 return false;
             }
             (start, at) = (start.saturating_add(len_of(&part)), at.saturating_add(len_of(&part)));
@@ -212,9 +221,9 @@ pub(super) fn undoes(
     at == old.len()
 }
 
-/// Returns whether the old file has the part `of_piece` of a piece at the offset `at`, except for the bytes in
-/// `ignored`.
-fn has_piece(
+/// Returns whether the range `of_piece` of a piece has the bytes of the old file from the offset `at` on, except for the
+/// bytes in `ignored`.
+fn equals_old(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     at: u64,
     piece: &Piece<'_>,
@@ -223,7 +232,7 @@ fn has_piece(
 ) -> bool {
     let range = at..at.saturating_add(len_of(&of_piece));
     let new = match piece {
-        Piece::Zeros(_) => return has_zeros(old, holes, range),
+        Piece::Zeros(_) => return is_zero_in_old(old, holes, range),
         Piece::Bytes(bytes) => bytes_in(bytes, of_piece),
         Piece::Input(slice) => bytes_in(slice.bytes(), of_piece),
     };
@@ -233,7 +242,7 @@ fn has_piece(
 }
 
 /// Returns whether a range of a file holds only zeros. Known holes are not read.
-fn has_zeros(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
+fn is_zero_in_old(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bool {
     let mut at = range.start;
     while at < range.end {
         let next = holes.partition_point(|hole| hole.end <= at);
@@ -257,7 +266,8 @@ pub(super) fn changed(old: Slice<'_>, changes: &[ChangedRange<'_>], output: Outp
     changed_with_holes(old, changes, &[], output)
 }
 
-/// Writes a file with some changes and, after them, some holes.
+/// Writes a file with some changes, and with holes after the last change. The old bytes in the holes are left out, and
+/// so must be zeros.
 pub(super) fn changed_with_holes(
     old: Slice<'_>,
     changes: &[ChangedRange<'_>],
@@ -272,7 +282,7 @@ pub(super) fn changed_with_holes(
     }
     for hole in holes {
         rewriter.copy_until(hole.start)?;
-        rewriter.leave_room(len_of(hole))?;
+        rewriter.leave_hole(len_of(hole))?;
         rewriter.skip_until(hole.end);
     }
     Ok(rewriter.finish()?.0)

@@ -28,6 +28,7 @@ pub(super) struct SoughtName {
 }
 
 impl SoughtName {
+    /// Prepares a typed name. Of a name with wildcards, only the longest part without them is compared.
     pub(super) fn new(typed: &str) -> Self {
         let name = typed.strip_prefix(EXACT).unwrap_or(typed);
         let mut longest = "";
@@ -62,6 +63,7 @@ impl SoughtName {
             return None;
         }
         let wrong = wrong_letters(self.function.as_bytes(), function.as_bytes());
+        // Names that contain this name come before all others.
         if wrong <= wrong_max && wrong < len { Some(wrong + 1) } else { None }
     }
 
@@ -151,25 +153,24 @@ fn function_name(kernel: &str) -> &str {
     qualified.rsplit([' ', ':']).next().unwrap_or_default()
 }
 
-/// Returns the number of letters to insert, remove or replace in a typed name to make `name`, or the beginning of it:
-/// letters that are missing at the end of the typed name are not wrong.
+/// Returns the smallest Levenshtein distance of a typed name to a prefix of `name`: the number of letters to insert,
+/// remove or replace. Prefixes count, so letters that are missing at the end of the typed name are not wrong.
 fn wrong_letters(typed: &[u8], name: &[u8]) -> usize {
-    // Longer beginnings have at least as many wrong letters as an empty one.
+    // A prefix of more than twice the length is further away than the empty prefix.
     let name = name.get(..2 * typed.len()).unwrap_or(name);
-    // The distances of the letters of `typed` so far to each beginning of `name`.
+    // The distances of the letters of `typed` so far to each prefix of `name`: a row of the usual table.
     let mut row: Vec<usize> = (0..=name.len()).collect();
-    for (index, letter) in typed.iter().enumerate() {
+    for (index, typed_letter) in typed.iter().enumerate() {
         let mut left = index + 1;
-        let mut next = vec![left];
-        for (other, above) in name.iter().zip(row.windows(2)) {
-            let [diagonal, above] = *above else { continue };
-            let replaced = if letter == other { diagonal } else { diagonal + 1 };
+        let mut next_row = vec![left];
+        for (letter, cells) in name.iter().zip(row.windows(2)) {
+            let [diagonal, above] = *cells else { continue };
+            let replaced = if typed_letter == letter { diagonal } else { diagonal + 1 };
             left = replaced.min(above + 1).min(left + 1);
-            next.push(left);
+            next_row.push(left);
         }
-        row = next;
+        row = next_row;
     }
-    // The best beginning of `name` counts.
     row.into_iter().min().unwrap_or_default()
 }
 

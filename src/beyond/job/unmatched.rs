@@ -18,7 +18,7 @@ pub(super) struct WantedCode<'s> {
     pub(super) devices: &'s [Device],
 }
 
-/// A part of a request. Parts are numbered: target patterns first, then kinds, then GPUs.
+/// A part of a request. Parts have positions: target patterns come first, then kinds, then GPUs.
 enum WantedPart<'s> {
     Target(&'s Pattern),
     Kind(OffloadKind),
@@ -26,8 +26,8 @@ enum WantedPart<'s> {
 }
 
 impl<'s> WantedCode<'s> {
-    /// Requests what a selection alone decides.
-    pub(super) fn by(selector: &'s PreparedSelection<'s>) -> Self {
+    /// Requests all code objects that a selection takes, whatever runtimes choose.
+    pub(super) fn selected_by(selector: &'s PreparedSelection<'s>) -> Self {
         Self { selector, devices: &[] }
     }
 
@@ -39,7 +39,7 @@ impl<'s> WantedCode<'s> {
     }
 
     /// Returns the positions of the parts that match a code object with this ID. `targets` are the positions of the
-    /// target patterns that match, and `devices` the indices of the GPUs.
+    /// target patterns that match it, and `devices` the indices of the GPUs whose runtimes choose it.
     fn matching_parts(self, targets: Vec<usize>, id: &ParsedId, devices: &[usize]) -> Vec<usize> {
         let Selection { targets: all_targets, kinds, .. } = self.selector.selection();
         let mut parts = targets;
@@ -68,7 +68,7 @@ impl fmt::Display for WantedPart<'_> {
 /// The parts of a selection that have matched in some files, and the GPUs that these files have code objects for.
 #[derive(Debug, Default)]
 pub struct SelectionMatches {
-    /// The positions of the parts that have matched.
+    /// The positions of the parts that have matched, as [`WantedPart`] orders them.
     matched: HashSet<usize>,
     present: PresentNames,
     /// Code that HIP's runtime does not find, by the name of a GPU that is asked for.
@@ -78,11 +78,11 @@ pub struct SelectionMatches {
 impl SelectionMatches {
     /// Returns whether a selection matches a code object with this ID. Records the parts that match.
     pub(super) fn takes(&mut self, selector: &PreparedSelection<'_>, id: &ParsedId) -> bool {
-        // Without a selection nothing can fail to match, so no message needs the names.
+        // An empty selection cannot fail to match, so no message lists the names.
         if !selector.takes_all() {
             self.note(id, selector.names_entries());
         }
-        self.takes_for(WantedCode::by(selector), id, None)
+        self.takes_for(WantedCode::selected_by(selector), id, None)
     }
 
     /// Notes that the files have a code object with this ID, for messages: by its target ID, or by its whole ID.
@@ -107,13 +107,13 @@ impl SelectionMatches {
     }
 
     /// Returns the number of parts that have matched.
-    pub(super) fn matched(&self) -> usize {
+    pub(super) fn matched_count(&self) -> usize {
         self.matched.len()
     }
 
     /// Counts all parts of a selection as matched, because not everything was searched.
     pub(super) fn assume_all(&mut self, selector: &PreparedSelection<'_>) {
-        self.matched.extend(0..WantedCode::by(selector).parts().count());
+        self.matched.extend(0..WantedCode::selected_by(selector).parts().count());
     }
 
     /// Notes code for a GPU that HIP's runtime does not find.
@@ -121,8 +121,8 @@ impl SelectionMatches {
         self.unfound.entry(device.name().to_owned()).or_insert(code);
     }
 
-    /// Returns a sentence about code that HIP's runtime does not find, or `None` if there is none. The sentence is
-    /// about the first of the `unmatched` GPUs that has such code. They are named as in messages, in quotes.
+    /// Returns a sentence about code that HIP's runtime does not find, for the first of the `unmatched` GPUs that has
+    /// such code. Returns `None` if no GPU has. The GPUs are named as in messages, in quotes.
     pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
         let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;
         Some(code.to_string())
@@ -137,8 +137,8 @@ impl SelectionMatches {
         }
     }
 
-    /// Returns whether the files have any code objects. Returns false if the selection is empty, because none are noted
-    /// then.
+    /// Returns whether the files have any code objects. With an empty selection, returns false, because code objects are
+    /// then not recorded.
     pub fn has_code(&self) -> bool {
         !self.present().is_empty()
     }
@@ -152,8 +152,8 @@ impl SelectionMatches {
     pub(super) fn unmatched(&self, wanted: WantedCode<'_>, elsewhere: Option<&Self>) -> (Vec<String>, Vec<String>) {
         let (mut nowhere, mut only_elsewhere) = (Vec::new(), Vec::new());
         for (position, part) in wanted.parts().enumerate() {
-            // Of several patterns with one text, only the first is recorded.
-            let first = wanted.selector.first_of(position);
+            // Only the first of several equal patterns is recorded as matched.
+            let first = wanted.selector.first_same_pattern(position);
             if self.matched.contains(&first) {
                 continue;
             }
@@ -171,7 +171,7 @@ impl SelectionMatches {
     /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have
     /// code objects for.
     pub fn ensure_all(&self, selection: &Selection, inputs: &[PathBuf]) -> Result<()> {
-        let (unmatched, _) = self.unmatched(WantedCode::by(&PreparedSelection::new(selection)), None);
+        let (unmatched, _) = self.unmatched(WantedCode::selected_by(&PreparedSelection::new(selection)), None);
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, self.present())) }
     }
 }

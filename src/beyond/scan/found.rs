@@ -183,7 +183,7 @@ impl EntryFacts {
 }
 
 /// The [`space_end`](FoundBundle::space_end) of a bundle whose surroundings are not known.
-pub(super) const UNKNOWN_END: u64 = 0;
+pub(crate) const UNKNOWN_END: u64 = 0;
 
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]

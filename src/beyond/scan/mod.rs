@@ -66,7 +66,7 @@ pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
-pub(crate) use found::EntryFacts;
+pub(crate) use found::{EntryFacts, UNKNOWN_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;

@@ -265,7 +265,7 @@ impl<'s> PreparedSelection<'s> {
 
     /// Returns the position of the first target pattern with the same text as the pattern at a position. Returns a
     /// position after the last pattern unchanged.
-    pub(crate) fn first_of(&self, position: usize) -> usize {
+    pub(crate) fn first_same_pattern(&self, position: usize) -> usize {
         self.first_same.get(position).copied().unwrap_or(position)
     }
 
@@ -387,7 +387,7 @@ mod tests {
                 for format in [Format::Bundle, Format::CodeObject] {
                     let id = ParsedId::parse(id.as_bytes(), format);
                     let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
-                        selector.first_of(*position) == *position && selection.target_takes(pattern, &id)
+                        selector.first_same_pattern(*position) == *position && selection.target_takes(pattern, &id)
                     });
                     let one_by_one: Vec<usize> = one_by_one.map(|(position, _)| position).collect();
                     assert_eq!(selector.targets_of(&id), one_by_one, "{id:?}");

@@ -108,11 +108,15 @@ pub(crate) struct NewContents {
 }
 
 impl<'a> DirectoryRewrite<'a> {
-    /// Describes a zip file with this directory and these members, so that it can be written again.
+    /// Checks that a zip file with this directory and these members can be written again, and reads its records.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the zip file cannot be written again: the documentation of this module says why.
-    pub(crate) fn new(data: Slice<'a>, listed: &ZipDirectory<'_>, members: Vec<ZipContent<'a>>) -> Result<Self> {
+    pub(crate) fn check_and_read(
+        data: Slice<'a>,
+        listed: &ZipDirectory<'_>,
+        members: Vec<ZipContent<'a>>,
+    ) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
         // If there is a zip64 end, its offset of the directory counts.
         let recorded = match zip64_end {
@@ -505,7 +509,7 @@ mod tests {
         let data = Slice::from(data);
         let directory = ZipDirectory::read(data);
         let members = directory.members.iter().map(|member| *member.content.as_ref().ok().unwrap()).collect();
-        DirectoryRewrite::new(data, &directory, members).unwrap()
+        DirectoryRewrite::check_and_read(data, &directory, members).unwrap()
     }
 
     /// Makes the directory of a file of gigabytes: the members of `layout` at `offset`, and the first with `contents`.

@@ -8,73 +8,78 @@ use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::names::{NameKey, RenamedMembers, library_name, unversioned};
 use super::pairs::{IndexPair, Unpaired};
-use super::side::{ReadCode, ReadState, Side, SideObject, StoredBytes};
+use super::side::{ComparedObject, ReadCode, ReadState, Side, StoredBytes};
 use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::parallel;
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
-use crate::beyond::scan::{CodeObject, Place, Step, top_member};
+use crate::beyond::scan::{CodeObject, Format, Place, Step, top_member};
 
-/// Numbers the names in the two files. Equal names have equal numbers in both files, so keys are compared without
+/// Numbers for the names in the two files. Equal names have equal numbers in both files, so keys are compared without
 /// reading the names again.
 #[derive(Default)]
 struct NameNumbers {
-    known: HashMap<Vec<u8>, usize>,
+    numbers: HashMap<Vec<u8>, usize>,
 }
 
 impl NameNumbers {
     /// Returns the number of a name. A new name gets the next number.
-    fn number(&mut self, name: Vec<u8>) -> usize {
-        let next = self.known.len();
-        *self.known.entry(name).or_insert(next)
+    fn number_of(&mut self, name: Vec<u8>) -> usize {
+        let next = self.numbers.len();
+        *self.numbers.entry(name).or_insert(next)
     }
 
-    /// Sets the keys of the code objects of one file. A member that `renamed` has counts by its name in the old file.
-    fn set_keys(&mut self, objects: &mut [SideObject<'_>], renamed: &RenamedMembers) {
+    /// Sets the keys of the code objects of one file. Members in `renamed` count by their names in the old file.
+    fn set_keys(&mut self, objects: &mut [ComparedObject<'_>], renamed: &RenamedMembers) {
         let mut gpus: HashSet<Arc<str>> = HashSet::new();
         // The code objects of a bundle follow each other and have one place, so the numbers of the last place are kept.
         let mut last: Option<(&Place, usize, usize)> = None;
-        for SideObject { code_object, key, .. } in objects {
+        for ComparedObject { code_object, key, .. } in objects {
             let code_object = &*code_object;
             let bundle = &code_object.bundle;
-            let (place, library) = match last {
-                Some((known, place, library)) if *known == bundle.place => (place, library),
+            let (place_number, library_number) = match last {
+                Some((place, place_number, library_number)) if *place == bundle.place => (place_number, library_number),
                 _ => {
-                    let place = self.number(place_name(&bundle.place, renamed));
-                    let mut library = Vec::new();
-                    for member in renamed.old_library_name(library_name(&bundle.place, bundle.format)) {
-                        library.extend_from_slice(b"\0library ");
-                        library.extend(member);
-                    }
-                    (place, self.number(library))
+                    let place_number = self.number_of(place_key(&bundle.place, renamed));
+                    (place_number, self.number_of(library_key(&bundle.place, bundle.format, renamed)))
                 }
             };
-            last = Some((&bundle.place, place, library));
+            last = Some((&bundle.place, place_number, library_number));
+            let id_number = self.number_of([b"id ", &code_object.id[..]].concat());
             let name: Arc<str> = code_object.target().into();
             // Equal names of GPUs share their memory.
             let gpu = gpus.get(&name).cloned().unwrap_or(name);
             gpus.insert(Arc::clone(&gpu));
-            *key = NameKey { gpu, place, library, id: self.number([b"id ", &code_object.id[..]].concat()) };
+            *key = NameKey { gpu, place_number, library_number, id_number };
         }
     }
 }
 
-/// Returns a name for a place, by which it is compared. Members have their names in the old file, without the versions
-/// at the ends of names of libraries. Each step begins with a zero byte and its kind, so that different places have
-/// different names.
-fn place_name(place: &Place, renamed: &RenamedMembers) -> Vec<u8> {
-    let mut name = Vec::new();
+/// Returns a text for the library at a place. Its members have their names in the old file.
+fn library_key(place: &Place, format: Format, renamed: &RenamedMembers) -> Vec<u8> {
+    let mut key = Vec::new();
+    for member in renamed.old_library_name(library_name(place, format)) {
+        key.extend_from_slice(b"\0library ");
+        key.extend(member);
+    }
+    key
+}
+
+/// Returns a text for a place. Members have their names in the old file, without the versions at the ends of names of
+/// libraries. Each step begins with a zero byte and its kind, so that different places have different texts.
+fn place_key(place: &Place, renamed: &RenamedMembers) -> Vec<u8> {
+    let mut key = Vec::new();
     for step in place.steps() {
         match step {
-            Step::Member(member) => name.extend([b"\0member ", renamed.old_name(unversioned(member))].concat()),
-            Step::Section(section) => name.extend([b"\0section ", &section[..]].concat()),
-            Step::Embedded(index) => name.extend(format!("\0embedded {index}").into_bytes()),
-            Step::Entry(id) => name.extend([b"\0entry ", &id[..]].concat()),
+            Step::Member(member) => key.extend([b"\0member ", renamed.old_name(unversioned(member))].concat()),
+            Step::Section(section) => key.extend([b"\0section ", &section[..]].concat()),
+            Step::Embedded(index) => key.extend(format!("\0embedded {index}").into_bytes()),
+            Step::Entry(id) => key.extend([b"\0entry ", &id[..]].concat()),
         }
     }
-    name
+    key
 }
 
 /// The kernels of code objects that differ, by the index of the code object.
@@ -86,13 +91,13 @@ pub(super) struct FileComparison<'c> {
     old: Side<'c>,
     new: Side<'c>,
     /// The code objects of both files, the old file first.
-    objects: Vec<SideObject<'c>>,
-    /// The code objects that are not known to be equal to others.
+    objects: Vec<ComparedObject<'c>>,
+    /// The code objects that are not known to equal one of the other file.
     unpaired: Unpaired,
     /// The members of zip files that have the same checksum in both files, and so were searched in the old file only.
-    shared_members: HashSet<Vec<u8>>,
-    /// The indices of the code objects in these members. They count as code objects of the new file too.
-    shared: Vec<usize>,
+    equal_members: HashSet<Vec<u8>>,
+    /// The indices of the code objects in the `equal_members`. Each counts as a code object of the new file too.
+    in_equal_members: Vec<usize>,
     diff: FileDiff,
 }
 
@@ -101,12 +106,12 @@ impl<'c> FileComparison<'c> {
         // The names of both files are compared before any of them changes.
         let renamed = RenamedMembers::between(&old.names(), &new.names());
         let mut numbers = NameNumbers::default();
-        // Keys have the names of the old file, so only the members of the new file are renamed.
+        // In keys, members have their names in the old file, so only the members of the new file are renamed.
         let nothing_renamed = RenamedMembers::default();
         numbers.set_keys(&mut old.objects, &nothing_renamed);
         numbers.set_keys(&mut new.objects, &renamed);
-        // The libraries of the new file are then found by their names in the old one.
-        new.rename(&renamed);
+        // The comparison of coverage finds the libraries of the new file by their names in the old file.
+        new.rename_as_in_old(&renamed);
         let old_count = old.objects.len();
         let (mut objects, mut diff) = (Vec::new(), FileDiff::default());
         for side in [&mut old, &mut new] {
@@ -115,14 +120,15 @@ impl<'c> FileComparison<'c> {
             diff.problems.append(&mut side.problems);
         }
         let unpaired = Unpaired::new(old_count, objects.len());
-        Self { job, digester, old, new, objects, unpaired, shared_members: HashSet::new(), shared: Vec::new(), diff }
+        let (equal_members, in_equal_members) = (HashSet::new(), Vec::new());
+        Self { job, digester, old, new, objects, unpaired, equal_members, in_equal_members, diff }
     }
 
-    /// Returns the numbers of the place and the entry ID of a code object, or `None` if there is no such code object.
-    /// Only code objects with the same numbers can be two versions of one.
-    fn group(&self, index: usize) -> Option<(usize, usize)> {
+    /// Returns the numbers of the place and the entry ID of a code object, or `None` if the index is out of range. An
+    /// old and a new code object with the same numbers can be two versions of one code object.
+    fn place_and_id(&self, index: usize) -> Option<(usize, usize)> {
         let object = self.objects.get(index)?;
-        Some((object.key.place, object.key.id))
+        Some((object.key.place_number, object.key.id_number))
     }
 
     /// Counts pairs of code objects as equal, and marks them as paired.
@@ -139,26 +145,26 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Counts the code objects in the members `same` as equal. These members of zip files have the same checksum in
+    /// Counts the code objects in the `equal_members` as equal. These members of zip files have the same checksum in
     /// both files, and were searched in the old file only.
-    pub(super) fn note_equal_members(&mut self, same: HashSet<Vec<u8>>) {
-        self.shared_members = same;
+    pub(super) fn note_equal_members(&mut self, equal_members: HashSet<Vec<u8>>) {
+        self.equal_members = equal_members;
         for (index, object) in self.objects.iter().enumerate() {
-            if !self.unpaired.is_new(index) && self.is_shared(&object.code_object.bundle.place) {
-                self.shared.push(index);
+            if !self.unpaired.is_new(index) && self.is_in_equal_member(&object.code_object.bundle.place) {
+                self.in_equal_members.push(index);
             }
         }
-        for index in &self.shared {
+        for index in &self.in_equal_members {
             self.unpaired.mark_paired(*index);
         }
-        self.diff.equal.all = self.shared.len();
-        self.diff.equal.by_checksum = self.shared.len();
+        self.diff.equal.all = self.in_equal_members.len();
+        self.diff.equal.by_checksum = self.in_equal_members.len();
     }
 
-    /// Returns whether a place is in a member that both files share. Such a member is searched once, in the old file.
-    fn is_shared(&self, place: &Place) -> bool {
+    /// Returns whether a place is in one of the `equal_members`, which were searched in the old file only.
+    fn is_in_equal_member(&self, place: &Place) -> bool {
         match top_member(place) {
-            Some(member) => self.shared_members.contains(member),
+            Some(member) => self.equal_members.contains(member),
             None => false,
         }
     }
@@ -169,8 +175,8 @@ impl<'c> FileComparison<'c> {
         let bundles = bundle_ranges(&self.objects);
         let old_count = bundles.partition_point(|bundle| !self.unpaired.is_new(bundle.start));
         let mut unpaired = Unpaired::new(old_count, bundles.len());
-        let mut pairs = unpaired.pair_alike(|index| self.place_and_hash(bundles.get(index)?));
-        pairs.extend(unpaired.pair_alike(|index| {
+        let mut pairs = unpaired.pair_equal_keys(|index| self.place_and_hash(bundles.get(index)?));
+        pairs.extend(unpaired.pair_equal_keys(|index| {
             let (_, hash, inflated) = self.place_and_hash(bundles.get(index)?)?;
             Some((hash, inflated))
         }));
@@ -189,41 +195,41 @@ impl<'c> FileComparison<'c> {
         self.note_equal(&equal);
     }
 
-    /// Returns the place of a bundle, and the hash and the inflated size that it records. Returns `None` if it
-    /// records no hash, or is not compressed.
+    /// Returns the number of the place of a bundle, and the hash and the inflated size that the bundle records. Returns
+    /// `None` if the bundle is not compressed, or records no hash.
     fn place_and_hash(&self, bundle: &Range<usize>) -> Option<(usize, u64, u64)> {
         let first = self.objects.get(bundle.start)?;
         let recorded = first.code_object.bundle.compressed?;
         match recorded.hash? {
             // Tools write zero for no hash.
             0 => None,
-            hash => Some((first.key.place, hash, recorded.inflated)),
+            hash => Some((first.key.place_number, hash, recorded.inflated)),
         }
     }
 
     /// Returns the number of the entry ID of a code object, and its inflated size if it is known.
     fn id_and_size(&self, index: usize) -> Option<(usize, Option<u64>)> {
         let object = self.objects.get(index)?;
-        Some((object.key.id, object.size()))
+        Some((object.key.id_number, object.size()))
     }
 
     /// Pairs code objects of the same place, entry ID and size whose stored bytes are equal.
     ///
-    /// Readable compressed code objects wait until they are inflated, unless hashes are trusted: two equal streams can
-    /// both be broken. Code objects that cannot be inflated are compared only here.
+    /// Unless hashes are trusted, compressed code objects are compared later, when they are inflated: two equal streams
+    /// can both be broken. Code objects that cannot be inflated are compared only here.
     pub(super) fn pair_by_stored_bytes(&mut self) -> Result<()> {
-        let pairs = self.unpaired.find_alike(|index| {
+        let pairs = self.unpaired.find_equal_keys(|index| {
             let object = self.objects.get(index)?;
             let is_inflated_later = object.packed_form().is_some() && object.is_readable() && !self.job.trust_hashes;
             if is_inflated_later {
                 return None;
             }
             let (len, digest) = match object.stored {
-                StoredBytes::Here(slice) => (slice.len(), None),
+                StoredBytes::InFile(slice) => (slice.len(), None),
                 StoredBytes::Digest(digest) => (object.code_object.stored(), Some(digest)),
-                StoredBytes::Elsewhere => return None,
+                StoredBytes::NotOneRange => return None,
             };
-            Some((self.group(index), object.code_object.size, object.packed_form(), len, digest))
+            Some((self.place_and_id(index), object.code_object.size, object.packed_form(), len, digest))
         });
         let objects = &self.objects;
         let compared = parallel::in_order(
@@ -248,11 +254,11 @@ impl<'c> FileComparison<'c> {
     pub(super) fn pair_by_digest(&mut self) -> Result<()> {
         self.read_digests()?;
         let objects = &self.objects;
-        let mut pairs = self.unpaired.pair_alike(|index| {
+        let mut pairs = self.unpaired.pair_equal_keys(|index| {
             let object = objects.get(index)?;
-            Some((object.key.place, object.key.id, object.digest()?))
+            Some((object.key.place_number, object.key.id_number, object.digest()?))
         });
-        pairs.extend(self.unpaired.pair_alike(|index| {
+        pairs.extend(self.unpaired.pair_equal_keys(|index| {
             let object = objects.get(index)?;
             Some((&object.key.gpu, object.digest()?))
         }));
@@ -267,7 +273,7 @@ impl<'c> FileComparison<'c> {
         let mut contents = Vec::new();
         for (side, wanted) in [(&self.old, old), (&self.new, new)] {
             let mut room = ListRoom::default();
-            side.read(
+            side.read_code_objects(
                 self.job,
                 (&self.objects, wanted),
                 |code_object, code| read_code(self.digester, code_object, code),
@@ -288,9 +294,9 @@ impl<'c> FileComparison<'c> {
         Ok(())
     }
 
-    /// Returns the unpaired code objects that were not read yet and may equal one of the other file. Unless hashes are
-    /// trusted, returns all other compressed ones too, so that they are checked. Leaves out code objects that cannot be
-    /// read.
+    /// Returns the indices of the unpaired code objects that were not read yet and may equal one of the other file.
+    /// Unless hashes are trusted, adds all compressed code objects, because reading them checks their hashes. Leaves
+    /// out code objects that cannot be read.
     fn objects_to_read(&self) -> Vec<usize> {
         let (mut of_old, mut of_new) = (GpuSizes::default(), GpuSizes::default());
         for index in self.unpaired.indices() {
@@ -306,7 +312,7 @@ impl<'c> FileComparison<'c> {
             }
             let of_other = if self.unpaired.is_new(index) { &of_old } else { &of_new };
             // The hash of a compressed bundle is checked when it is inflated.
-            let is_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::Elsewhere);
+            let is_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::NotOneRange);
             if of_other.may_have_equal(object) || (is_compressed && !self.job.trust_hashes) {
                 wanted.push(index);
             }
@@ -323,7 +329,8 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Reads the kernels of the code objects that differ, for GPUs that both files have code for.
+    /// Reads the kernels of the code objects that differ, for GPUs that both files have code for. Takes kernels that
+    /// were read already from their code objects. Errors of reading are problems of the file.
     pub(super) fn read_kernels(&mut self) -> Result<Kernels> {
         let differing = self.differing_objects();
         let (old, new) = self.unpaired.split(&differing);
@@ -335,12 +342,12 @@ impl<'c> FileComparison<'c> {
                 let Some(object) = self.objects.get_mut(*index) else { continue };
                 match (object.take_kernels(), &object.read) {
                     (Some(kernels), _) => listed.add(*index, kernels),
-                    // The search could not read it, which is a problem already.
-                    (None, ReadState::WithSearch) => {}
+                    // The search failed to read the code object, and reported that as a problem.
+                    (None, ReadState::DuringSearch) => {}
                     (None, _) => wanted.push(*index),
                 }
             }
-            side.read(
+            side.read_code_objects(
                 self.job,
                 (&self.objects, &wanted),
                 |code_object, code| locate_kernel_error(code_object, kernels::list(code.bytes())),
@@ -357,15 +364,15 @@ impl<'c> FileComparison<'c> {
         Ok(all)
     }
 
-    /// Returns the readable code objects that differ, for GPUs that both files have code for.
+    /// Returns the indices of the readable code objects that differ, for GPUs that both files have code for.
     fn differing_objects(&self) -> Vec<usize> {
         let (mut old_gpus, mut new_gpus) = (HashSet::new(), HashSet::new());
         for (index, object) in self.objects.iter().enumerate() {
             let gpus = if self.unpaired.is_new(index) { &mut new_gpus } else { &mut old_gpus };
             gpus.insert(&object.key.gpu);
         }
-        // Shared members were searched in the old file only, but the new file has their code objects too.
-        for index in &self.shared {
+        // Equal members were searched in the old file only, but the new file has their code objects too.
+        for index in &self.in_equal_members {
             if let Some(object) = self.objects.get(*index) {
                 new_gpus.insert(&object.key.gpu);
             }
@@ -381,15 +388,15 @@ impl<'c> FileComparison<'c> {
         differing
     }
 
-    /// Pairs the code objects that differ, and their `kernels`, and returns all lists and counts. Kernels are compared
-    /// last, because those of paired code objects are paired first.
-    pub(super) fn finish(mut self, kernels: Kernels) -> FileDiff {
+    /// Pairs the code objects that differ, and their `kernels`, and returns all lists and counts. Kernels come last,
+    /// because they are paired first within pairs of code objects.
+    pub(super) fn list_differences(mut self, kernels: Kernels) -> FileDiff {
         self.count_by_gpu();
         self.compare_coverage();
         let (changed, unpaired) = self.pair_changed(&kernels);
         self.list_code_objects(&changed, &unpaired);
         self.list_kernels(&changed, kernels);
-        // A part that was read several times has the same problem each time.
+        // Code objects may be read twice, for the digest and for the kernels, with the same problem each time.
         let mut known = HashSet::new();
         self.diff.problems.retain(|problem| known.insert(problem.to_string()));
         self.diff
@@ -402,15 +409,15 @@ impl<'c> FileComparison<'c> {
             let of_file = if self.unpaired.is_new(index) { &mut numbers.new } else { &mut numbers.old };
             *of_file += object.code_object.sizes();
         }
-        for index in &self.shared {
+        for index in &self.in_equal_members {
             if let Some(object) = self.objects.get(*index) {
                 self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new += object.code_object.sizes();
             }
         }
     }
 
-    /// Compares which GPUs the libraries of both files serve, and lists the losses. A library with too many bundles to
-    /// compare is a problem of the file.
+    /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is a
+    /// problem of the file.
     fn compare_coverage(&mut self) {
         self.merge_coverage();
         // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
@@ -420,7 +427,8 @@ impl<'c> FileComparison<'c> {
         let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
         for (library, (place, old)) in &self.old.libraries {
-            if self.is_shared(place) {
+            // Code in an equal member serves the same GPUs.
+            if self.is_in_equal_member(place) {
                 continue;
             }
             let lost = match self.new.libraries.get(library) {
@@ -449,7 +457,7 @@ impl<'c> FileComparison<'c> {
     fn merge_coverage(&mut self) {
         for (place, coverage) in self.old.libraries.values() {
             self.diff.old_coverage.merge(coverage);
-            if self.is_shared(place) {
+            if self.is_in_equal_member(place) {
                 self.diff.new_coverage.merge(coverage);
             }
         }
@@ -471,9 +479,9 @@ impl<'c> FileComparison<'c> {
         Some(gone)
     }
 
-    /// Returns the GPUs that are lost with a library if the new file has no code under its name. If the library is
-    /// still there, these are all its GPUs. If not, these are only the ones in `gone_from_file`. Returns `None` if
-    /// there are too many bundles to compare.
+    /// Returns the GPUs that are lost with an old library, if the new file has no code under its name. If the new file
+    /// still has the library, without code, these are all GPUs of `old`. Otherwise these are only the GPUs in
+    /// `gone_from_file`. Returns `None` if there are too many bundles to compare.
     fn lost_with_library(
         &self,
         place: &Place,
@@ -484,7 +492,6 @@ impl<'c> FileComparison<'c> {
         if let Some(member) = top_member(place)
             && self.new.members.contains(unversioned(member))
         {
-            // The library is still there, without code.
             return find_lost_gpus(old, &no_coverage);
         }
         // The library may have another name now, so a GPU is lost only if no library serves it.
@@ -496,17 +503,17 @@ impl<'c> FileComparison<'c> {
 }
 
 /// Returns whether two code objects that were paired by [`pair_by_stored_bytes`](FileComparison::pair_by_stored_bytes)
-/// have equal bytes. Bytes that are not in the file are known to be equal: pairs have the same digest.
-fn have_equal_bytes(objects: &[SideObject<'_>], (old, new): IndexPair) -> Result<bool> {
+/// have equal bytes. Bytes that are not in the file are known to be equal, because the pair has one digest.
+fn have_equal_bytes(objects: &[ComparedObject<'_>], (old, new): IndexPair) -> Result<bool> {
     let (Some(old), Some(new)) = (objects.get(old), objects.get(new)) else { return Ok(true) };
     match (old.stored, new.stored) {
-        (StoredBytes::Here(old), StoredBytes::Here(new)) => are_equal(old, new).with_path(old.path()),
+        (StoredBytes::InFile(old), StoredBytes::InFile(new)) => are_equal(old, new).with_path(old.path()),
         _ => Ok(true),
     }
 }
 
-/// Reads the digest of a code object. Reads its kernels too if it is compressed, so that it is not inflated again for
-/// them.
+/// Computes the digest of a code object. Reads the kernels of a compressed code object too, because reading them later
+/// would inflate it again.
 fn read_code(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> Result<ReadCode> {
     if code_object.packed.is_some() || code_object.bundle.compressed.is_some() {
         ReadCode::with_kernels(digester, code_object, code)
@@ -515,22 +522,22 @@ fn read_code(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> 
     }
 }
 
-/// The GPUs of the unpaired code objects of one file, with the sizes of their code objects as far as they are known.
+/// The sizes of the unpaired code objects of one file, by GPU. A size is `None` if it is known only when the code object
+/// is inflated.
 #[derive(Default)]
 struct GpuSizes<'a>(HashMap<&'a str, HashSet<Option<u64>>>);
 
 impl<'a> GpuSizes<'a> {
-    fn add(&mut self, object: &'a SideObject<'_>) {
+    fn add(&mut self, object: &'a ComparedObject<'_>) {
         self.0.entry(&object.key.gpu).or_default().insert(object.size());
     }
 
-    /// Returns whether one of the code objects may equal `other`, a code object of the other file: for the same GPU,
-    /// and of the same size as far as sizes are known.
-    fn may_have_equal(&self, other: &SideObject<'_>) -> bool {
+    /// Returns whether a code object here may equal `other`, a code object of the other file. Equal code objects are for
+    /// one GPU and have one size, as far as their sizes are known.
+    fn may_have_equal(&self, other: &ComparedObject<'_>) -> bool {
         let Some(sizes) = self.0.get(&*other.key.gpu) else { return false };
         match other.size() {
             Some(size) => sizes.contains(&Some(size)) || sizes.contains(&None),
-            // A size that is not known may be any.
             None => true,
         }
     }
@@ -545,11 +552,12 @@ struct SideKernels {
 }
 
 impl SideKernels {
-    /// Adds the kernels of a code object, or the error of reading them.
+    /// Adds the kernels of a code object, or the error of reading them. Leaves the kernels out if there is no room, which
+    /// [`ListRoom::problem`] reports.
     fn add(&mut self, index: usize, kernels: Result<Vec<Kernel>>) {
         match kernels {
             Ok(mut kernels) => {
-                if self.room.take_kernels(&mut kernels) {
+                if self.room.reserve_for(&mut kernels) {
                     self.kernels.insert(index, kernels);
                 }
             }
@@ -558,15 +566,15 @@ impl SideKernels {
     }
 }
 
-/// A GPU that fewer bundles serve than before.
+/// A GPU that fewer bundles of the new file serve than of the old file.
 struct LostGpu {
     device: Device,
     old: ServedBundles,
     new: ServedBundles,
 }
 
-/// Returns the GPUs that all old bundles serve, but not all new ones, and the GPUs that only old bundles serve. Returns
-/// `None` if there are too many bundles to compare.
+/// Returns the lost GPUs. A GPU is lost if all old bundles serve it but not all new bundles, or if only old bundles do.
+/// Returns `None` if there are too many bundles to compare.
 fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
     let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
     let now = new.served_each(&devices)?;
@@ -585,11 +593,11 @@ fn too_many_bundles(place: &Place) -> Error {
     Error::malformed(place.file(), Malformed::other(ErrorKind::Limit, None, text)).at(place)
 }
 
-/// Returns the range of indices of the code objects of each bundle.
-fn bundle_ranges(objects: &[SideObject<'_>]) -> Vec<Range<usize>> {
+/// Returns the range of indices of the code objects of each bundle. Code objects of one bundle follow each other.
+fn bundle_ranges(objects: &[ComparedObject<'_>]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0_usize;
-    for bundle in objects.chunk_by(SideObject::is_in_same_bundle) {
+    for bundle in objects.chunk_by(ComparedObject::is_in_same_bundle) {
         let end = start + bundle.len();
         ranges.push(start..end);
         start = end;
@@ -603,12 +611,13 @@ impl FileComparison<'_> {
     /// and the code objects that remain unpaired.
     fn pair_changed(&self, kernels: &Kernels) -> (HashMap<usize, usize>, Unpaired) {
         let mut unpaired = self.unpaired.clone();
-        let mut pairs = unpaired.pair_nearest(|index| (self.group(index), kernel_names(kernels, index)));
-        pairs.extend(unpaired.pair_alike(|index| self.group(index)));
+        let mut pairs = unpaired.pair_nearest(|index| (self.place_and_id(index), kernel_names(kernels, index)));
+        pairs.extend(unpaired.pair_equal_keys(|index| self.place_and_id(index)));
         (pairs.into_iter().collect(), unpaired)
     }
 
-    /// Lists the code objects that differ: changed and removed ones, then added ones.
+    /// Lists the code objects that differ: changed and removed ones, then added ones. Counts them by GPU. `changed` has
+    /// the index of the new code object by that of the old one, and `unpaired` the added and removed code objects.
     fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, unpaired: &Unpaired) {
         let mut pairs = Vec::new();
         for old in self.unpaired.old_indices() {
@@ -633,9 +642,10 @@ impl FileComparison<'_> {
         }
     }
 
-    /// Lists the kernels that differ between code objects that differ, and counts the others.
+    /// Lists the kernels that differ, of code objects that differ. Counts the equal kernels of these code objects.
     fn list_kernels(&mut self, changed: &HashMap<usize, usize>, mut kernels: Kernels) {
-        // If the kernels of one code object of a pair cannot be read, those of the other would seem added or removed.
+        // If the kernels of one code object of a pair could not be read, those of its counterpart would seem added or
+        // removed.
         for (old, new) in changed {
             if !kernels.contains_key(old) || !kernels.contains_key(new) {
                 kernels.remove(old);
@@ -698,13 +708,14 @@ struct ComparedKernel<'a> {
     /// The names of the code object.
     key: &'a NameKey,
     is_new: bool,
-    /// The index of the code object of the new file that the kernel is compared in: its own, or the one that its old
-    /// code object is paired with. `None` if that is not paired.
+    /// The index of the new code object in the pair of the kernel's code object. `None` for an old code object without a
+    /// counterpart.
     new_object: Option<usize>,
     kernel: Kernel,
 }
 
 impl ComparedKernel<'_> {
+    /// Returns the difference of an old and a new kernel. `self` is the new one or, if it was removed, the old one.
     fn diff(&self, old: Option<&Kernel>, new: Option<&Kernel>) -> KernelDiff {
         KernelDiff {
             gpu: Arc::clone(&self.key.gpu),
@@ -716,18 +727,18 @@ impl ComparedKernel<'_> {
     }
 }
 
-/// Pairs kernels by GPU and name: first within pairs of code objects, then within libraries, then all others. Several
-/// kernels of the same name are paired in order.
+/// Pairs kernels with the same name: first within pairs of code objects, then within libraries, then within all code for
+/// a GPU. Several kernels of the same name are paired in order.
 fn pair_kernels(unpaired: &mut Unpaired, kernels: &[ComparedKernel<'_>]) -> Vec<IndexPair> {
-    let mut pairs = unpaired.pair_alike(|index| {
+    let mut pairs = unpaired.pair_equal_keys(|index| {
         let ComparedKernel { new_object, kernel, .. } = kernels.get(index)?;
         Some(((*new_object)?, &kernel.name))
     });
-    pairs.extend(unpaired.pair_alike(|index| {
+    pairs.extend(unpaired.pair_equal_keys(|index| {
         let ComparedKernel { key, kernel, .. } = kernels.get(index)?;
-        Some((key.library, &key.gpu, &kernel.name))
+        Some((key.library_number, &key.gpu, &kernel.name))
     }));
-    pairs.extend(unpaired.pair_alike(|index| {
+    pairs.extend(unpaired.pair_equal_keys(|index| {
         let ComparedKernel { key, kernel, .. } = kernels.get(index)?;
         Some((&key.gpu, &kernel.name))
     }));

@@ -150,7 +150,7 @@ pub struct CodeObjectDiff {
 }
 
 impl CodeObjectDiff {
-    /// Returns how it differs.
+    /// Returns whether the code object was changed, added or removed.
     pub fn change(&self) -> DiffChange {
         DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }
@@ -162,7 +162,7 @@ impl CodeObjectDiff {
 pub struct KernelDiff {
     /// The name of its GPU.
     pub gpu: Arc<str>,
-    /// Its code object: in the new file, unless the kernel was removed.
+    /// The code object of the kernel: in the new file, unless the kernel was removed.
     pub code_object: Arc<CodeObject>,
     /// The name, which may be mangled and may be any bytes.
     pub name: Arc<[u8]>,
@@ -173,7 +173,7 @@ pub struct KernelDiff {
 }
 
 impl KernelDiff {
-    /// Returns how it differs.
+    /// Returns whether the kernel was changed, added or removed.
     pub fn change(&self) -> DiffChange {
         DiffChange::between(self.old.as_ref(), self.new.as_ref())
     }

@@ -60,13 +60,14 @@ pub(super) fn members_of(place: &Place) -> LibraryName {
     members
 }
 
-/// The members of a new file that have another name in the old one, with their old names.
+/// The members of a new file that have another name in the old file, with their old names.
 #[derive(Debug, Default)]
 pub(super) struct RenamedMembers(HashMap<Vec<u8>, Vec<u8>>);
 
 impl RenamedMembers {
-    /// Compares the names of both files, without versions. Two names that differ only by a hash are the same library if
-    /// no other name in either file differs only by a hash from them.
+    /// Finds the renamed members among the names of both files, without versions. A hash in a name changes with each
+    /// build, so an old and a new name that differ only by their hashes are the same library. If several names of one
+    /// file differ only by their hashes, none of them counts as renamed.
     pub(super) fn between(old: &HashSet<Vec<u8>>, new: &HashSet<Vec<u8>>) -> Self {
         let [of_old, of_new] = [names_by_stem(old, new), names_by_stem(new, old)];
         let mut renamed = HashMap::new();
@@ -78,7 +79,7 @@ impl RenamedMembers {
         Self(renamed)
     }
 
-    /// Returns the name of a member in the old file.
+    /// Returns the name that a member of the new file has in the old file: its own unless it was renamed.
     pub(super) fn old_name<'n>(&'n self, name: &'n [u8]) -> &'n [u8] {
         match self.0.get(name) {
             Some(old) => old,
@@ -86,39 +87,39 @@ impl RenamedMembers {
         }
     }
 
-    /// Returns the name of a library in the old file.
+    /// Returns the name that a library of the new file has in the old file: its own unless a member was renamed.
     pub(super) fn old_library_name(&self, name: LibraryName) -> LibraryName {
         name.iter().map(|member| self.old_name(member).to_vec()).collect()
     }
 }
 
-/// Returns the `names` of one file that are not among the `others` of the other file, by their forms without hashes.
-/// The value is `None` if several names differ only by their hashes, because any of them may be the renamed library.
+/// Returns the `names` of one file that the other file does not have, by their forms without hashes. The value is
+/// `None` if several names differ only by their hashes, because any of them may be the renamed library.
 fn names_by_stem<'n>(
     names: &'n HashSet<Vec<u8>>,
-    others: &'n HashSet<Vec<u8>>,
+    in_other_file: &'n HashSet<Vec<u8>>,
 ) -> HashMap<Vec<u8>, Option<&'n Vec<u8>>> {
     let mut by_stem = HashMap::new();
-    for name in names.difference(others) {
+    for name in names.difference(in_other_file) {
         by_stem.entry(without_hash(name)).and_modify(|known| *known = None).or_insert(Some(name));
     }
     by_stem
 }
 
-/// The names that a code object is compared by. Names other than that of the GPU are given as numbers, which are equal
-/// if the names are.
+/// The names that pair the code objects of two files. Long names are replaced by numbers, which are equal in both files
+/// if the names are equal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameKey {
     pub(super) gpu: Arc<str>,
-    /// The place. Versions of libraries do not count.
-    pub(super) place: usize,
-    /// The library, named by the members of the place.
-    pub(super) library: usize,
-    /// The entry ID.
-    pub(super) id: usize,
+    /// The number of the place, without the versions of libraries.
+    pub(super) place_number: usize,
+    /// The number of the library, whose name is the members of the place.
+    pub(super) library_number: usize,
+    /// The number of the entry ID.
+    pub(super) id_number: usize,
 }
 
-/// Returns a name for the library, or other file, that holds a bundle: the members that lead to it.
+/// Returns a name for the library, or other file, that holds a bundle: the members that lead to the library.
 pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
     let mut members = members_of(place);
     if format == Format::Kpack {

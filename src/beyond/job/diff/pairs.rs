@@ -4,20 +4,21 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The items of two files that are not paired yet. They are numbered, the old file first, and paired step by
-/// step.
+/// The items of two files that are not paired yet. An item is a code object, a bundle or a kernel, and has an index: the
+/// items of the old file come first. Each step of a comparison pairs some of them.
 #[derive(Clone, Debug)]
 pub(super) struct Unpaired {
+    /// Whether the item at each index is unpaired.
     is_unpaired: Vec<bool>,
     /// The number of items of the old file.
     old_count: usize,
 }
 
-/// The indices of an item of the old file and one of the new file.
+/// The index of an item of the old file, and that of its counterpart in the new file.
 pub(super) type IndexPair = (usize, usize);
 
 impl Unpaired {
-    /// Starts with `count` items. The first `old_count` ones are of the old file.
+    /// Starts with `count` unpaired items. The first `old_count` items are of the old file.
     pub(super) fn new(old_count: usize, count: usize) -> Self {
         Self { is_unpaired: vec![true; count], old_count }
     }
@@ -55,9 +56,9 @@ impl Unpaired {
         self.mark_paired(new);
     }
 
-    /// Returns pairs of unpaired items with the same key, in the order of the files, but leaves them unpaired. Items
-    /// whose `key` is `None` are in no pair.
-    pub(super) fn find_alike<K: Hash + Eq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
+    /// Returns pairs of unpaired items with the same key, in the order of the files, but does not mark them as paired.
+    /// An item whose `key` is `None` is in no pair.
+    pub(super) fn find_equal_keys<K: Hash + Eq>(&self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
         let mut by_key: HashMap<K, VecDeque<usize>> = HashMap::new();
         for index in self.new_indices() {
             if let Some(key) = key(index) {
@@ -74,9 +75,9 @@ impl Unpaired {
         pairs
     }
 
-    /// Pairs unpaired items with the same key, and returns the pairs.
-    pub(super) fn pair_alike<K: Hash + Eq>(&mut self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
-        let pairs = self.find_alike(key);
+    /// Pairs unpaired items with the same key, in the order of the files, and returns the pairs.
+    pub(super) fn pair_equal_keys<K: Hash + Eq>(&mut self, key: impl Fn(usize) -> Option<K>) -> Vec<IndexPair> {
+        let pairs = self.find_equal_keys(key);
         for pair in &pairs {
             self.mark_pair(*pair);
         }
@@ -141,7 +142,7 @@ mod tests {
     fn equal_keys_are_paired_in_order_and_each_item_once() {
         let items = ["a", "b", "a", "c", "a", "d", "b", "a", "a"];
         let mut unpaired = Unpaired::new(4, items.len());
-        let pairs = unpaired.pair_alike(|index| Some(items[index]));
+        let pairs = unpaired.pair_equal_keys(|index| Some(items[index]));
         assert_eq!(pairs, [(0, 4), (1, 6), (2, 7)]);
         assert_eq!(
             [unpaired.old_indices().collect::<Vec<_>>(), unpaired.new_indices().collect()],

@@ -11,12 +11,12 @@ use crate::beyond::container::zip::{self, ZipContent, ZipMember};
 use crate::beyond::job::digest::Digester;
 use crate::llvm::container::magic::Magic;
 
-/// Returns the members of two zip files that have the same recorded size and checksum in both. Returns none if one of
-/// the files is not a zip file.
-fn find_same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
-    let mut same = HashSet::new();
+/// Returns the names of the members of two zip files that have the same recorded size and checksum in both. The set is
+/// empty if one of the files is not a zip file.
+fn find_equal_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
+    let mut equal_members = HashSet::new();
     if Magic::identify(old.bytes()) != Magic::Zip || Magic::identify(new.bytes()) != Magic::Zip {
-        return same;
+        return equal_members;
     }
     let [(of_old, _), (of_new, _)] = [old, new].map(|input| zip::members(input.as_slice()));
     let (of_old, of_new) = (contents_by_name(&of_old), contents_by_name(&of_new));
@@ -24,13 +24,13 @@ fn find_same_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
         if let (Some(old), Some(Some(new))) = (old, of_new.get(name))
             && old.records_same_content(new)
         {
-            same.insert(name.to_vec());
+            equal_members.insert(name.to_vec());
         }
     }
-    same
+    equal_members
 }
 
-/// Returns the contents of the members of a zip file by name. A name has `None` if the member cannot be read, or if
+/// Returns the contents of the members of a zip file by name. The value is `None` if the member cannot be read, or if
 /// several members have the name.
 fn contents_by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], Option<&'m ZipContent<'a>>> {
     let mut contents = HashMap::new();
@@ -47,7 +47,7 @@ fn accept_all_members(_: &[u8]) -> bool {
 }
 
 impl Diff {
-    /// Compares an old file with a new one. Either may be `None`: the other then has no counterpart.
+    /// Compares an old file with a new one. Either may be `None` if the other file has no counterpart.
     ///
     /// # Errors
     /// [`ErrorKind::Io`](crate::ErrorKind::Io) if a file cannot be read, or has changed. Broken parts are problems
@@ -56,47 +56,53 @@ impl Diff {
         input::unless_changed(old.into_iter().chain(new), self.compare(old, new))
     }
 
-    /// Compares the files by steps, each of which leaves fewer code objects to the next one, which takes more time.
+    /// Compares the files by steps. The first steps are fast, and leave fewer code objects to the slower ones.
     fn compare(&self, old: Option<&Input>, new: Option<&Input>) -> Result<FileDiff> {
         let digester = Digester::default();
-        let same = match (old, new) {
-            (Some(old), Some(new)) if self.trust_hashes => find_same_members(old, new),
+        let equal_members = match (old, new) {
+            (Some(old), Some(new)) if self.trust_hashes => find_equal_members(old, new),
             _ => HashSet::new(),
         };
-        let sides = self.search_both(&digester, old, new, &same)?;
+        let sides = self.search_both(&digester, old, new, &equal_members)?;
         let mut comparison = FileComparison::new(self, &digester, sides);
         if self.trust_hashes {
-            comparison.note_equal_members(same);
+            comparison.note_equal_members(equal_members);
             comparison.pair_by_recorded_hash();
         }
         comparison.pair_by_stored_bytes()?;
         comparison.pair_by_digest()?;
         let kernels = comparison.read_kernels()?;
-        Ok(comparison.finish(kernels))
+        Ok(comparison.list_differences(kernels))
     }
 
-    /// Searches both files at the same time, and members that are the same in both in the old one only.
+    /// Searches both files at the same time. The `equal_members` are searched in the old file only.
     fn search_both<'i>(
         &self,
         digester: &Digester,
         old: Option<&'i Input>,
         new: Option<&'i Input>,
-        same: &HashSet<Vec<u8>>,
+        equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
         std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, same));
-            let old = Side::search(self, digester, old, &accept_all_members, same);
+            let thread =
+                std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, equal_members));
+            let old = Side::search(self, digester, old, &accept_all_members, equal_members);
             let new = match thread {
                 Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
                 // The system cannot start a thread.
-                Err(_) => self.search_new(digester, new, same),
+                Err(_) => self.search_new(digester, new, equal_members),
             };
             Ok([old?, new?])
         })
     }
 
-    /// Searches the new file, except members that are the same in both files.
-    fn search_new<'i>(&self, digester: &Digester, new: Option<&'i Input>, same: &HashSet<Vec<u8>>) -> Result<Side<'i>> {
-        Side::search(self, digester, new, &|member| !same.contains(member), same)
+    /// Searches the new file, except the `equal_members`.
+    fn search_new<'i>(
+        &self,
+        digester: &Digester,
+        new: Option<&'i Input>,
+        equal_members: &HashSet<Vec<u8>>,
+    ) -> Result<Side<'i>> {
+        Side::search(self, digester, new, &|member| !equal_members.contains(member), equal_members)
     }
 }

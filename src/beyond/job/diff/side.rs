@@ -27,9 +27,9 @@ use crate::llvm::container::sequence::Inflate;
 
 /// A code object of either file.
 #[derive(Debug)]
-pub(super) struct SideObject<'i> {
+pub(super) struct ComparedObject<'i> {
     pub(super) code_object: Arc<CodeObject>,
-    /// The key, which is set when both files have been searched. It is empty before.
+    /// The names that pair code objects. Empty until both files have been searched.
     pub(super) key: NameKey,
     pub(super) stored: StoredBytes<'i>,
     pub(super) read: ReadState,
@@ -39,8 +39,9 @@ pub(super) struct SideObject<'i> {
 #[derive(Debug)]
 pub(super) enum ReadState {
     NotYet,
-    /// To be read while the search has its bytes. If that fails, it is a problem of the file.
-    WithSearch,
+    /// Read while the search of the file has its bytes, or to be read then. If that fails, this state stays, and the
+    /// error is a problem of the file.
+    DuringSearch,
     Done(ReadCode),
 }
 
@@ -68,47 +69,47 @@ impl ReadCode {
     /// Forgets the kernels if there is no room for them.
     pub(super) fn limit_kernels(&mut self, room: &mut ListRoom) {
         if let Some(Ok(kernels)) = &mut self.kernels
-            && !room.take_kernels(kernels)
+            && !room.reserve_for(kernels)
         {
             self.kernels = None;
         }
     }
 
-    /// Returns the number of kernels, as the weight of [`Scan::read_with`].
+    /// Returns the weight for [`Scan::read_with`], which limits the results that wait in memory: the number of kernels,
+    /// or 1 for a digest alone.
     pub(super) fn weight(&self) -> usize {
         match &self.kernels {
             Some(Ok(kernels)) => kernels.len(),
-            // Without kernels, the digest remains.
             _ => 1,
         }
     }
 }
 
-/// Where the stored bytes of a code object are.
+/// The place of the stored bytes of a code object, which may be compressed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StoredBytes<'i> {
-    /// In the file: the code object, or its compressed form.
-    Here(Slice<'i>),
-    /// Not in the file, but only in data that was inflated for the search. The digest was taken then, because the code
-    /// object cannot be inflated, or is compared as it is stored.
+    /// A range of the file.
+    InFile(Slice<'i>),
+    /// A range of data that was inflated for the search, and is gone. The digest of the stored bytes was computed
+    /// before, because the code object cannot be inflated, or because hashes are trusted.
     Digest(Digest),
-    /// Not in the file as one range: in inflated data, in a compressed bundle, or in parts, as the host code of a fat
-    /// object is. Such a code object is compared by what is read of it.
-    Elsewhere,
+    /// Not a range of the file: in inflated data, in a compressed bundle, or in parts, as the host code of a fat object
+    /// is. The code object is compared by the digest of its content.
+    NotOneRange,
 }
 
 /// How a code object is compressed on its own: codec, inflated size, and the start and the end of its range in the
-/// inflated bytes. `None` if it is not.
+/// inflated bytes. `None` if it is not compressed on its own.
 pub(super) type PackedForm = Option<(Codec, u64, u64, u64)>;
 
-impl SideObject<'_> {
+impl ComparedObject<'_> {
     pub(super) fn packed_form(&self) -> PackedForm {
         let packed = self.code_object.packed.as_ref()?;
         Some((packed.codec, packed.inflated, packed.range.start, packed.range.end))
     }
 
-    /// Returns whether its content can be read. Code that is obfuscated, or compressed by an unknown method, is only
-    /// compared as it is stored.
+    /// Returns whether the content of the code object can be read. Code that is obfuscated, or compressed by an unknown
+    /// method, is only compared as it is stored.
     pub(super) fn is_readable(&self) -> bool {
         match &self.code_object.packed {
             Some(packed) => packed.codec != Codec::Unknown,
@@ -116,8 +117,8 @@ impl SideObject<'_> {
         }
     }
 
-    /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated. The recorded
-    /// size may include padding.
+    /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated: some recorded
+    /// sizes include padding.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.code_object.packed {
             Some(packed) if !packed.is_exact() => None,
@@ -133,7 +134,7 @@ impl SideObject<'_> {
         }
     }
 
-    /// Takes the kernels, or the error of reading them, or returns `None` if they were not read.
+    /// Takes the kernels, or the error of reading them. Returns `None` if they were not read, or are taken already.
     pub(super) fn take_kernels(&mut self) -> Option<Result<Vec<Kernel>>> {
         match &mut self.read {
             ReadState::Done(read) => read.kernels.take(),
@@ -146,11 +147,15 @@ impl SideObject<'_> {
     }
 }
 
-/// The old or the new file, or nothing if the other file has no counterpart.
+/// Code objects that were read together, each with its index in [`Side::objects`].
+type ReadCodes = Vec<((usize, Arc<CodeObject>), Result<ReadCode>)>;
+
+/// The search results of the old or the new file.
 pub(super) struct Side<'i> {
+    /// The file, or `None` if the other file of the comparison has no counterpart. The results are then empty.
     pub(super) input: Option<&'i Input>,
     /// The code objects, until the comparison takes them.
-    pub(super) objects: Vec<SideObject<'i>>,
+    pub(super) objects: Vec<ComparedObject<'i>>,
     /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
     pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
     /// The names of all members of the file, without the versions in them. Empty for a static library.
@@ -159,24 +164,24 @@ pub(super) struct Side<'i> {
     pub(super) problems: Vec<Error>,
     /// The code objects that have others inside.
     holders: CodeObjectsWithParts,
-    /// The room for kernels that are read before it is known whether their code object differs.
-    kernels: ListRoom,
+    /// The limits for kernels that are read before it is known whether their code object differs.
+    kernel_room: ListRoom,
 }
 
-/// The search of one file.
+/// The arguments for the search of one file.
 struct SideSearch<'s, 'i> {
     selector: PreparedSelection<'s>,
     digester: &'s Digester,
     input: &'i Input,
     job: &'s Diff,
-    /// The members that are the same in both files.
-    same: &'s HashSet<Vec<u8>>,
+    /// The members that have the same size and checksum in both files.
+    equal_members: &'s HashSet<Vec<u8>>,
 }
 
 impl SideSearch<'_, '_> {
-    /// Returns whether a code object is compared by its recorded hash or its stored bytes first, since hashes are
-    /// trusted.
-    fn compares_as_recorded(&self, object: &SideObject<'_>) -> bool {
+    /// Returns whether a compressed code object is compared before it is inflated: by the recorded hash of its bundle,
+    /// or by its stored bytes. Only trusted hashes permit this.
+    fn is_compared_before_inflation(&self, object: &ComparedObject<'_>) -> bool {
         let recorded = object.code_object.bundle.compressed;
         let has_hash = match recorded {
             Some(recorded) => recorded.hash.is_some(),
@@ -185,25 +190,25 @@ impl SideSearch<'_, '_> {
         self.job.trust_hashes && (object.packed_form().is_some() || has_hash)
     }
 
-    /// Returns whether a code object is in a member that is the same in both files.
-    fn is_same(&self, object: &SideObject<'_>) -> bool {
+    /// Returns whether a code object is in a member that has the same size and checksum in both files.
+    fn is_in_equal_member(&self, object: &ComparedObject<'_>) -> bool {
         match top_member(&object.code_object.bundle.place) {
-            Some(member) => self.same.contains(member),
+            Some(member) => self.equal_members.contains(member),
             None => false,
         }
     }
 }
 
 impl<'i> Side<'i> {
-    /// Finds the code objects of a file, in the members that `is_searched` accepts. Reads those in inflated data at
-    /// once, because their bytes are gone after the search. Code objects in the members `same` are equal in both files,
-    /// and are not read. Without an `input`, finds nothing.
+    /// Finds the code objects of a file, in the members that `is_searched` accepts. Reads code objects in inflated data
+    /// at once, because their bytes are gone after the search. Does not read code objects in the `equal_members`, which
+    /// count as equal. Without an `input`, the result is empty.
     pub(super) fn search(
         job: &Diff,
         digester: &Digester,
         input: Option<&'i Input>,
         is_searched: &dyn Fn(&[u8]) -> bool,
-        same: &HashSet<Vec<u8>>,
+        equal_members: &HashSet<Vec<u8>>,
     ) -> Result<Self> {
         let mut side = Self {
             input,
@@ -213,17 +218,14 @@ impl<'i> Side<'i> {
             matches: SelectionMatches::default(),
             problems: Vec::new(),
             holders: CodeObjectsWithParts::default(),
-            kernels: ListRoom::default(),
+            kernel_room: ListRoom::default(),
         };
         let Some(input) = input else { return Ok(side) };
         let members = RefCell::new(HashSet::new());
-        let is_static = Magic::identify(input.bytes()) == Magic::Archive;
-        let search = SideSearch { selector: PreparedSelection::new(&job.selection), digester, input, job, same };
-        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
-        let scan = job.scan_with(checksums);
-        let is_searched = &|member: &[u8]| {
-            // Members of a static library are objects, not libraries that can be renamed or lost.
-            if !is_static {
+        // Members of a static library are objects, not libraries that can be renamed or lost.
+        let are_libraries = Magic::identify(input.bytes()) != Magic::Archive;
+        let is_searched_and_noted = &|member: &[u8]| {
+            if are_libraries {
                 members.borrow_mut().insert(unversioned(member).to_vec());
             }
             is_searched(member)
@@ -231,40 +233,51 @@ impl<'i> Side<'i> {
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
-        scan.run_in_members_and_read(
+        let selector = PreparedSelection::new(&job.selection);
+        let search = SideSearch { selector, digester, input, job, equal_members };
+        let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
+        job.scan_with(checksums).run_in_members_and_read(
             input,
-            is_searched,
+            is_searched_and_noted,
             read,
             &|read| weight_of(read, ReadCode::weight),
-            &mut |step| {
-                match step {
-                    ReadEvent::Found(Finding::Bundle(found), reads) => {
-                        side.add_bundle(&search, &found, reads)?;
-                    }
-                    ReadEvent::Found(Finding::Split { place, split }, _) => {
-                        side.coverage_of(place, Format::Bundle).add_split(place, &split);
-                    }
-                    ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-                    ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
-                        side.problems.push(error.at(place));
-                    }
-                    ReadEvent::Found(..) | ReadEvent::End(..) => {}
-                    ReadEvent::Read(contents) => {
-                        for ((index, _), read) in contents {
-                            side.note_read(index, read)?;
-                        }
-                    }
-                }
+            &mut |event| {
+                side.add_event(&search, event)?;
                 Ok(ControlFlow::Continue(()))
             },
         )?;
         side.members = members.into_inner();
-        // Only now it is known which code objects have others inside.
+        // The search finds the code objects inside of another one only after that one, so they are known at the end.
         side.leave_out_holders();
         Ok(side)
     }
 
-    /// Returns the names of all members that lead to code or were searched, without versions.
+    /// Adds an event of the search. Fails only if the file cannot be read: broken parts are problems of the file.
+    fn add_event(
+        &mut self,
+        search: &SideSearch<'_, 'i>,
+        event: ReadEvent<'_, usize, Arc<CodeObject>, ReadCodes>,
+    ) -> Result<()> {
+        match event {
+            ReadEvent::Found(Finding::Bundle(found), reads) => self.add_bundle(search, &found, reads)?,
+            ReadEvent::Found(Finding::Split { place, split }, _) => {
+                self.coverage_of(place, Format::Bundle).add_split(place, &split);
+            }
+            ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
+            ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
+                self.problems.push(error.at(place));
+            }
+            ReadEvent::Found(..) | ReadEvent::End(..) => {}
+            ReadEvent::Read(contents) => {
+                for ((index, _), read) in contents {
+                    self.note_read(index, read)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the names of all members that lead to code and of all searched members, without versions.
     pub(super) fn names(&self) -> HashSet<Vec<u8>> {
         let mut names = self.members.clone();
         for object in &self.objects {
@@ -276,8 +289,8 @@ impl<'i> Side<'i> {
         names
     }
 
-    /// Renames its libraries and members as in the old file.
-    pub(super) fn rename(&mut self, renamed: &RenamedMembers) {
+    /// Gives the libraries and members of the new file their names in the old file.
+    pub(super) fn rename_as_in_old(&mut self, renamed: &RenamedMembers) {
         let libraries = std::mem::take(&mut self.libraries).into_iter();
         self.libraries = libraries.map(|(name, library)| (renamed.old_library_name(name), library)).collect();
         let members = std::mem::take(&mut self.members).into_iter();
@@ -299,15 +312,15 @@ impl<'i> Side<'i> {
         coverage
     }
 
-    /// Adds the selected code objects of a bundle, and decides how each is compared: in the file, by a digest of its
-    /// stored bytes, or by its content, which is read now or later.
+    /// Adds the selected code objects of a bundle. Decides how each is compared: by its bytes in the file, by a digest
+    /// of its stored bytes, or by its content, which is read during the search or after it.
     fn add_bundle(
         &mut self,
         search: &SideSearch<'_, 'i>,
         found: &FoundBundle<'_>,
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
-        let (mut shared, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
+        let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         self.coverage_of(found.place, found.format).add(found);
         self.holders.note(found.place);
         for code_object in found.code_objects() {
@@ -315,42 +328,42 @@ impl<'i> Side<'i> {
                 continue;
             }
             // Entries may overlap, so a small bundle could otherwise take very long to compare.
-            if let Err(error) = shared.take(&code_object, search.input) {
+            if let Err(error) = overlap_limit.take(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
             }
-            let known = Arc::new(code_object.keep(&bundle));
-            let mut object = SideObject {
-                code_object: known,
+            let mut object = ComparedObject {
+                code_object: Arc::new(code_object.keep(&bundle)),
                 key: NameKey::default(),
-                stored: StoredBytes::Elsewhere,
+                stored: StoredBytes::NotOneRange,
                 read: ReadState::NotYet,
             };
             if let Some(slice) = object.code_object.stored_in(search.input) {
-                object.stored = StoredBytes::Here(slice);
-            } else if search.is_same(&object) {
-                // Equal checksums decide, so the code object is not read.
-            } else if !object.is_readable() || search.compares_as_recorded(&object) {
+                object.stored = StoredBytes::InFile(slice);
+            } else if search.is_in_equal_member(&object) {
+                // The equal checksums of the member decide, so the code object is not read.
+            } else if !object.is_readable() || search.is_compared_before_inflation(&object) {
                 if let Some(slice) = code_object.stored_bytes() {
                     object.stored = StoredBytes::Digest(search.digester.digest(slice).with_path(slice.path())?);
                 }
             } else if !bundle.is_in(search.input) {
-                // Its bytes are gone after the search.
-                object.read = ReadState::WithSearch;
+                // The bytes of a bundle in inflated data are gone after the search.
+                object.read = ReadState::DuringSearch;
                 reads.add(Some(found), (self.objects.len(), Arc::clone(&object.code_object)));
             }
+            // Code objects of all other kinds are read after the search, if the comparison needs them.
             self.objects.push(object);
         }
         Ok(())
     }
 
-    /// Notes the result of reading a code object while the file is searched. A broken code object is a problem of the
-    /// file. Fails only if the file cannot be read.
+    /// Notes the result of reading a code object during the search. A broken code object is a problem of the file.
+    /// Fails only if the file cannot be read.
     fn note_read(&mut self, index: usize, read: Result<ReadCode>) -> Result<()> {
         let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
             Ok(mut read) => {
-                read.limit_kernels(&mut self.kernels);
+                read.limit_kernels(&mut self.kernel_room);
                 object.read = ReadState::Done(read);
             }
             Err(error) if error.is_io() => return Err(error),
@@ -360,12 +373,12 @@ impl<'i> Side<'i> {
     }
 
     /// Reads code objects of this file, and passes the index of each and the result of `read` to `take`. `all` has the
-    /// code objects of both files, and `wanted` the indices of those to read. `weight` is passed to
-    /// [`Scan::read_with`].
-    pub(super) fn read<T: Send>(
+    /// code objects of both files, and `wanted` the indices of the code objects to read. `weight` is passed to
+    /// [`Scan::read_with`]. Without an input, reads nothing.
+    pub(super) fn read_code_objects<T: Send>(
         &self,
         job: &Diff,
-        (all, wanted): (&[SideObject<'_>], &[usize]),
+        (all, wanted): (&[ComparedObject<'_>], &[usize]),
         read: impl Fn(&CodeObject, Slice<'_>) -> Result<T> + Sync,
         weight: impl Fn(&T) -> usize + Sync,
         take: &mut dyn FnMut(usize, Result<T>),
@@ -392,9 +405,9 @@ impl Diff {
     }
 }
 
-/// Returns whether a code object is compared. An empty one is not, and a bundle in an entry is not: its own entries are
-/// compared instead. An entry of a compressed bundle is compared whatever its kind, which is known only when the bundle
-/// is inflated.
+/// Returns whether a code object is compared. Empty code objects are not compared, and neither are entries that are
+/// bundles themselves: the entries of the inner bundle are compared instead. An entry of a compressed bundle is always
+/// compared, because its kind is known only when the bundle is inflated.
 fn is_compared(code_object: &CodeObjectRef<'_>, found: &FoundBundle<'_>) -> bool {
     if code_object.size() == 0 {
         return false;

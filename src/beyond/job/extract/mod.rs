@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
-use super::share::check_size;
 use super::similar_names::SimilarNames;
+use super::size_limit::ensure_size_limit;
 use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -63,11 +63,11 @@ pub struct Extract {
     pub(crate) own_directory: Option<OwnDirectory>,
 }
 
-/// A directory that is used if there are too many files for another one.
+/// A directory that gets all files if there are too many for the [destination](Extract::destination).
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDirectory {
     pub(crate) path: PathBuf,
-    /// The number of files that may go to the other directory.
+    /// The largest number of files that the destination may get.
     pub(crate) other_max: usize,
 }
 
@@ -84,7 +84,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Creates a source for a file named by the user. It must be valid.
+    /// Creates a source for a file named by the user. The job fails if the file is broken.
     pub fn named(path: PathBuf) -> Self {
         let name = path.file_name().unwrap_or_default().into();
         Self { path, name, if_broken: IfBroken::Fail }
@@ -192,9 +192,9 @@ impl Extract {
         work.finish()
     }
 
-    /// Returns the error for inputs of which no code object can be read, or `None` if that is not why nothing was
-    /// extracted.
-    fn all_unread(&self, all: &ExtractedPart<'_>) -> Option<Error> {
+    /// Returns the error that no code object of the inputs can be read. Returns `None` if something was extracted, or if
+    /// there is another reason: an unknown kernel, or no code objects at all.
+    fn all_unread_error(&self, all: &ExtractedPart<'_>) -> Option<Error> {
         if !all.done.is_empty() || all.unread.is_empty() || self.kernels.is_some() {
             return None;
         }
@@ -204,19 +204,22 @@ impl Extract {
         Some(Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
     }
 
-    /// Returns whether all code objects are asked for. Unreadable code objects are then passed over.
+    /// Returns whether all code objects are asked for.
     fn takes_all(&self) -> bool {
         self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
     }
 
-    /// Returns whether a code object is passed over.
+    /// Returns whether a code object is passed over because it cannot be read. If the user asked for some code objects
+    /// only, an unreadable one is an error instead.
     fn passes_over(&self, code_object: &CodeObjectRef<'_>) -> bool {
         self.takes_all() && code_object.unread().is_some()
     }
 
-    /// Searches for the code objects that match the selection and define kernels that are asked for, or returns `None`
-    /// if no kernels are. This search comes before the extraction, because a name may mean a kernel in different ways,
-    /// and only the strongest way in the whole file counts.
+    /// Finds the code objects that match the selection and define kernels that are asked for. Returns `None` if no
+    /// kernels are asked for.
+    ///
+    /// This search comes before the extraction, because a name may mean a kernel in different ways, and only the
+    /// strongest way in the whole file counts.
     fn find_defining(
         &self,
         selector: &PreparedSelection<'_>,
@@ -224,33 +227,22 @@ impl Extract {
         input: &Input,
     ) -> Result<Option<DefiningCodeObjects>> {
         let Some(names) = &self.kernels else { return Ok(None) };
-        // `first` is the position of the first code object of a bundle among all code objects of the file.
-        let (mut defining, mut failed, mut first) = (Vec::new(), None, 0);
-        let mut in_file = MeantNames::default();
+        // The names that each code object defines, and the names that any of them defines.
+        let (mut meant_by_position, mut in_file) = (Vec::new(), MeantNames::default());
+        // The position of the first code object of a bundle among all code objects of the file.
+        let mut first_position = 0;
+        let mut failed = None;
         let read = &|together: CodeObjectsOfBundle<'_, usize, CodeObject>| {
             contents(together, |code_object, code| {
                 let (meant, _) = locate_kernel_error(code_object, names.find_in_code(code.bytes()))?;
                 Ok(meant)
             })
         };
-        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
-            match step {
+        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |event| {
+            match event {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    let mut selected = Vec::new();
-                    for code_object in found.code_objects() {
-                        if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
-                            selected.push(code_object);
-                        }
-                    }
-                    if !selected.is_empty() {
-                        check_size(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
-                            .map_err(|error| add_place(error, found.place))?;
-                        let info = found.info()?;
-                        for code_object in selected {
-                            reads.add(Some(&found), (first + code_object.index(), code_object.keep(&info)));
-                        }
-                    }
-                    first += found.bundle.entries.len();
+                    self.add_selected(selector, input, &found, first_position, reads)?;
+                    first_position += found.bundle.entries.len();
                 }
                 ReadEvent::Found(..) | ReadEvent::End(..) => {}
                 ReadEvent::Read(read) => {
@@ -259,7 +251,7 @@ impl Extract {
                             Ok(meant) => {
                                 in_file.add(&meant);
                                 if meant.len() > 0 {
-                                    defining.push((position, meant));
+                                    meant_by_position.push((position, meant));
                                 }
                             }
                             Err(error) => failed = failed.take().or(Some(error)),
@@ -273,7 +265,7 @@ impl Extract {
             return Err(error);
         }
         let mut names_by_position = HashMap::new();
-        for (position, meant) in defining {
+        for (position, meant) in meant_by_position {
             let names = meant.strongest(&in_file);
             if !names.is_empty() {
                 names_by_position.insert(position, names);
@@ -282,7 +274,35 @@ impl Extract {
         Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
     }
 
-    /// Returns the directories that may have to be created, innermost first.
+    /// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the file.
+    /// Leaves out unreadable ones.
+    fn add_selected(
+        &self,
+        selector: &PreparedSelection<'_>,
+        input: &Input,
+        found: &FoundBundle<'_>,
+        first_position: usize,
+        reads: &mut ReadList<usize, CodeObject>,
+    ) -> Result<()> {
+        let mut selected = Vec::new();
+        for code_object in found.code_objects() {
+            if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
+                selected.push(code_object);
+            }
+        }
+        if selected.is_empty() {
+            return Ok(());
+        }
+        ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+            .map_err(|error| add_place(error, found.place))?;
+        let info = found.info()?;
+        for code_object in selected {
+            reads.add(Some(found), (first_position + code_object.index(), code_object.keep(&info)));
+        }
+        Ok(())
+    }
+
+    /// Returns the directories that may have to be created, innermost first: in this order they can be removed again.
     fn missing_directories(&self) -> Vec<&Path> {
         let Destination::Directory(directory) = &self.destination else { return Vec::new() };
         let mut missing = Vec::new();
@@ -305,8 +325,8 @@ impl Destination {
         }
     }
 
-    /// Returns the path of the file for a code object.
-    fn file(&self, stem: &str, kind: ContentKind) -> PathBuf {
+    /// Returns the path of the new file for a code object, or `-` for standard output.
+    fn path_for(&self, stem: &str, kind: ContentKind) -> PathBuf {
         match self {
             Self::Directory(directory) | Self::Nowhere(directory) if !self.is_standard_output() => {
                 directory.join(format!("{stem}.{}", kind.extension()))
@@ -318,7 +338,7 @@ impl Destination {
 
 /// The code objects of a file that define kernels that are asked for.
 struct DefiningCodeObjects {
-    /// The indices of the names of the kernels, by the position of the code object.
+    /// The indices of the names that a code object defines, by its position among the code objects of the file.
     names_by_position: HashMap<usize, BTreeSet<usize>>,
     /// The names of kernels that are similar to the names that are asked for.
     similar: SimilarNames,
@@ -333,25 +353,26 @@ struct Extraction<'j> {
     names: FileNames,
     /// The error for the first split library whose kpack archives have no code for it or were not found.
     missing_archives: Option<Error>,
+    /// The results of all files that were not skipped.
     all: ExtractedPart<'j>,
     /// The matches in skipped files, or `None` if no file was skipped.
     left_out: Option<ExtractedPart<'j>>,
 }
 
-/// The code objects extracted from one file or several, and the facts that an error message needs.
+/// The code objects extracted from one file or several, and the facts that error messages need.
 #[derive(Default)]
 struct ExtractedPart<'j> {
     matches: SelectionMatches,
-    /// The indices of the [names](Extract::kernels) of kernels that are defined.
+    /// The indices of the [names](Extract::kernels) of kernels that a code object defines.
     used: HashSet<usize>,
     /// The names of kernels that are similar to the names that are asked for.
     similar: SimilarNames,
     /// The number of code objects that match the whole request.
-    taken: usize,
-    /// The IDs of all matches, if only one may match: for standard output.
+    match_count: usize,
+    /// The IDs of all matches, for standard output: only one match may be written there.
     competing_ids: Vec<ParsedId>,
-    /// The file with the second match, if only one may match.
-    second: Option<PathBuf>,
+    /// The file with the second match, for standard output.
+    file_of_second_match: Option<PathBuf>,
     /// The numbers of code objects that were passed over, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
     /// The files that are written, but not yet in place.
@@ -359,14 +380,14 @@ struct ExtractedPart<'j> {
 }
 
 impl<'j> ExtractedPart<'j> {
-    /// Adds a file whose code objects are all written.
+    /// Adds the part of a file, and the files `done` with its code objects.
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
         self.matches.add(part.matches);
         self.used.extend(part.used);
         self.similar.add(&part.similar);
-        self.taken += part.taken;
+        self.match_count += part.match_count;
         self.competing_ids.extend(part.competing_ids);
-        self.second = self.second.take().or(part.second);
+        self.file_of_second_match = self.file_of_second_match.take().or(part.file_of_second_match);
         for (what, more) in part.unread {
             *self.unread.entry(what).or_default() += more;
         }
@@ -391,11 +412,13 @@ impl<'j> Extraction<'j> {
         WantedCode { selector: self.selector, devices: &self.job.devices }
     }
 
-    /// Extracts from a file. Returns the new files, which are not in place yet, and adds the matches to `part`.
+    /// Extracts the matching code objects of a file. Returns the new files, which are not in place yet, or the error that
+    /// comes first in the file. Adds the matches to `part`.
     fn extract_file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         // If this file is left out, only its own names are undone.
         self.names.keep();
         let Extract { scan, devices, .. } = self.job;
+        // Compressed bundles are inflated when their code objects are read, on all processors.
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
         let mut defining = None;
@@ -407,50 +430,77 @@ impl<'j> Extraction<'j> {
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
-        let (mut done, mut failed) = (Vec::new(), None);
-        let scanned = scan.run_and_read(input, extract, &|_| 1, &mut |step| {
-            let step = match step {
-                ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    self.add_bundle(&found, &mut file, reads).map_err(|error| add_place(error, found.place))
+        let (mut done, mut search_error) = (Vec::new(), None);
+        const SAME_WEIGHT: usize = 1;
+        let scanned = scan.run_and_read(input, extract, &|_| SAME_WEIGHT, &mut |event| {
+            let is_over = match event {
+                ReadEvent::Found(finding, reads) => {
+                    if let Err(error) = self.add_finding(finding, &mut file, reads) {
+                        search_error.get_or_insert(error);
+                    }
+                    // Code objects that were found before the error are still extracted, because one of them may have
+                    // an error that comes first in the file.
+                    search_error.is_some()
                 }
                 ReadEvent::End(place, reads) => {
-                    // A runtime chooses among all offload binaries at one place, so it chooses when the place ends.
-                    if let Some(loader) = &mut file.loader {
-                        for chosen in loader.finish(|unit| unit.data() == *place) {
-                            self.add_code_object(&mut file, None, chosen, reads);
-                        }
-                    }
-                    Ok(())
+                    self.add_loaded_at_end(place, &mut file, reads);
+                    search_error.is_some()
                 }
-                ReadEvent::Found(Finding::Broken { place, error }, _) => Err(error.at(place)),
-                ReadEvent::Found(Finding::Split { split, .. }, _) => {
-                    self.note_missing_archives(input, &split);
-                    Ok(())
-                }
-                ReadEvent::Found(..) => Ok(()),
                 ReadEvent::Read(extracted) => {
                     let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
                     done.extend(extracted);
-                    return Ok(if has_failed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+                    has_failed
                 }
             };
-            // Code objects that were found before the error are still extracted, because one of them may have an error
-            // that comes first in the file.
-            failed = failed.take().or(step.err());
-            Ok(if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
         for (_, extracted) in &mut done {
             if let Ok(pending) = extracted {
                 file.holders.mark(&mut pending.extracted.code_object);
             }
         }
-        if let Some(error) = failed {
-            // It comes after the errors of code objects that were found before it.
-            const LAST: usize = usize::MAX;
-            done.push((LAST, Err(error)));
+        if let Some(error) = search_error {
+            // The error of the search comes after those of the code objects that were found before it.
+            const LAST_POSITION: usize = usize::MAX;
+            done.push((LAST_POSITION, Err(error)));
         }
-        // The results come in the order of the file, so the first error counts.
+        // The results are collected in the order of the file, so the first error is returned.
         input.unless_changed(scanned.and_then(|()| in_order(done).into_iter().collect()))
+    }
+
+    /// Adds the matching code objects of a finding to `reads`. Fails if the finding is a broken part.
+    fn add_finding(
+        &mut self,
+        finding: Finding<'_>,
+        file: &mut FileSearch<'_, 'j>,
+        reads: &mut ReadList<ReadTarget, CodeObject>,
+    ) -> Result<()> {
+        match finding {
+            Finding::Bundle(found) => {
+                self.add_bundle(&found, file, reads).map_err(|error| add_place(error, found.place))
+            }
+            Finding::Broken { place, error } => Err(error.at(place)),
+            Finding::Split { split, .. } => {
+                self.note_missing_archives(file.input, &split);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the code objects that runtimes choose at a place to `reads`, if GPUs are asked for. A runtime chooses among
+    /// all offload binaries at one place, so this is called when the place ends.
+    fn add_loaded_at_end(
+        &mut self,
+        place: &Place,
+        file: &mut FileSearch<'_, 'j>,
+        reads: &mut ReadList<ReadTarget, CodeObject>,
+    ) {
+        if let Some(loader) = &mut file.loader {
+            for chosen in loader.finish(|unit| unit.data() == *place) {
+                self.add_code_object(file, None, chosen, reads);
+            }
+        }
     }
 
     /// Notes the error for a split library whose kpack archives were not found, were not searched, or have no code for
@@ -461,7 +511,7 @@ impl<'j> Extraction<'j> {
             Some([]) => "none of which was found".to_owned(),
             Some(_) if split.code_objects() == 0 => format!("which hold no code for '{name}'"),
             None => "which are not searched".to_owned(),
-            // The archives have code, which is found in them.
+            // The archives have code for the library, and the search finds it there.
             Some(_) => return,
         };
         let paths: Vec<String> = split.reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect();
@@ -469,14 +519,53 @@ impl<'j> Extraction<'j> {
         self.missing_archives.get_or_insert_with(|| Error::refused(ErrorKind::NotFound, input.path(), None, reason));
     }
 
-    /// Adds the code objects of a bundle that match. If GPUs are asked for, adds those that their runtimes choose,
-    /// perhaps from earlier bundles at the same place.
+    /// Adds the matching code objects of a bundle to `reads`. If GPUs are asked for, adds the code objects that their
+    /// runtimes choose, which may be in earlier bundles at the same place.
     fn add_bundle(
         &mut self,
         found: &FoundBundle<'_>,
         file: &mut FileSearch<'_, 'j>,
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) -> Result<()> {
+        let selected = self.select_in_bundle(found, file);
+        file.holders.note(found.place);
+        // Positions count all code objects in the order of the file, as `Loader` counts them.
+        let first_position = file.code_objects;
+        file.code_objects += found.bundle.entries.len();
+        if !selected.is_empty() {
+            ensure_size_limit(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
+        }
+        let chosen = match &mut file.loader {
+            // A runtime chooses among all code objects. `add_code_object` applies the selection to its choice.
+            Some(loader) => {
+                let chosen = loader.add(found)?;
+                for (device_index, code) in loader.take_unfound() {
+                    if let Some(device) = self.job.devices.get(device_index) {
+                        file.part.matches.note_unfound(device, code);
+                    }
+                }
+                chosen
+            }
+            None if selected.is_empty() => return Ok(()),
+            None => {
+                let info = found.info()?;
+                let mut chosen = Vec::new();
+                for code_object in selected {
+                    let loaded = LoadedCodeObject { code_object: code_object.keep(&info), devices: Vec::new() };
+                    chosen.push((first_position + code_object.index(), loaded));
+                }
+                chosen
+            }
+        };
+        for code_object in chosen {
+            self.add_code_object(file, Some(found), code_object, reads);
+        }
+        Ok(())
+    }
+
+    /// Returns the code objects of a bundle that the selection takes, and notes their IDs for messages. Counts unreadable
+    /// code objects instead of returning them if all code objects are asked for.
+    fn select_in_bundle<'f>(&self, found: &FoundBundle<'f>, file: &mut FileSearch<'_, 'j>) -> Vec<CodeObjectRef<'f>> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {
             let id = code_object.parsed_id();
@@ -489,42 +578,12 @@ impl<'j> Extraction<'j> {
                 _ => selected.push(code_object),
             }
         }
-        file.holders.note(found.place);
-        // Code objects are numbered in the order of the file, as `Loader` numbers them.
-        let first = file.code_objects;
-        file.code_objects += found.bundle.entries.len();
-        if !selected.is_empty() {
-            check_size(file.input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))?;
-        }
-        let chosen = match &mut file.loader {
-            Some(loader) => {
-                let chosen = loader.add(found)?;
-                for (number, code) in loader.take_unfound() {
-                    if let Some(device) = self.job.devices.get(number) {
-                        file.part.matches.note_unfound(device, code);
-                    }
-                }
-                chosen
-            }
-            None if selected.is_empty() => return Ok(()),
-            None => {
-                let info = found.info()?;
-                let mut chosen = Vec::new();
-                for code_object in selected {
-                    let loaded = LoadedCodeObject { code_object: code_object.keep(&info), devices: Vec::new() };
-                    chosen.push((first + code_object.index(), loaded));
-                }
-                chosen
-            }
-        };
-        for code_object in chosen {
-            self.add_code_object(file, Some(found), code_object, reads);
-        }
-        Ok(())
+        selected
     }
 
-    /// Adds a code object to the list of those to extract, with a new name, if it matches. For standard output, only
-    /// the first one is extracted. The code object is from the bundle that was `found`, or from an earlier one.
+    /// Adds a code object to `reads`, with the name of its new file. Leaves it out if it does not match the whole
+    /// request, or if standard output already gets another one. The code object is from the bundle that was `found`, or
+    /// from an earlier one.
     fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
@@ -542,27 +601,27 @@ impl<'j> Extraction<'j> {
             let Some(meant) = defining.get(&position) else { return };
             part.used.extend(meant);
         }
-        let earlier = self.all.taken + part.taken;
-        part.taken += 1;
+        let earlier = self.all.match_count + part.match_count;
+        part.match_count += 1;
         if self.job.destination.is_standard_output() {
             part.competing_ids.push(id);
             if earlier > 0 {
-                part.second.get_or_insert_with(|| file.input.path().to_owned());
+                part.file_of_second_match.get_or_insert_with(|| file.input.path().to_owned());
                 return;
             }
         }
-        let stem = self.names.stem(file.name, &code_object);
+        let stem = self.names.assign_stem(file.name, &code_object);
         reads.add(found, (ReadTarget { position, stem, earlier }, code_object));
     }
 
-    /// Leaves out a file, but keeps the matches in it for messages.
+    /// Leaves out a broken file, but keeps the matches in it for messages.
     fn leave_out(&mut self, part: ExtractedPart<'j>) {
         self.names.undo();
         self.left_out.get_or_insert_default().add(part, Vec::new());
     }
 
-    /// Returns an entry ID that selects exactly one of the matches and can be typed, or `None` if there is none among
-    /// the first ones.
+    /// Returns an entry ID that selects exactly one of the matches and can be typed, as advice in a message. Returns
+    /// `None` if none of the first few IDs does so.
     fn sole_id(&self) -> Option<String> {
         const TRIED_MAX: usize = 20;
         // Runtimes choose code objects by other rules than exact IDs.
@@ -581,13 +640,19 @@ impl<'j> Extraction<'j> {
         self.all.competing_ids.iter().filter(|id| exact.target_takes(&pattern, id)).count() == 1
     }
 
-    /// Puts all files in place and returns them, or returns the error for a request that was not met. The most specific
-    /// error comes first.
-    fn finish(self) -> Result<Vec<Extracted>> {
-        if let Some(path) = &self.all.second {
+    /// Puts all files in place and returns them. Fails if the request was not met.
+    fn finish(mut self) -> Result<Vec<Extracted>> {
+        if let Some(path) = &self.all.file_of_second_match {
             let ids: Vec<String> = self.all.competing_ids.iter().map(|id| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
+        self.ensure_request_met()?;
+        self.commit_files()
+    }
+
+    /// Fails if a part of the request has matched nothing, or if nothing was extracted. The most specific error comes
+    /// first.
+    fn ensure_request_met(&mut self) -> Result<()> {
         // The message tells parts that match only in files that were left out from parts that match nowhere.
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
@@ -597,25 +662,31 @@ impl<'j> Extraction<'j> {
             let files: Vec<&Path> = self.job.inputs.iter().map(|input| &*input.path).collect();
             names.ensure_used(&self.all.used, &self.all.similar, &files)?;
         }
-        if self.all.done.is_empty() || !unmatched.is_empty() || !only_left_out.is_empty() {
-            if let Some(error) = self.missing_archives
-                && self.all.done.is_empty()
-            {
-                return Err(error);
-            }
-            if let Some(error) = self.job.all_unread(&self.all) {
-                return Err(error);
-            }
-            let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
-            let present = self.all.matches.present();
-            let unfound = self.all.matches.unfound_for(&unmatched);
-            let error = match self.left_out {
-                None => Error::no_match(&inputs, &unmatched, present),
-                Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.taken),
-            };
-            return Err(error.with_reason(unfound));
+        if !self.all.done.is_empty() && unmatched.is_empty() && only_left_out.is_empty() {
+            return Ok(());
         }
+        if self.all.done.is_empty()
+            && let Some(error) = self.missing_archives.take()
+        {
+            return Err(error);
+        }
+        if let Some(error) = self.job.all_unread_error(&self.all) {
+            return Err(error);
+        }
+        let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
+        let present = self.all.matches.present();
+        let unfound = self.all.matches.unfound_for(&unmatched);
+        let error = match &self.left_out {
+            None => Error::no_match(&inputs, &unmatched, present),
+            Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.match_count),
+        };
+        Err(error.with_reason(unfound))
+    }
+
+    /// Puts all files in place and returns them.
+    fn commit_files(self) -> Result<Vec<Extracted>> {
         let mut pending = self.all.done;
+        // Files from `other_max` on are in the own directory already.
         if let Some(own) = &self.job.own_directory
             && pending.len() > own.other_max
         {
@@ -633,8 +704,8 @@ impl<'j> Extraction<'j> {
     }
 }
 
-/// Returns whether an error is about the input, so that the input may be left out. Other errors are about an output or
-/// the request, and stop the job.
+/// Returns whether an error is about the input, which may then be left out. Other errors are about an output or the
+/// request, and stop the job.
 fn is_of_input(error: &Error, input: &Path) -> bool {
     match error.kind() {
         ErrorKind::Io => error.path() == input,
@@ -643,14 +714,14 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
     }
 }
 
-/// The search in a file.
+/// The state of the search in a file.
 struct FileSearch<'f, 'j> {
     input: &'f Input,
     /// The [name](Source::name) of the file.
     name: &'f Path,
     /// Chooses the code objects that runtimes load, if GPUs are asked for.
     loader: Option<Loader>,
-    /// The indices of the names of kernels that code objects define, by position, if kernels are asked for.
+    /// The indices of the names of kernels that a code object defines, by its position, if kernels are asked for.
     defining: Option<HashMap<usize, BTreeSet<usize>>>,
     /// The number of code objects in the bundles so far, matching or not.
     code_objects: usize,
@@ -665,12 +736,12 @@ struct ReadTarget {
     position: usize,
     /// The name of the new file without the extension.
     stem: String,
-    /// The number of code objects of all files that are extracted before this one.
+    /// The number of code objects, of all files, that are extracted before this one.
     earlier: usize,
 }
 
-/// Extracts code objects of a bundle. Returns each written file, or the error, after the position of the code object.
-/// If the bundle fails as a whole, its error is at the first code object, and the others are left out.
+/// Extracts code objects of a bundle. Returns the position of each, and its written file or the error. If the bundle
+/// fails as a whole, the first code object gets the error, and the others are left out.
 fn extract<'j>(
     job: &'j Extract,
     inputs: &HashSet<PathBuf>,

@@ -18,16 +18,16 @@ const SOURCE_MAX: usize = 64;
 /// The names of new files without their extensions, unique even on case-insensitive file systems.
 #[derive(Default)]
 pub(super) struct FileNames {
-    /// The assigned names in lower case, each with the number of the last file that would have had it.
+    /// For each assigned name in lower case, the last number that was appended to it, or 1.
     numbers: HashMap<String, u64>,
     /// The changed entries of `numbers` with their previous values, for undoing.
     changes: Vec<(String, Option<u64>)>,
 }
 
 impl FileNames {
-    /// Assigns the name of a new file, and returns it without the extension. Adds a number from 2 on if the name is
+    /// Assigns the name of a new file, and returns it without the extension. Appends a number from 2 on if the name is
     /// taken.
-    pub(super) fn stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
+    pub(super) fn assign_stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
         let name = file_name(input, code_object);
         let key = name.to_ascii_lowercase();
         let Some(mut number) = self.numbers.get(&key).copied() else {
@@ -37,11 +37,11 @@ impl FileNames {
         loop {
             number += 1;
             let stem = format!("{name}-{number}");
-            let small = stem.to_ascii_lowercase();
-            if !self.numbers.contains_key(&small) {
+            let numbered_key = stem.to_ascii_lowercase();
+            if !self.numbers.contains_key(&numbered_key) {
                 // The next file of the same name goes on from this number.
                 self.set(key, number);
-                self.set(small, 1);
+                self.set(numbered_key, 1);
                 return stem;
             }
         }
@@ -53,12 +53,12 @@ impl FileNames {
         self.changes.push((name, before));
     }
 
-    /// Keeps all changes.
+    /// Keeps all changes so far: [`undo`](Self::undo) no longer reverts them.
     pub(super) fn keep(&mut self) {
         self.changes.clear();
     }
 
-    /// Undoes all changes since they were kept.
+    /// Undoes all changes since the last call of [`keep`](Self::keep).
     pub(super) fn undo(&mut self) {
         for (name, before) in self.changes.drain(..).rev() {
             match before {

@@ -22,11 +22,11 @@ pub(super) struct Pending<'j> {
     /// The directory of the file in place of the destination's, if there are too many files for that.
     own_directory: Option<&'j Path>,
     stem: String,
-    /// The first bytes, until the file is open.
+    /// The first bytes of the code object, which are not written yet. `None` once the file is open.
     head: Option<Vec<u8>>,
-    /// The expected size in bytes.
+    /// The expected size of the code object in bytes.
     expected: u64,
-    /// The results so far.
+    /// The results so far. The code object has the size that is written so far.
     pub(super) extracted: Extracted,
     /// The hash of the bytes so far, if it is asked for.
     hash: Option<Sha256>,
@@ -34,15 +34,16 @@ pub(super) struct Pending<'j> {
 }
 
 impl<'j> Pending<'j> {
-    /// `earlier` is the number of code objects that are extracted before this one.
+    /// Prepares the file for a code object. `stem` is its name without the extension, and `earlier` the number of code
+    /// objects that are extracted before this one.
     pub(super) fn new(job: &'j Extract, stem: String, earlier: usize, mut code_object: CodeObject) -> Self {
+        // The number of files is known only at the end. The first ones are then moved if there are too many.
         let mut own_directory = None;
         if let Some(own) = &job.own_directory
             && earlier >= own.other_max
         {
             own_directory = Some(&*own.path);
         }
-        // From here on, the code object has the size that is written so far.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
         let hash = if job.sha256 { Some(Sha256::new()) } else { None };
@@ -50,10 +51,11 @@ impl<'j> Pending<'j> {
         Self { destination, own_directory, stem, head: Some(Vec::new()), expected, extracted, hash, output: None }
     }
 
-    /// Ends the file, and fails if it would overwrite one of the `inputs`, which are canonical paths.
+    /// Ends the file. Fails if the file would overwrite one of the `inputs`, which are canonical paths.
     pub(super) fn finish(mut self, inputs: &HashSet<PathBuf>) -> Result<Self> {
-        // A short code object may still be kept in `head`.
-        self.start(&[])?;
+        // All bytes of a short code object may still be in `head`.
+        const NO_MORE: &[u8] = &[];
+        self.open_unless_open(NO_MORE)?;
         if let Some(hash) = self.hash.take() {
             self.extracted.sha256 = Some(hash.finalize().into());
         }
@@ -61,8 +63,8 @@ impl<'j> Pending<'j> {
         Ok(self)
     }
 
-    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if
-    /// it is there already.
+    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if the
+    /// file is there already.
     pub(super) fn move_to(&mut self, directory: &Path, inputs: &HashSet<PathBuf>) -> Result<()> {
         let path = directory.join(self.extracted.path.file_name().unwrap_or_default());
         if path == self.extracted.path {
@@ -72,7 +74,7 @@ impl<'j> Pending<'j> {
         self.ensure_not_input(inputs)?;
         if let Some(mut written) = self.output.take() {
             create_own_directory(directory)?;
-            // A new file, because the first one has the permissions of a file that it would have replaced.
+            // The staged file may have the permissions of a file that it would have replaced, so make a new one.
             let mut output = Output::stage_as(&self.extracted.path, OverwriteMode::Generated)?;
             output.copy(written.read_again(&self.extracted.path)?.as_slice())?;
             output.complete()?;
@@ -89,29 +91,24 @@ impl<'j> Pending<'j> {
         }
     }
 
-    /// Opens the file unless it is open, and writes the bytes that were kept. The kept bytes and `next` decide the
-    /// extension of its name. The caller writes `next`.
-    fn start(&mut self, next: &[u8]) -> Result<()> {
-        let Some(kept) = self.head.take() else { return Ok(()) };
-        let known = [&kept, next].concat();
+    /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and `next` identify the kind of the
+    /// code object, which decides the extension of its name. The caller writes `next`.
+    fn open_unless_open(&mut self, next: &[u8]) -> Result<()> {
+        let Some(unwritten) = self.head.take() else { return Ok(()) };
+        let known = [&unwritten, next].concat();
         let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
         let kind = ContentKind::identify(head);
-        let mut path = self.destination.file(&self.stem, kind);
+        let mut path = self.destination.path_for(&self.stem, kind);
         if let Some(directory) = self.own_directory {
             path = directory.join(path.file_name().unwrap_or_default());
         }
-        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
-            match self.own_directory {
-                Some(directory) => create_own_directory(directory)?,
-                None => output::create_directory(directory)?,
-            }
-        }
+        self.create_directory_of(&path)?;
         if !matches!(self.destination, Destination::Nowhere(_)) {
             let mut output = Output::stage_as(&path, OverwriteMode::Generated)?;
-            output.write(&kept)?;
+            output.write(&unwritten)?;
             self.output = Some(output);
         }
-        // The kind and the target of an inflated code object are known only now.
+        // The search may not have known the kind and the target of a compressed code object.
         let code_object = &mut self.extracted.code_object;
         code_object.kind = Some(kind);
         if code_object.recorded_target.is_none() {
@@ -121,9 +118,20 @@ impl<'j> Pending<'j> {
         Ok(())
     }
 
-    /// Releases the buffer of the output once everything is written. Thousands of outputs may wait until the last one
-    /// is complete.
-    fn complete(&mut self) -> Result<()> {
+    /// Creates the directory of the new file. Does nothing for standard output, or if no files are written.
+    fn create_directory_of(&self, path: &Path) -> Result<()> {
+        if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
+            match self.own_directory {
+                Some(directory) => create_own_directory(directory)?,
+                None => output::create_directory(directory)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases the buffer of the output if everything is written. Thousands of outputs may wait until the last one is
+    /// written.
+    fn release_if_complete(&mut self) -> Result<()> {
         if self.extracted.code_object.size >= self.expected
             && let Some(output) = &mut self.output
         {
@@ -155,11 +163,11 @@ impl Sink for Pending<'_> {
             head.extend_from_slice(data);
             return Ok(());
         }
-        self.start(data)?;
+        self.open_unless_open(data)?;
         if let Some(output) = &mut self.output {
             output.write(data)?;
         }
-        self.complete()
+        self.release_if_complete()
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
@@ -171,12 +179,12 @@ impl Sink for Pending<'_> {
             })?;
         }
         match slice.slice(0, slice.len().min(ContentKind::HEAD_LEN)) {
-            Some(head) => self.start(head.bytes())?,
-            None => self.start(&[])?,
+            Some(head) => self.open_unless_open(head.bytes())?,
+            None => self.open_unless_open(&[])?,
         }
         if let Some(output) = &mut self.output {
             output.copy(slice)?;
         }
-        self.complete()
+        self.release_if_complete()
     }
 }

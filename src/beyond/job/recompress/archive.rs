@@ -42,7 +42,7 @@ pub(super) fn rewrite(
         if !may_hold_bundles(Magic::identify(content.bytes())) {
             continue;
         }
-        // None of the member is done yet.
+        // Nothing of the member is done yet.
         run.progress.report(0, 1, observer);
         let place = place.join(Step::Member(member.name.to_vec()));
         let old = Input::spool(Path::new(""), content.reader()).with_path(data.path())?;
@@ -51,9 +51,9 @@ pub(super) fn rewrite(
             result.add(&of_member);
             continue;
         };
-        // The member is copied with the data around it, unless `copy_until` is called below.
+        // A member that is not written below is copied later, together with the data around it.
         if new.len() >= old.len() && !run.must_change(of_member.dropped) {
-            result.add(&of_member.unchanged());
+            result.add(&of_member.for_kept_file());
             continue;
         }
         result.add(&of_member);
@@ -67,12 +67,12 @@ pub(super) fn rewrite(
         to.skip_until(range.end);
     }
     run.progress = progress_of_archive;
-    result.note_len(data.len(), to.moved(data.len()));
+    result.note_len(data.len(), to.new_offset(data.len()));
     if result.bundles == 0 {
         return Ok((to.output, result));
     }
-    // The index of symbols has the offsets of members. It comes first, so it is filled in when all members are written.
-    let index = if is_changed { archive.index_with(|old| to.moved(old))? } else { Vec::new() };
+    // The index of symbols records the offsets of members, but comes before them. Fill in its new offsets at the end.
+    let index = if is_changed { archive.index_with(|old| to.new_offset(old))? } else { Vec::new() };
     let (mut output, _) = to.finish()?;
     for (start, offsets) in index {
         output.writer()?.fill_in(start, &offsets)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::super::rewrite::Rewriter;
-use super::super::share::check_size;
+use super::super::size_limit::ensure_size_limit;
 use super::Recompressed;
 use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first_aligned_as, read_contents};
 use super::keep_filter::KeptCodeObjects;
@@ -22,7 +22,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, bundle_sections};
+use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_END, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -44,7 +44,7 @@ pub(super) struct FileRewrite<'r, 'j> {
 static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
     SearchFormat(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
 
-/// The old and the new range of each bundle of a row, counted from the start of the row.
+/// The old and the new range of each of some adjacent bundles, counted from the start of the first one.
 pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
 
 impl Recompression<'_> {
@@ -64,17 +64,18 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
     }
 
-    /// Rewrites bundles in a row, which move together. Returns the ranges of each bundle before and after. Ends before
-    /// a fat object, which is not rewritten.
-    pub(super) fn rewrite_row(&mut self, row: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
+    /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
+    /// before, except for the padding that its alignment needs. Returns the old and the new range of each. Ends before a
+    /// fat object, which is not rewritten.
+    pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
-        let mut bundles = self.run.bundles_in(row, Inflate::Whole);
+        let mut bundles = self.run.bundles_in(data, Inflate::Whole);
         while let Some(bundle) = bundles.next().transpose()? {
             if is_fat_object(self.data, &bundle)? {
                 break;
             }
             let (old, position) = (bundle.range()?, self.to.written() - start);
-            let old = old.start.saturating_sub(row.offset())..old.end.saturating_sub(row.offset());
+            let old = old.start.saturating_sub(data.offset())..old.end.saturating_sub(data.offset());
             // Readers look for the next offload binary directly after the one before, without padding.
             let new =
                 if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
@@ -87,26 +88,28 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(moved)
     }
 
-    /// Ends a row of bundles that moved in the section of an object that was at `old`. Zeros after the row count as the
-    /// hole that an earlier job left. The section then keeps its length if the zeros permit it: a shorter row leaves a
-    /// larger hole, and a longer row takes a part of the hole.
-    pub(super) fn end_row(&mut self, moved: &MovedRanges, old: &Range<u64>) -> Result<()> {
-        let (was, now) = match moved.last() {
-            Some((was, now)) => (was.end, now.end),
+    /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
+    /// old file.
+    ///
+    /// If nothing but zeros follows the bundles, these may be the hole that an earlier job left. The section then keeps
+    /// its length if it can: shorter bundles make the hole larger, and longer bundles take a part of it.
+    pub(super) fn end_section(&mut self, moved: &MovedRanges, old: &Range<u64>) -> Result<()> {
+        let (old_len, new_len) = match moved.last() {
+            Some((old_range, new_range)) => (old_range.end, new_range.end),
             None => (0, 0),
         };
-        let rest = old.start.saturating_add(was)..old.end;
+        let rest = old.start.saturating_add(old_len)..old.end;
         let zeros = match bytes_in(self.data.bytes(), rest.clone()) {
             Some(bytes) if is_zero(bytes) => len_of(&rest),
             _ => 0,
         };
         // At most one of the two is not zero.
-        let (more, less) = (now.saturating_sub(was), was.saturating_sub(now));
-        if (1..=zeros).contains(&more) {
-            self.to.skip_until(rest.start.saturating_add(more));
-        } else if (1..=zeros).contains(&less) {
-            self.to.leave_room(less)?;
-            self.result.holes += less;
+        let (growth, shrinkage) = (new_len.saturating_sub(old_len), old_len.saturating_sub(new_len));
+        if (1..=zeros).contains(&growth) {
+            self.to.skip_until(rest.start.saturating_add(growth));
+        } else if (1..=zeros).contains(&shrinkage) {
+            self.to.leave_hole(shrinkage)?;
+            self.result.holes += shrinkage;
         }
         self.to.copy_until(old.end)
     }
@@ -114,7 +117,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Rewrites the sections of a program. Each bundle stays at its offset.
     pub(super) fn rewrite_program(&mut self, observer: &mut Observer<'_>) -> Result<()> {
         let sections = bundle_sections(self.data)?;
-        // The signature would not be valid for the new bundles.
+        // A signature would not be valid for the new bundles.
         if !sections.is_empty()
             && let Some(signature) = pe::signature(self.data.bytes())
         {
@@ -126,6 +129,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             // The room of a bundle ends where the next one starts, so the next one is read first.
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
+                // A fat object is copied, with everything after it in its section.
                 if is_fat_object(self.data, &bundle)? {
                     break;
                 }
@@ -153,9 +157,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Error::refused(ErrorKind::Unsupported, self.data.path(), signature.start, reason).with_hint(hint)
     }
 
-    /// Rewrites a bundle. If the job writes bundles without compression, keeps a bundle that cannot be so written, and
-    /// notes the reason: one error at the end reports all of them. `room` is the number of bytes that the bundle may
-    /// take, or `None` if it may move.
+    /// Rewrites a bundle. A job that writes bundles without compression keeps a bundle that cannot be written so, and
+    /// notes the reason: one error at the end reports all of these bundles. `room` is the number of bytes that the
+    /// bundle may take at its offset, or `None` if the bundle and the data after it may move.
     fn rewrite_or_keep_bundle(
         &mut self,
         bundle: &Bundle<'_>,
@@ -168,7 +172,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
                 // A part of the bundle may be written and counted already.
-                self.to.take_back()?;
+                self.to.truncate_to_counted()?;
                 self.result.bundles += 1;
                 self.result.dropped = dropped;
                 self.to.copy_until(bundle.range()?.end)
@@ -177,22 +181,22 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Rewrites a bundle, into `room` bytes if it must stay at its offset. Fatbins, offload binaries and other bundles
-    /// have different forms.
+    /// Rewrites a bundle, into `room` bytes if it must stay at its offset. In a replacement, only the bundle with the code
+    /// object changes.
     fn rewrite_bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.run.progress.report(bundle.offset, self.data.len(), observer);
         self.run.take_bundle(self.data, bundle)?;
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
-        // Only the bundle of the code object to replace changes.
         if let Some(replacing) = &self.run.replacing
             && replacing.bundle != bundle.offset
         {
             return self.write_bundle(bundle, BundleForm::AsItWas, room);
         }
         if Magic::identify(bundle.beginning()) == Magic::FatBinary {
-            // A fatbin keeps its form as a whole: its code objects are compressed one by one.
-            self.note_replaced(false);
+            // The code objects of a fatbin are compressed one by one, so the fatbin itself stays plain.
+            const IS_NOW_COMPRESSED: bool = false;
+            self.note_replaced(IS_NOW_COMPRESSED);
             return self.rewrite_fatbin(bundle, new, room);
         }
         if is_offload_binary(self.data, bundle) {
@@ -209,7 +213,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let members = contents.as_ref().map(|contents| contents.iter().map(as_member).collect::<Vec<_>>());
         let plain = PlainBundle::new(path, bundle, members.as_deref())?;
         let form = match new {
-            Some(_) => self.keep_form(bundle, &plain, room, observer)?,
+            Some(_) => self.choose_form_of_replaced(bundle, &plain, room, observer)?,
             None => self.choose_form(bundle, &plain, observer)?,
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
@@ -224,7 +228,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Does nothing in a recompression.
     fn note_replaced(&mut self, is_now_compressed: bool) {
         if let Some(replacing) = &mut self.run.replacing {
-            replacing.done = Some(is_now_compressed);
+            replacing.is_now_compressed = Some(is_now_compressed);
         }
     }
 
@@ -239,7 +243,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
-        // A replacement removes nothing.
+        // A replacement keeps all code objects.
         let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => CodePacking::Replacing { index, content: content.bytes() },
@@ -251,38 +255,39 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let data = self.data.claimed(&bundle.range()?)?;
         let (limit, to) = (self.run.job.limits.inflated, &mut self.to.output.writer()?);
         let len = fatbin::rewrite(data, |index| is_kept(kept.as_deref(), index), packing, limit, to)?;
-        // Each code object is in its smallest form, so none became smaller if the length is the same.
+        // A code object never becomes larger, so none became smaller if the length is the same.
         let is_same = kept.is_none() && len == bundle.stored_len()? && !bundle.entries.is_empty();
+        // Without compression, nothing was expected to become smaller.
         self.result.unchanged += usize::from(is_same && packing != CodePacking::Plain);
         self.write_bundle(bundle, BundleForm::Written(len), room)
     }
 
-    /// Rewrites an offload binary, without the images that are removed. Copies it if no image is removed, and writes
-    /// nothing if none is left.
+    /// Rewrites an offload binary without the images that are removed. Copies it if no image is removed, and writes
+    /// no bytes if no image is left.
     fn rewrite_offload_binary(&mut self, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
         // The images of a SYCLBIN file need one another, so none of them is removed.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
         let is_sycl_bin = infos.any(|info| info.image_kind == ImageKind::SyclBin);
         let kept = if is_sycl_bin { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
-        // This job does not compress offload binaries. The number is for the advice to pack them again.
+        // This job does not compress offload binaries. The count is for the advice to pack them again.
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.write_bundle(bundle, BundleForm::AsItWas, room) };
-        check_size(self.data.path(), bundle, kept.iter().copied())?;
+        ensure_size_limit(self.data.path(), bundle, kept.iter().copied())?;
         let contents = kept.iter().map(|&index| bundle.content(index)).collect::<Result<Vec<_>>>()?;
         let mut images = Vec::new();
         for (&index, content) in kept.iter().zip(&contents) {
             let info = bundle.entries.get(index).and_then(|entry| entry.entry.image.as_deref());
             images.push(NewImage { info: info.cloned().unwrap_or_default(), content: content.as_slice() });
         }
-        // Readers of a compressed offload binary know version 3. More readers know version 2.
+        // Compression came with version 3, so readers of a compressed offload binary know it. More readers know version 2.
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
         let pieces = offload_binary::plan(version, &images)?;
         self.write_bundle(bundle, BundleForm::New(&pieces), room)
     }
 
     /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`](super::Recompress) if
-    /// several have the same size. The compressed form is written to the output to learn its length, and taken back if
-    /// another form is chosen.
+    /// several have the same size. The compressed form is written to the output to learn its length, and removed again
+    /// if another form is chosen.
     fn choose_form<'p>(
         &mut self,
         bundle: &Bundle<'_>,
@@ -295,6 +300,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
         let deflated_len = self.deflate(bundle, plain, compression, observer)?;
+        // Readers would not find the end of a text bundle that was compressed, or of a plain bundle before other data.
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         // A form that may not be chosen counts as longer than any other.
         let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
@@ -303,7 +309,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if least == deflated_len && least != old_len {
             return Ok(BundleForm::Written(deflated_len));
         }
-        self.to.take_back()?;
+        self.to.truncate_to_counted()?;
         if least != old_len {
             return Ok(as_plain);
         }
@@ -311,33 +317,33 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::AsItWas)
     }
 
-    /// Chooses the form of a bundle in which a code object is replaced: the old one, plain or compressed, or the other
-    /// one if the old one does not fit into `room`.
-    fn keep_form<'p>(
+    /// Chooses the form of a bundle with a replaced code object: as before, plain or compressed, or the other form if
+    /// the bundle does not fit into `room` as before.
+    fn choose_form_of_replaced<'p>(
         &mut self,
         bundle: &Bundle<'_>,
         plain: &'p PlainBundle<'p>,
         room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
-        // A bundle that may move has any room.
+        // The room of a bundle that may move is not limited.
         let room = room.unwrap_or(u64::MAX);
-        let is_plain_fit = total_len(&plain.pieces)? <= room;
-        if bundle.compressed.is_none() && is_plain_fit {
+        let does_plain_fit = total_len(&plain.pieces)? <= room;
+        if bundle.compressed.is_none() && does_plain_fit {
             return Ok(BundleForm::New(&plain.pieces));
         }
         let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
         let has_plain_end = !plain.is_text && !plain.has_tail;
-        if len > room && is_plain_fit && has_plain_end {
-            self.to.take_back()?;
+        if len > room && does_plain_fit && has_plain_end {
+            self.to.truncate_to_counted()?;
             return Ok(BundleForm::New(&plain.pieces));
         }
         Ok(BundleForm::Written(len))
     }
 
     /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
-    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or takes the bytes back.
+    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or removes the bytes again.
     fn deflate(
         &mut self,
         bundle: &Bundle<'_>,
@@ -384,7 +390,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                 let hole = room - after;
                 // Zeros that followed the old bundle are no new hole.
                 self.result.holes += hole.min(before.saturating_sub(after));
-                self.to.leave_room(hole)?;
+                self.to.leave_hole(hole)?;
                 old.start.saturating_add(room)
             }
         };
@@ -404,13 +410,13 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Returns the indices of the code objects to keep, or `None` if all are kept.
+    /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
-        // The filter does not use the end of the space.
-        let found = FoundBundle { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
-        let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
-        self.kept_devices += devices;
+        let (place, space_end) = (&self.run.place, UNKNOWN_END);
+        let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
+        let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;
+        self.kept_devices += device_count;
         let dropped = bundle.entries.len() - indices.len();
         self.result.dropped += dropped;
         if dropped == 0 { Ok(None) } else { Ok(Some(indices)) }
@@ -455,13 +461,14 @@ fn is_kept(kept: Option<&[usize]>, index: usize) -> bool {
     }
 }
 
-/// Returns whether a bundle of the data is a fat object. Linkers need it as an object, and a rewritten bundle would no
-/// longer be one.
+/// Returns whether a bundle of the data is a fat object. Linkers need it as an object, which a rewritten bundle would no
+/// longer be.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
     Ok(!is_other && AnyBundle::format_of_bundle(bundle).with_path(data.path())? == Format::FatObject)
 }
 
+/// Returns whether the bytes of a bundle in the file are an offload binary, which may be compressed.
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
     match tail(data.bytes(), bundle.offset) {
         Some(data) => Magic::identify(data) == Magic::OffloadBinary,

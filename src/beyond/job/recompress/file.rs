@@ -18,7 +18,7 @@ use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
 impl Recompression<'_> {
-    /// Rewrites the file of the job to `output`, and adds its numbers to the result.
+    /// Rewrites the file of the job to `output`, and adds the numbers for the file to the result.
     pub(super) fn rewrite_file(
         &mut self,
         data: Slice<'_>,
@@ -27,7 +27,8 @@ impl Recompression<'_> {
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
-            // In a program everything stays at its offset, so a zip file after it stays valid. Other data would move.
+            // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a program,
+            // everything stays at its offset.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
                 let (output, result) = self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
@@ -46,9 +47,9 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<(Option<Input>, Recompressed)> {
         // Refusals from this index on are about this member, and get its place.
-        let refused = self.refusals.listed.len();
+        let first_refusal = self.refusals.listed.len();
         let rewritten = self.rewrite(old.as_slice(), place, Output::temporary()?, observer);
-        self.refusals.add_place(refused, place);
+        self.refusals.add_place(first_refusal, place);
         let (output, result) = rewritten.map_err(|error| error.at(place))?;
         let new = if result.bundles > 0 { Some(output.into_input(old.path())?) } else { None };
         if let Some(new) = &new
@@ -69,19 +70,19 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<RewrittenFile> {
         self.place = place.clone();
-        // A code object to replace has an offset in the whole file, but members of archives are rewritten as files of
-        // their own. A Debian package is not rewritten at all: it records checksums of its files.
+        // A Debian package is not rewritten: it records checksums of its files.
         let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
+        // Members are rewritten as files of their own, but the offset of a bundle to replace counts from the archive.
         if is_archive && self.replacing.is_none() {
             return archive::rewrite(self, data, place, output, observer);
         }
-        if let Some(bundle) = object::fat_object(self, data)? {
+        if let Some(bundle) = object::read_fat_object(self, data)? {
             return object::rewrite_fat(self, data, &bundle, output);
         }
         if let Some((object, sections)) = self.resizable_sections(data)? {
             let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
-            // `end_row` leaves a hole only in a section that ended in zeros before. If the hole were taken out, nothing
-            // would tell how many zeros to put back.
+            // Holes are only in sections that ended in zeros before. They stay, because a later job would not know how
+            // many zeros to put back.
             if result.holes > 0 {
                 let place = place.to_string();
                 result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
@@ -94,15 +95,15 @@ impl Recompression<'_> {
         Ok(self.rewrite_at_offsets(data, output, observer)?.0)
     }
 
-    /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can get
-    /// another length. Returns `None` for all other files. Fails if images are to be removed from offload binaries, and
-    /// the sections cannot.
+    /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can
+    /// become shorter or longer. Returns `None` for other files. Fails if images are to be removed from offload
+    /// binaries, but the length of their sections cannot change: readers expect no hole after an offload binary.
     fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
         let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
         if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
         }
-        // With `keep_offsets` nothing moves. Such a job only goes on to refuse the removal of images.
+        // With `keep_offsets` nothing moves, so the object is not read. The removal of images is refused below.
         let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
         let removes = self.job.removes();
         if object.is_none() && !removes {
@@ -126,8 +127,8 @@ impl Recompression<'_> {
         Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 
-    /// Rewrites the bundles of a file. In a program, the data after a bundle stays at its offset, and the room that the
-    /// bundle no longer needs becomes a hole. Returns also the ranges of the holes in the output.
+    /// Rewrites the bundles of a file. In a program, the data after a bundle stays at its offset, and bytes that the
+    /// bundle no longer needs become a hole. Returns also the ranges of the holes in the output.
     pub(super) fn rewrite_at_offsets(
         &mut self,
         data: Slice<'_>,
@@ -137,15 +138,16 @@ impl Recompression<'_> {
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
             magic if is_program(magic) => work.rewrite_program(observer)?,
-            // Offload binaries are not compressed here: `package --compress` writes them again. Without bundles in the
-            // result, the job refuses the file.
+            // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses the
+            // file.
             Magic::OffloadBinary => {}
-            _ => drop(work.rewrite_row(data, observer)?),
+            _ => drop(work.rewrite_adjacent(data, observer)?),
         }
         work.finish()
     }
 
-    /// Returns the result, or fails if a part of the job could not be done.
+    /// Returns the result. Fails if bundles were refused, if the file has no bundle that can be rewritten, or if the
+    /// filter has matched nothing.
     pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
@@ -158,7 +160,7 @@ impl Recompression<'_> {
             return Err(unsupported::refusal(data));
         }
         let mut result = self.result;
-        self.filter.finish(input, &mut result)?;
+        self.filter.add_to_result(input, &mut result)?;
         Ok(result)
     }
 }

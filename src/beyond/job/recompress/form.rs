@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use super::super::share::check_size;
+use super::super::size_limit::ensure_size_limit;
 use crate::base::bytes::is_zero;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
@@ -14,7 +14,7 @@ use crate::llvm::container::sequence::Content;
 use crate::llvm::container::text::Text;
 use crate::llvm::container::{Member, Part};
 
-/// The largest alignment that is kept: the size of a memory page.
+/// The largest alignment of an offset that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
 
 /// A bundle in its plain form, without the removed code objects.
@@ -22,15 +22,15 @@ pub(super) struct PlainBundle<'p> {
     pub(super) pieces: Vec<Piece<'p>>,
     /// Whether the code objects are not those of the old bundle: some are removed, or one is replaced.
     pub(super) is_changed: bool,
-    /// Whether it is a text bundle, which ends only at the end of the file.
+    /// Whether the plain form is a text bundle, which ends only at the end of the file.
     pub(super) is_text: bool,
-    /// Whether it was compressed together with data after it that is not zero.
+    /// Whether the bundle was compressed together with data after it that is not zero. This data is in `pieces` too.
     pub(super) has_tail: bool,
 }
 
 impl<'p> PlainBundle<'p> {
     /// Makes the plain form with the given members. If `members` is `None`, the bundle keeps all members and its old
-    /// bytes.
+    /// bytes. Fails if other members are wanted of a text bundle with text between its entries, which would be lost.
     pub(super) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = Text::of(bundle.beginning());
@@ -49,7 +49,7 @@ impl<'p> PlainBundle<'p> {
         };
         let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
         let mut has_tail = false;
-        // The old bytes have the tail already. A planned bundle ends before it.
+        // Zeros after the bundle are padding, and not kept. The old bytes include a tail, and a planned bundle does not.
         if let Some(tail) = tail
             && !is_zero(tail.bytes())
         {
@@ -68,12 +68,12 @@ pub(super) enum BundleForm<'p> {
     AsItWas,
     /// A new bundle that is not compressed.
     New(&'p [Piece<'p>]),
-    /// A bundle that is already written to the output, with this length in bytes.
+    /// A bundle whose bytes are at the end of the output already, but not counted yet. The value is the number of bytes.
     Written(u64),
 }
 
 /// Fails if readers of the new bundle would take data after it for a part of it. This can happen only if a compressed
-/// bundle becomes plain. A text bundle ends only at the end of the file, or of the section where it has some `room`.
+/// bundle becomes plain: its header then no longer records where it ends. `room` is `Some` for a bundle in a section.
 pub(super) fn ensure_end_is_known(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
@@ -81,7 +81,8 @@ pub(super) fn ensure_end_is_known(
     form: &BundleForm<'_>,
     room: Option<u64>,
 ) -> Result<()> {
-    // In a section, the caller searches the result for the same bundles, and so finds out whether the end is lost.
+    // A text bundle ends at the end of the file. In a section, the caller searches the result for the same bundles, and
+    // so finds out whether the end is lost.
     let may_be_text = bundle.range()?.end >= data.len() || room.is_some();
     let next = match form {
         BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
@@ -94,6 +95,7 @@ pub(super) fn ensure_end_is_known(
     Err(Error::refused(ErrorKind::Unsupported, data.path(), offset, reason))
 }
 
+/// Returns a code object, which is its entry ID and content, as a member of a new bundle.
 pub(super) fn as_member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
@@ -104,7 +106,7 @@ pub(super) fn read_contents<'b>(
     bundle: &'b Bundle<'_>,
     kept: &[usize],
 ) -> Result<Vec<(String, Content<'b>)>> {
-    check_size(path, bundle, kept.iter().copied())?;
+    ensure_size_limit(path, bundle, kept.iter().copied())?;
     let mut contents = Vec::with_capacity(kept.len());
     for &index in kept {
         let entry = bundle.entries.get(index).ok_or_else(|| Error::internal("no such entry"))?;
@@ -136,7 +138,7 @@ fn alignment(offset: u64) -> u64 {
     if offset == 0 { ALIGNMENT_MAX } else { 1 << offset.trailing_zeros().min(ALIGNMENT_MAX.trailing_zeros()) }
 }
 
-/// Returns the common alignment of all code objects of a bundle, or 1 if all of them are empty.
+/// Returns the smallest alignment of the code objects of a bundle, or 1 if all of them are empty.
 fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
     let mut common = None;
     for part in bundle.entries.iter().flat_map(|entry| &entry.entry.parts) {

@@ -8,8 +8,8 @@ use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
-use crate::beyond::job::share::check_size;
 use crate::beyond::job::similar_names::SimilarNames;
+use crate::beyond::job::size_limit::ensure_size_limit;
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
@@ -26,8 +26,8 @@ pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 /// The code objects of a bundle that are kept.
 pub(super) struct KeptCodeObjects {
     pub(super) indices: Vec<usize>,
-    /// The number of code objects that are not host code.
-    pub(super) devices: usize,
+    /// The number of kept code objects that are not host code.
+    pub(super) device_count: usize,
 }
 
 /// Decides which code objects of each bundle are kept, and records which parts of the job have matched so far.
@@ -38,27 +38,28 @@ pub(super) struct KeepFilter<'j> {
     keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
     matches: SelectionMatches,
-    /// The GPUs that each name in `keep_for` means, at the index of the name.
+    /// For each name in `keep_for`, at the same index, the GPUs that the name means.
     kept_for: Vec<Device>,
-    /// The indices of the GPUs of `keep_for` that could take a code object.
+    /// The indices in `keep_for` of the GPUs that could take a code object.
     served: BTreeSet<usize>,
     /// Whether `drop` has matched anything.
     has_dropped: bool,
-    /// The number of code objects for devices that are kept.
+    /// The number of kept code objects for devices, in all bundles.
     kept_devices: usize,
     /// The GPUs that `keep` names.
     named: Vec<Device>,
-    /// The code that GPUs would have used, by the index in `named`.
+    /// The removed code that GPUs would have used, by the index of the GPU in `named`.
     missed: BTreeMap<usize, MissedCode>,
     /// The indices of the names in `keep_kernels` that a code object defines.
-    launched: HashSet<usize>,
+    defined_names: HashSet<usize>,
     /// The removed code objects, by the target ID or another name.
     removed: BTreeMap<String, RemovedCode>,
-    /// The number of HIP's bundles that have no code left for a target, because it defines no kernel that is kept.
+    /// The number of HIP's bundles that have no code left for some target, because the code for that target defines no
+    /// kernel of `keep_kernels`.
     unlaunched: usize,
 }
 
-/// A code object that may be kept or removed, with everything that the decision needs.
+/// The properties of a code object that decide whether it is kept.
 struct Candidate {
     id: ParsedId,
     content: Option<ContentKind>,
@@ -83,7 +84,7 @@ impl<'j> KeepFilter<'j> {
             kept_devices: 0,
             named: named.filter_map(|name| Device::parse(name).ok()).collect(),
             missed: BTreeMap::new(),
-            launched: HashSet::new(),
+            defined_names: HashSet::new(),
             removed: BTreeMap::new(),
             unlaunched: 0,
         }
@@ -101,49 +102,48 @@ impl<'j> KeepFilter<'j> {
         Ok(())
     }
 
-    /// Chooses the code objects of a bundle that are kept.
+    /// Chooses the code objects of a bundle that are kept. Records the parts of the job that match, and the removed code.
     pub(super) fn choose(&mut self, found: &FoundBundle<'_>) -> Result<KeptCodeObjects> {
         let bundle = found.bundle;
+        // The kernels of any code object may be read.
         if self.job.keep_kernels.is_some() {
-            check_size(found.place.file(), bundle, 0..bundle.entries.len())?;
+            ensure_size_limit(found.place.file(), bundle, 0..bundle.entries.len())?;
         }
         let mut last = LastInflated::default();
         let unfound = loadable::unfound_in(found);
-        let (mut kept, mut codes) = (KeptCodeObjects { indices: Vec::new(), devices: 0 }, Vec::new());
-        let (mut launched, mut unlaunched) = (BTreeSet::new(), BTreeSet::new());
+        let mut kept = KeptCodeObjects { indices: Vec::new(), device_count: 0 };
+        // The code that runtimes choose from, by the index of its code object.
+        let mut loadable = Vec::new();
+        // The targets of HIP's code that is kept, and of HIP's code that is removed only for its kernels.
+        let (mut kept_targets, mut unlaunched_targets) = (BTreeSet::new(), BTreeSet::new());
         for code_object in found.code_objects() {
             let (index, candidate) = (code_object.index(), Candidate::new(&code_object, &unfound));
             // Both are called for every code object, because they note the parts of the job that match.
             let is_dropped = self.is_dropped(&candidate.id);
-            let is_wanted = self.keeps(&candidate) && !is_dropped;
+            let is_selected = self.keeps(&candidate) && !is_dropped;
             // Only code for devices has kernels.
-            let is_kept = is_wanted
+            let is_kept = is_selected
                 && (candidate.id.is_host() || self.defines_kept_name(|| bundle.content_after(index, &mut last)));
-            if is_wanted && candidate.id.is_of_hip() {
-                let targets = if is_kept { &mut launched } else { &mut unlaunched };
+            if is_selected && candidate.id.is_of_hip() {
+                let targets = if is_kept { &mut kept_targets } else { &mut unlaunched_targets };
                 targets.extend(candidate.id.target());
             }
             if is_kept {
-                kept.devices += usize::from(!candidate.id.is_host());
+                kept.device_count += usize::from(!candidate.id.is_host());
                 kept.indices.push(index);
             } else {
                 let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
                 removed.add(code_object.size());
             }
-            // Runtimes choose among the code that they load: LTO-IR is for linkers.
-            let is_code = !matches!(candidate.content, Some(ContentKind::Empty | ContentKind::LtoIr));
-            if let Some(code) = candidate.code
-                && !is_dropped
-                && is_code
-                && candidate.unfound.is_none()
-            {
-                codes.push((index, code));
+            // Code that `drop` names is removed on purpose, so no GPU misses it.
+            if !is_dropped && let Some(code) = candidate.into_loadable_code() {
+                loadable.push((index, code));
             }
         }
-        self.kept_devices += kept.devices;
+        self.kept_devices += kept.device_count;
         // A target that keeps other code in the bundle has not lost all of it.
-        self.unlaunched += usize::from(!unlaunched.is_subset(&launched));
-        self.note_missed(&codes, &kept.indices);
+        self.unlaunched += usize::from(!unlaunched_targets.is_subset(&kept_targets));
+        self.note_missed(&loadable, &kept.indices);
         Ok(kept)
     }
 
@@ -160,18 +160,22 @@ impl<'j> KeepFilter<'j> {
     /// cannot take it. Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
+        // Messages list entry IDs if the job names any, and otherwise targets.
         let names_entries = self.keep.iter().chain(&self.drop).any(PreparedSelection::names_entries);
         self.matches.note(id, names_entries);
         let is_ptx = *content == Some(ContentKind::Ptx);
         let is_selected = match &self.keep {
-            Some(keep) => self.matches.takes_for(WantedCode::by(keep), id, None) || is_ptx,
+            Some(keep) => self.matches.takes_for(WantedCode::selected_by(keep), id, None) || is_ptx,
             None => true,
         };
-        id.is_host() || is_selected && self.may_be_taken(candidate)
+        if id.is_host() {
+            return true;
+        }
+        is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns
-    /// true if there is no such GPU, and for code without a known target, which may be for all of them.
+    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns true
+    /// if `keep_for` is empty, and for code without a known target, which may be for any GPU.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -194,8 +198,8 @@ impl<'j> KeepFilter<'j> {
         is_taken
     }
 
-    /// Returns whether a code object defines a kernel or a variable of `keep_kernels`. Also returns true without
-    /// `keep_kernels`, for a code object without kernels, and if the content cannot be read: other code may need it.
+    /// Returns whether a code object defines a kernel or a variable of `keep_kernels`, and notes the defined names. Also
+    /// returns true without `keep_kernels`, and for a code object whose kernels are not known: other code may need it.
     fn defines_kept_name<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
@@ -203,25 +207,26 @@ impl<'j> KeepFilter<'j> {
         if !has_kernels {
             return true;
         }
-        self.launched.extend(meant.equal.iter().chain(&meant.matching));
+        self.defined_names.extend(meant.equal.iter().chain(&meant.matching));
         meant.len() > 0
     }
 
-    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one.
-    fn removes(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
+    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one. Notes the parts
+    /// of the job that match.
+    fn would_remove(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
         let candidate = Candidate::new(code_object, unfound);
         // Both are called, because they note the parts of the job that match.
         let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
         !is_kept || is_dropped
     }
 
-    /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `codes` are the code of all
-    /// entries by their indices, and `kept` the sorted indices of the kept ones.
-    fn note_missed(&mut self, codes: &[(usize, Code)], kept: &[usize]) {
-        for (number, device) in self.named.iter().enumerate() {
-            let chosen = device.choose(codes);
+    /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `loadable` is the code that runtimes
+    /// choose from, by the index of its code object, and `kept` has the sorted indices of the kept code objects.
+    fn note_missed(&mut self, loadable: &[(usize, Code)], kept: &[usize]) {
+        for (device_index, device) in self.named.iter().enumerate() {
+            let chosen = device.choose(loadable);
             let mut targets = BTreeSet::new();
-            for (index, code) in codes {
+            for (index, code) in loadable {
                 if chosen.contains(index) && kept.binary_search(index).is_err() {
                     targets.insert(code.name());
                 }
@@ -229,7 +234,7 @@ impl<'j> KeepFilter<'j> {
             if targets.is_empty() {
                 continue;
             }
-            let missed = self.missed.entry(number).or_insert_with(|| MissedCode {
+            let missed = self.missed.entry(device_index).or_insert_with(|| MissedCode {
                 device: device.clone(),
                 bundles: 0,
                 targets: BTreeSet::new(),
@@ -239,16 +244,16 @@ impl<'j> KeepFilter<'j> {
         }
     }
 
-    /// Adds the removed code, and the part of it that GPUs would have used, to the result. Fails if a part of the job
-    /// has matched nothing, or if nothing is left.
-    pub(super) fn finish(self, input: &Input, result: &mut Recompressed) -> Result<()> {
+    /// Adds the removed code, and the removed code that GPUs would have used, to the result. Fails if a part of the job
+    /// has matched nothing, or if no device code is left.
+    pub(super) fn add_to_result(self, input: &Input, result: &mut Recompressed) -> Result<()> {
         let path = input.path();
         let unmatched = self.unmatched();
         if !unmatched.is_empty() {
             return Err(self.into_mismatch_error(&unmatched, input));
         }
         if let Some(names) = &self.job.keep_kernels {
-            names.ensure_used(&self.launched, &SimilarNames::default(), &[path])?;
+            names.ensure_used(&self.defined_names, &SimilarNames::default(), &[path])?;
         }
         if !self.removed.is_empty() && self.kept_devices == 0 {
             return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
@@ -260,8 +265,8 @@ impl<'j> KeepFilter<'j> {
     }
 
     /// Returns the number of parts of the job that have matched. All patterns of `drop` are one part.
-    fn matched(&self) -> usize {
-        self.matches.matched() + self.served.len() + usize::from(self.has_dropped)
+    fn matched_count(&self) -> usize {
+        self.matches.matched_count() + self.served.len() + usize::from(self.has_dropped)
     }
 
     /// Returns the parts of the job that have matched nothing.
@@ -269,7 +274,7 @@ impl<'j> KeepFilter<'j> {
         let Recompress { drop, keep_for, .. } = self.job;
         let mut unmatched = Vec::new();
         if let Some(keep) = &self.keep {
-            (unmatched, _) = self.matches.unmatched(WantedCode::by(keep), None);
+            (unmatched, _) = self.matches.unmatched(WantedCode::selected_by(keep), None);
         }
         for (index, device) in keep_for.iter().enumerate() {
             if !self.served.contains(&index) {
@@ -291,14 +296,14 @@ impl<'j> KeepFilter<'j> {
         let mut places = BTreeSet::new();
         let place = Place::of_file(input.path());
         let searched = visit_code_objects(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
-            let before = self.matched();
-            // This is called only because it notes the parts that match.
-            self.removes(code_object, unfound);
-            if self.matched() > before {
+            let before = self.matched_count();
+            // Called only because it notes the parts that match.
+            self.would_remove(code_object, unfound);
+            if self.matched_count() > before {
                 places.insert(code_object.found.place.to_string());
             }
         });
-        // The search has noted the parts that match elsewhere in the file.
+        // The search above has noted the parts that match outside of the rewritten bundles.
         let nowhere = self.unmatched();
         if searched.is_err() || !nowhere.is_empty() {
             let nowhere = if searched.is_err() { unmatched } else { &nowhere };
@@ -326,11 +331,11 @@ impl<'j> RemainingCode<'j> {
         Self { filter: KeepFilter::new(job), by_holder: BTreeMap::new() }
     }
 
-    /// Adds the code that stays in a written file, or in a written member, at `place`.
+    /// Adds the code of a written file, or of a written member, that stays although the job removes such code.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
         let Self { filter, by_holder } = self;
         visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
-            if filter.removes(code_object, unfound) {
+            if filter.would_remove(code_object, unfound) {
                 by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
             }
         })
@@ -375,6 +380,7 @@ fn plural_of(format: Format) -> &'static str {
     }
 }
 
+/// Returns the vendor of the GPU that an entry ID is for, or `None` if it is not known.
 fn vendor_name(id: &EntryId) -> Option<&'static str> {
     let triple = id.triple();
     match (triple.arch(), triple.vendor()) {
@@ -409,10 +415,19 @@ impl Candidate {
         let (id, content) = (code_object.parsed_id(), code_object.kind());
         let code = id.parsed.as_ref().and_then(|id| Code::compiled_for(id, content));
         let unfound = match unfound.get(&code_object.index()) {
-            // A position does not matter: in the new bundle, kept code objects are where the runtime looks for them.
+            // A position in the old bundle does not matter: in the new one, kept entries are where the runtime looks.
             None | Some(UnfoundReason::Position) => None,
             Some(reason) => Some(*reason),
         };
         Self { id, content, code, unfound }
+    }
+
+    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, or it is LTO-IR, which is for
+    /// linkers.
+    fn into_loadable_code(self) -> Option<Code> {
+        if self.unfound.is_some() || matches!(self.content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
+            return None;
+        }
+        self.code
     }
 }

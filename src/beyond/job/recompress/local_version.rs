@@ -30,15 +30,15 @@ impl LocalVersion {
         Some(Self(parts.join(".")))
     }
 
-    /// Adds the label to a version. A version has only one label, so it becomes the end of one that is already there.
+    /// Adds the label to a version. A version can have only one label, so this one is appended to a label that is there.
     fn add_to(&self, version: &str) -> String {
         // A plus sign begins the label of a version.
         let separator = if version.contains('+') { '.' } else { '+' };
         format!("{version}{separator}{}", self.0)
     }
 
-    /// Returns whether the label of a version ends with this one.
-    fn ends(&self, version: &str) -> bool {
+    /// Returns whether the label of a version is this one, or ends with this one after a dot.
+    fn is_last_label_of(&self, version: &str) -> bool {
         let Some((_, local)) = version.split_once('+') else { return false };
         let Some(Self(local)) = Self::new(local) else { return false };
         local == self.0 || local.ends_with(&format!(".{}", self.0))
@@ -83,7 +83,7 @@ impl<'j> WheelVersion<'j> {
                           NAME-VERSION-PYTHON-ABI-PLATFORM.whl";
             return Err(Error::refused(ErrorKind::Unsupported, path, None, reason));
         };
-        if label.ends(&version) {
+        if label.is_last_label_of(&version) {
             let reason = format!("the version {version} has the local version {} already", label.0);
             return Err(Error::refused(ErrorKind::Conflict, path, None, reason));
         }
@@ -177,6 +177,7 @@ impl<'j> WheelVersion<'j> {
         Ok([before.unwrap_or_default(), new.as_bytes(), after.unwrap_or_default()].concat())
     }
 
+    /// Returns a field of `METADATA`. Fails if it is missing or there several times.
     fn field(&self, metadata: &[u8], name: &str) -> Result<Field> {
         match find_field(metadata, name) {
             Some(field) => Ok(field),
@@ -184,8 +185,8 @@ impl<'j> WheelVersion<'j> {
         }
     }
 
-    /// Splits the name of a directory into name with version, and [`INFO`] or [`DATA`]. Returns `None` for directories
-    /// that are not of this wheel.
+    /// Splits the name of a directory into `NAME-VERSION`, and [`INFO`] or [`DATA`]. Returns `None` for directories that
+    /// do not belong to this wheel.
     fn split_directory<'d>(&self, directory: &'d str) -> Option<(&'d str, &'d str)> {
         for kind in [INFO, DATA] {
             if let Some(stem) = directory.strip_suffix(kind) {
@@ -221,15 +222,16 @@ fn split_top(member: &[u8]) -> Option<(&[u8], &[u8])> {
     member.split_at_checked(slash)
 }
 
-/// Returns the name of a project in PyPA's normal form, for comparisons.
+/// Returns the name of a project in PyPA's normal form, for comparisons: small letters, and one dash for each run of
+/// separators.
 fn comparable_name(name: &str) -> String {
     let mut parts: Vec<&str> = name.split(['-', '_', '.']).collect();
     parts.retain(|part| !part.is_empty());
     parts.join("-").to_ascii_lowercase()
 }
 
-/// Returns a version without the differences between `METADATA` and names of files: a dash is an underscore there, and
-/// a local version has dots.
+/// Returns a version in a form that is equal for `METADATA` and for names of files. These names have underscores instead
+/// of dashes, also in local versions, which have dots in `METADATA`.
 fn comparable_version(version: &str) -> String {
     let version = version.to_ascii_lowercase();
     match version.split_once('+') {
@@ -241,7 +243,7 @@ fn comparable_version(version: &str) -> String {
 /// A field of `METADATA`.
 struct Field {
     value: String,
-    /// The range of the value in bytes.
+    /// The range of the value in `METADATA`.
     range: Range<usize>,
 }
 
@@ -305,7 +307,7 @@ mod tests {
             ("1.0", false),
             ("1.0.gfx942", false),
         ] {
-            assert_eq!(label("gfx942").ends(version), is_end, "{version}");
+            assert_eq!(label("gfx942").is_last_label_of(version), is_end, "{version}");
         }
     }
 

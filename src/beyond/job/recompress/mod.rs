@@ -4,7 +4,7 @@
 //!
 //! 1. an arm in `Recompression::rewrite`. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
 //!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
-//!    then write the tables, with `moved` for each old offset;
+//!    then write the tables, with `new_offset` for each old offset;
 //! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that
 //!    it cannot write;
 //! 3. if addresses stay, as in ELF and PE, the tables of the format in `scan/overlap.rs`, and a file in
@@ -141,9 +141,9 @@ pub struct Recompressed {
     pub packed: usize,
     /// The number of removed code objects.
     pub dropped: usize,
-    /// The size of the bundles before, in bytes.
+    /// The size of the old bundles in bytes.
     pub before: u64,
-    /// The size of the bundles after, in bytes.
+    /// The size of the new bundles in bytes.
     pub after: u64,
     /// The number of bytes of the file that became holes. In an archive or a zip file, the holes of its new members
     /// count.
@@ -174,8 +174,8 @@ pub struct Recompressed {
     pub left: BTreeMap<String, RemovedCode>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
-    /// The number of HIP's bundles that have no code left for some target, because it defined none of
-    /// [`Recompress::keep_kernels`].
+    /// The number of HIP's bundles that have no code left for some target, because the code for that target defined none
+    /// of [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
 
@@ -185,7 +185,7 @@ pub struct Recompressed {
 pub struct MissedCode {
     /// The GPU.
     pub device: Device,
-    /// The number of bundles.
+    /// The number of bundles that lost the code.
     pub bundles: usize,
     /// The targets of the code, in the order of their names.
     pub targets: BTreeSet<String>,
@@ -197,7 +197,7 @@ pub struct MissedCode {
 pub struct RemovedCode {
     /// The number of code objects.
     pub code_objects: usize,
-    /// Their inflated size in bytes.
+    /// The inflated size of these code objects in bytes.
     pub size: u64,
 }
 
@@ -228,9 +228,9 @@ pub struct RecompressedZip {
     pub members: usize,
     /// The number of members left unchanged because they would not have become smaller.
     pub kept: usize,
-    /// The size of the zip file before, in bytes.
+    /// The size of the old zip file in bytes.
     pub before: u64,
-    /// The size of the zip file after, in bytes.
+    /// The size of the new zip file in bytes.
     pub after: u64,
 }
 
@@ -265,30 +265,31 @@ impl Recompress {
     }
 }
 
-/// A code object that gets another content. The rest of the file stays as it is.
+/// The replacement of the content of a code object. The rest of the file stays as it is.
 pub(super) struct Replacing<'n> {
     /// The compressed members of zip files that lead to the code object, each with its number among the members of its
     /// name. Empty if the bundle is in no compressed member.
     pub(super) members: Vec<(Vec<u8>, u64)>,
-    /// The offset of its bundle in the file or, if the member is compressed, in the inflated member.
+    /// The offset of the code object's bundle: in the file or, if the member is compressed, in the inflated member. In
+    /// a stored member, it counts from the start of the member as soon as the member is rewritten.
     pub(super) bundle: u64,
-    /// The index in the bundle.
+    /// The index of the code object in its bundle.
     pub(super) index: usize,
-    /// The new content.
+    /// The new content of the code object.
     pub(super) content: Slice<'n>,
-    /// Whether a plain bundle is compressed now, or `None` if the bundle is not written yet.
-    pub(super) done: Option<bool>,
+    /// Whether the bundle was plain and is compressed now, or `None` as long as the bundle is not written.
+    pub(super) is_now_compressed: Option<bool>,
 }
 
 impl Recompressed {
-    /// Returns the numbers for a file that is kept as it was, although a new one was made. Holes of the new file are
-    /// not left, but are the reason why the file stays.
-    fn unchanged(mut self) -> Self {
+    /// Returns the numbers for an old file that is kept although a new one was made. The holes of the new file are the
+    /// reason why it saved nothing.
+    fn for_kept_file(mut self) -> Self {
         self.stayed.append(&mut self.holes_left);
         Self { after: self.before, unchanged: 0, packed: 0, holes: 0, shortened: 0, lengthened: 0, ..self }
     }
 
-    /// Notes the lengths of the file before and after.
+    /// Notes by how much the file became shorter or longer.
     fn note_len(&mut self, before: u64, after: u64) {
         (self.shortened, self.lengthened) = (before.saturating_sub(after), after.saturating_sub(before));
     }

@@ -14,13 +14,13 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::beyond::scan::{EntryFacts, Format, FoundBundle};
+use crate::beyond::scan::{EntryFacts, Format, FoundBundle, UNKNOWN_END};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
 
-/// Recompresses the `sections` of an object. Returns the new object, and the numbers for it.
+/// Recompresses the `sections` of a relocatable object. Returns the new object, and the numbers for it.
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
@@ -28,8 +28,8 @@ pub(super) fn rewrite(
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<RewrittenFile> {
-    // Only the new sections are written here, one after another. Then the object is written around them, because
-    // offsets in its headers and tables depend on all lengths.
+    // First write only the new sections, one after another, to a temporary file. Then write the object around them,
+    // because offsets in its headers and tables depend on all lengths.
     let to = Rewriter::new(data, Output::temporary()?);
     let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
@@ -37,21 +37,22 @@ pub(super) fn rewrite(
         let old = section.offset()..section.end();
         work.to.skip_until(old.start);
         let start = work.to.written();
-        let moved = work.rewrite_row(section, observer)?;
-        work.end_row(&moved, &old)?;
+        let moved = work.rewrite_adjacent(section, observer)?;
+        work.end_section(&moved, &old)?;
         written.push((old, start..work.to.written(), moved));
     }
     let (to, mut result) = work.into_parts();
     let made = to.output.into_input(data.path())?;
     let mut contents = Vec::new();
     for (old, new, ranges) in written {
-        let (was, new) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
+        let (old_section, new_section) = (data.claimed(&old)?, made.as_slice().claimed(&new)?);
         let mut moved = Vec::new();
         for (before, now) in ranges {
-            let is_same = was.claimed(&before)?.bytes() == new.claimed(&now)?.bytes();
+            // Symbols and relocations may lead into a bundle only if its bytes are the same.
+            let is_same = old_section.claimed(&before)?.bytes() == new_section.claimed(&now)?.bytes();
             moved.push(MovedBundle { before, now, is_same });
         }
-        contents.push(NewContent { old, new, moved });
+        contents.push(NewContent { old, new: new_section, moved });
     }
     let changes = object.changes(&contents).map_err(|reason| {
         let reason = format!("cannot rewrite the bundles: {reason}");
@@ -61,9 +62,9 @@ pub(super) fn rewrite(
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// Returns the bundle of a fat object. Returns `None` for other files, and if the job removes no code or replaces a
-/// code object: a fat object is not compressed, so removal is the only change.
-pub(super) fn fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
+/// Reads the bundle of a fat object that the job has to rewrite. Returns `None` for other files. Also returns `None` if
+/// the job removes no code, because a fat object is not compressed, or if it replaces a code object.
+pub(super) fn read_fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
     if !run.job.removes() || run.replacing.is_some() {
         return Ok(None);
     }
@@ -86,13 +87,12 @@ pub(super) fn rewrite_fat(
     bundle: &Bundle<'_>,
     output: Output,
 ) -> Result<RewrittenFile> {
-    let facts = EntryFacts::default();
-    let found =
-        FoundBundle { place: &run.place, format: Format::FatObject, index: 0, bundle, facts: &facts, space_end: 0 };
-    let KeptCodeObjects { indices: kept, devices } = run.filter.choose(&found)?;
+    let (facts, format) = (EntryFacts::default(), Format::FatObject);
+    let found = FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_END };
+    let KeptCodeObjects { indices: kept, device_count } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
-    // The old file is copied: it keeps everything.
+    // An object that keeps everything is copied.
     if dropped == 0 {
         return Ok((changed(data, &[], output)?, result));
     }
@@ -100,20 +100,20 @@ pub(super) fn rewrite_fat(
     let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();
     ensure_fat(data, &members)?;
     let mut pieces = FatObject.plan(&members)?;
-    // The bundler writes some tables of the host twice, which another tool's fat object does not have. If the new
-    // object is therefore larger than the old one, the sections are only taken out of the old one.
+    // The bundler writes some tables of the host twice, and other tools do not. If the new object is therefore larger
+    // than the old one, keep the old object and take out only the sections of the removed code.
     if total_len(&pieces)? > data.len() {
         let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
         pieces = FatObject.without(data, &dropped).unwrap_or(pieces);
     }
     let changes = [(0..data.len(), pieces)];
-    (result.dropped, result.emptied) = (dropped, usize::from(devices == 0));
+    (result.dropped, result.emptied) = (dropped, usize::from(device_count == 0));
     result.after = changed_len(data, &changes);
     result.note_len(result.before, result.after);
     Ok((changed(data, &changes, output)?, result))
 }
 
-/// Fails if the kept code objects of a fat object do not make a fat object again.
+/// Fails if the kept code objects cannot be written as a fat object.
 fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
     let path = data.path();
     if members.is_empty() {

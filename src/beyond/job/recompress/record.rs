@@ -15,7 +15,7 @@ const SIGNATURES: [&str; 2] = [".jws", ".p7s"];
 /// The ends of the names of the files that sign a JAR file.
 const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
 
-/// The number of fields of a line.
+/// The number of fields of a line: path, hash and size.
 const FIELDS: usize = 3;
 
 /// Returns whether a member is the `RECORD` of the wheel, rather than of a package in it.
@@ -64,9 +64,11 @@ pub(super) struct HashAndSize {
     pub(super) size: u64,
 }
 
-/// Returns the `RECORD` with the name `record` for a wheel with these members. Correct lines of `old` stay as they are,
-/// and lines of members that the wheel does not have are removed. `old` has the old names of renamed members, and
-/// `renamed` the new ones by the old ones; all other arguments have the new names.
+/// Returns the `RECORD` for a wheel with these members. Correct lines of the `old` one stay as they are, wrong lines are
+/// corrected, and lines of members that the wheel does not have are removed.
+///
+/// `record` is the new name of the `RECORD` itself, and `members` has the new names of the members. `old` has the old
+/// names, and `renamed` the new name of each renamed member by its old name.
 pub(super) fn rewrite(
     old: &[u8],
     record: &str,
@@ -74,7 +76,8 @@ pub(super) fn rewrite(
     renamed: &HashMap<String, String>,
 ) -> Vec<u8> {
     // Readers take the last of several members with one name.
-    let sums: HashMap<&str, &HashAndSize> = members.iter().map(|(name, sum)| (name.as_str(), sum)).collect();
+    let hashes: HashMap<&str, &HashAndSize> =
+        members.iter().map(|(name, hash_and_size)| (name.as_str(), hash_and_size)).collect();
     let line_end = if old.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
     let (mut new, mut seen) = (Vec::new(), HashSet::new());
     for line in Lines(old) {
@@ -82,19 +85,19 @@ pub(super) fn rewrite(
         let Some(old_path) = fields.first().and_then(|path| text(path)) else { continue };
         let new_path = renamed.get(&old_path);
         let path = new_path.unwrap_or(&old_path).clone();
-        let expected = match sums.get(path.as_str()) {
-            // These have no hash and no size.
+        let expected = match hashes.get(path.as_str()) {
+            // `RECORD` cannot contain its own hash, nor that of a signature of itself.
             _ if path == record || is_signature(path.as_bytes(), record) => [String::new(), String::new()],
-            Some(sum) => [sum.hash.clone(), sum.size.to_string()],
+            Some(hash_and_size) => [hash_and_size.hash.clone(), hash_and_size.size.to_string()],
             // Readers skip empty lines.
             None if path.is_empty() && fields.len() == 1 => {
                 new.extend(line);
                 continue;
             }
-            // The wheel has no such member.
+            // The wheel does not have the member of this line.
             None => continue,
         };
-        // The first field is the path. A last line without an end is written again, as other lines follow it.
+        // The fields after the path. A line without a line end is written again, because other lines may follow it.
         let is_right = fields.iter().skip(1).map(Vec::as_slice).eq(expected.iter().map(String::as_bytes));
         if is_right && new_path.is_none() && (line.ends_with(b"\n") || line.ends_with(b"\r")) {
             new.extend(line);
@@ -109,8 +112,8 @@ pub(super) fn rewrite(
         if is_signature(name.as_bytes(), record) || !seen.insert(name.clone()) {
             continue;
         }
-        if let Some(sum) = sums.get(name.as_str()) {
-            add_line(&mut new, name, &[sum.hash.clone(), sum.size.to_string()], line_end);
+        if let Some(hash_and_size) = hashes.get(name.as_str()) {
+            add_line(&mut new, name, &[hash_and_size.hash.clone(), hash_and_size.size.to_string()], line_end);
         }
     }
     if !seen.contains(record) {
@@ -119,6 +122,7 @@ pub(super) fn rewrite(
     new
 }
 
+/// Adds a line to a `RECORD`, with quotes around a path that CSV requires them for.
 fn add_line(record: &mut Vec<u8>, path: &str, [hash, size]: &[String; 2], line_end: &str) {
     let path = if path.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", path.replace('"', "\"\""))
@@ -175,12 +179,12 @@ mod tests {
 
     const RECORD: &str = "a-1.dist-info/RECORD";
 
-    fn sum(seed: u8) -> HashAndSize {
+    fn hash_and_size(seed: u8) -> HashAndSize {
         HashAndSize { hash: hash_text(&[seed; 32]), size: u64::from(seed) }
     }
 
     fn rewritten(old: &str, members: &[(&str, u8)]) -> String {
-        let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), sum(*seed))).collect();
+        let members: Vec<_> = members.iter().map(|(name, seed)| ((*name).to_owned(), hash_and_size(*seed))).collect();
         String::from_utf8(rewrite(old.as_bytes(), RECORD, &members, &HashMap::new())).unwrap()
     }
 
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn only_wrong_lines_change() {
-        let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b, c] = [1, 2, 3].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let right = format!("\"a,\"\"x\",{a}\n\"b\",{b}\n\nc,{c}\n{RECORD},,\n");
         let members = [("a,\"x", 1), ("b", 2), ("c", 3)];
         assert_eq!(rewritten(&right, &members), right);
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn missing_lines_are_added() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let all = format!("a,{a}\nb,{b}\n{RECORD},,\n");
         let signature = format!("{RECORD}.jws");
         let members = [("a", 1), ("b", 2), (signature.as_str(), 3)];
@@ -254,10 +258,10 @@ mod tests {
 
     #[test]
     fn lines_of_renamed_members_keep_their_places() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let old = format!("a-1.dist-info/b,{b}\n\"a\",{a}\n{RECORD},,\n");
         let renamed = ["b", "RECORD"].map(|name| (format!("a-1.dist-info/{name}"), format!("a-1+x.dist-info/{name}")));
-        let members = [("a-1+x.dist-info/b".to_owned(), sum(2)), ("a".to_owned(), sum(1))];
+        let members = [("a-1+x.dist-info/b".to_owned(), hash_and_size(2)), ("a".to_owned(), hash_and_size(1))];
         let new = rewrite(old.as_bytes(), "a-1+x.dist-info/RECORD", &members, &HashMap::from(renamed));
         assert_eq!(String::from_utf8(new).unwrap(), old.replace("a-1.", "a-1+x."));
     }
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn lines_keep_their_places_and_quoted_fields_their_line_ends() {
-        let [a, b] = [1, 2].map(|seed| format!("{},{}", sum(seed).hash, seed));
+        let [a, b] = [1, 2].map(|seed| format!("{},{}", hash_and_size(seed).hash, seed));
         let right = format!("\"a\nx\",{a}\n{RECORD},,\nb,{b}\n");
         let members = [("a\nx", 1), ("b", 2)];
         assert_eq!(rewritten(&right, &members), right);

@@ -24,7 +24,7 @@ impl Refusals {
         }
     }
 
-    /// Adds a place to the errors from the index `first` on.
+    /// Adds a place to the listed errors from the index `first` on.
     pub(super) fn add_place(&mut self, first: usize, place: &Place) {
         let inside = self.listed.split_off(first.min(self.listed.len()));
         self.listed.extend(inside.into_iter().map(|error| error.at(place)));

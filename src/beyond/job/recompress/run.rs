@@ -20,7 +20,7 @@ use crate::llvm::work::open;
 /// The state of a recompression, for all files that it rewrites.
 pub(super) struct Recompression<'j> {
     pub(super) job: &'j Recompress,
-    /// The limit on the total inflated size of all bundles, as in a search.
+    /// The limit on the total inflated size of all bundles and members, as in a search.
     pub(super) budget: Budget,
     pub(super) result: Recompressed,
     pub(super) filter: KeepFilter<'j>,
@@ -35,8 +35,8 @@ pub(super) struct Recompression<'j> {
     pub(super) progress: ProgressRange,
 }
 
-/// A rewritten file and the numbers for it. If the number of bundles is zero, the output is incomplete, and is not
-/// used.
+/// A rewritten file and the numbers for it. If the number of bundles is zero, the output is incomplete, and callers
+/// ignore it.
 pub(super) type RewrittenFile = (Output, Recompressed);
 
 impl<'j> Recompression<'j> {
@@ -57,7 +57,7 @@ impl<'j> Recompression<'j> {
 
     /// Returns whether a file from which `dropped` code objects were removed must be written even if it is not smaller.
     pub(super) fn must_change(&self, dropped: usize) -> bool {
-        // The caller asked for another form. LZ4 is chosen for drivers that do not read zstd.
+        // The caller needs this form whatever its size: plain, or LZ4 for drivers that do not read zstd.
         let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
         dropped > 0 || is_converted || self.replacing.is_some()
     }
@@ -94,7 +94,7 @@ impl Recompress {
         input.unless_changed(run.filter.settle_names(&input))?;
         let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;
-        // Linkers make programs and libraries executable, so the new file is executable if the old one is.
+        // Linkers make programs and libraries executable. A new output is not executable yet.
         if is_program(Magic::identify(input.bytes()))
             && let Some(mode) = input.mode()
             && mode & 0o111 != 0
@@ -115,6 +115,7 @@ impl Recompress {
         Ok(Some(version.output_path(&self.output)?))
     }
 
+    /// Writes the new file to `output`, and searches it for code that stays although its target is to be removed.
     fn write(
         &self,
         input: &Input,
@@ -137,8 +138,8 @@ impl Recompress {
     }
 }
 
-/// Writes a file with another content of one code object. Returns the file, and whether a plain bundle is compressed
-/// now, or `None` if [`Recompress`] does not rewrite the bundle.
+/// Writes a file with another content of one code object. Returns the file, and whether the bundle was plain and is
+/// compressed now. Returns `None` if [`Recompress`] does not rewrite bundles of this kind.
 pub(crate) fn rewrite_with<'j>(
     job: &'j Recompress,
     replacing: Replacing<'j>,
@@ -149,7 +150,7 @@ pub(crate) fn rewrite_with<'j>(
     let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
     let output = run.rewrite_file(data, output, observer)?;
     match run.replacing {
-        Some(Replacing { done: Some(is_now_compressed), .. }) => Ok(Some((output, is_now_compressed))),
+        Some(Replacing { is_now_compressed: Some(is_now_compressed), .. }) => Ok(Some((output, is_now_compressed))),
         _ => Ok(None),
     }
 }

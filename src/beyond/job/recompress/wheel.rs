@@ -40,7 +40,8 @@ const TEXT_MAX: u64 = 16 << 20;
 /// that makes libraries as small.
 const DEFLATE_LEVEL: i32 = 9;
 
-/// Recompresses the members of a zip file.
+/// Recompresses the members of a zip file, one after another in the order of the file, then writes `RECORD` and the
+/// directory. If nothing has changed, the output is a copy of the old file.
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
@@ -48,8 +49,8 @@ pub(super) fn rewrite(
     observer: &mut Observer<'_>,
 ) -> Result<Output> {
     let (layout, mut members) = read_members(data)?;
-    let signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
-    let signature = signature.map(|signature| signature.name.clone());
+    let jar_signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
+    let jar_signature = jar_signature.map(|signature| signature.name.clone());
     let job = run.job;
     let version = match &job.local_version {
         Some(label) => Some(VersionChange::new(WheelVersion::of_file(&job.input, label)?, &members)?),
@@ -57,6 +58,7 @@ pub(super) fn rewrite(
     };
     // `RECORD` is written last, when the hashes of all other members are known.
     let record = take_record(&mut members)?;
+    // A new version changes the paths in `RECORD`. Fail before the work is done.
     if let Some(record) = &record
         && version.is_some()
     {
@@ -66,37 +68,36 @@ pub(super) fn rewrite(
     members.sort_by_key(|member| member.content.start);
     let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
     let to = Rewriter::new(data, output);
-    let mut work = ZipRewrite { run, data, layout, signature, version, to, changes: HashMap::new(), result };
-    // A member may be copied with the data around it, so `RECORD` is skipped where it is in the file.
-    let (mut sums, mut next_record) = (Vec::new(), record.as_ref());
+    let mut work = ZipRewrite { run, data, layout, jar_signature, version, to, changes: HashMap::new(), result };
+    // Unchanged members are copied together with the data between them, so the old `RECORD` is skipped in its place.
+    let (mut hashes, mut record_to_skip) = (Vec::new(), record.as_ref());
     for member in members {
-        if let Some(record) = next_record.take_if(|record| record.member.content.start < member.content.start) {
-            work.leave_out(record)?;
+        if let Some(record) = record_to_skip.take_if(|record| record.member.content.start < member.content.start) {
+            work.skip_old_record(record)?;
         }
         let stored = member.content.stored;
         work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
-        // None of the member is done yet.
+        // Nothing of the member is done yet.
         work.run.progress.report(0, 1, observer);
-        let sum = if member.is_directory {
+        let hash_and_size = if member.is_directory {
             None
-        } else if let Some(sum) = work.rewrite_metadata(&member)? {
-            Some(sum)
+        } else if let Some(hash_and_size) = work.rewrite_metadata(&member)? {
+            Some(hash_and_size)
         } else {
             work.rewrite_member(&member, record.is_some(), observer)?
         };
         work.rename_kept_member(&member)?;
-        if let Some(sum) = sum {
-            sums.push((member, sum));
+        if let Some(hash_and_size) = hash_and_size {
+            hashes.push((member, hash_and_size));
         }
     }
-    if let Some(record) = next_record {
-        work.leave_out(record)?;
+    if let Some(record) = record_to_skip {
+        work.skip_old_record(record)?;
     }
-    work.finish(record, sums)
+    work.finish(record, hashes)
 }
 
-/// Reads the directory of a zip file. Returns what is needed to write the directory again, and the members in the order
-/// of the directory.
+/// Reads the directory of a zip file. Returns the directory, ready to be written again, and the members in its order.
 fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMember<'_>>)> {
     let mut directory = ZipDirectory::read(data);
     if let Some(error) = directory.error.take() {
@@ -111,14 +112,14 @@ fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMembe
         *number += 1;
         members.push(WheelMember { name, is_directory, number: *number, place, content });
     }
-    Ok((DirectoryRewrite::new(data, &directory, contents)?, members))
+    Ok((DirectoryRewrite::check_and_read(data, &directory, contents)?, members))
 }
 
 /// A member: a file or a directory.
 struct WheelMember<'d> {
     name: Vec<u8>,
     is_directory: bool,
-    /// Its number among the members of this name, counted from 1.
+    /// The number of the member among those of the same name, counted from 1.
     number: u64,
     place: Place,
     content: ZipContent<'d>,
@@ -130,7 +131,7 @@ impl WheelMember<'_> {
         read.map_err(|error| self.content.error(error).at(&self.place))
     }
 
-    /// Computes the hash and the size of its contents, and checks these.
+    /// Computes the hash and the size of the contents. Fails if the contents do not have the recorded checksum and size.
     fn hash_and_size(&self) -> Result<HashAndSize> {
         self.with_place(self.content.reader().and_then(hash_and_size_of))
     }
@@ -143,7 +144,7 @@ struct WheelRecord<'d> {
     signature: Option<Vec<u8>>,
 }
 
-/// Takes the `RECORD` out of the members and returns it, or `None` if they are not a wheel.
+/// Takes the `RECORD` out of the members and returns it. Returns `None` if the members have none, and so are not a wheel.
 fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
     // Readers take the last of several members with one name, so this is the `RECORD` that counts.
     let Some(at) = members.iter().rposition(|member| record::is_record(&member.name)) else { return Ok(None) };
@@ -168,7 +169,7 @@ struct VersionChange<'j> {
 }
 
 impl<'j> VersionChange<'j> {
-    /// Prepares the change of a wheel with these members. Fails if a zip file with them is not a wheel.
+    /// Prepares the change of a wheel with these members. Fails if they are not the members of a wheel.
     fn new(version: WheelVersion<'j>, members: &[WheelMember<'_>]) -> Result<Self> {
         let old_names: Vec<&[u8]> = members.iter().map(|member| member.name.as_slice()).collect();
         let metadata = format!("{}METADATA", version.find_info(&old_names)?).into_bytes();
@@ -190,12 +191,12 @@ struct ZipRewrite<'r, 'j, 'd> {
     run: &'r mut Recompression<'j>,
     data: Slice<'d>,
     layout: DirectoryRewrite<'d>,
-    /// The name of a signature of the members, if the file is a JAR file.
-    signature: Option<Vec<u8>>,
+    /// The name of a member that signs the others, if the file is a signed JAR file.
+    jar_signature: Option<Vec<u8>>,
     version: Option<VersionChange<'j>>,
     to: Rewriter<'d>,
-    /// The members that are renamed or have new contents, by their offset in the old file: the offset in the output,
-    /// and the values for the headers, or `None` if the contents are the old ones.
+    /// The renamed members and those with new contents, by their offset in the old file. Each has its offset in the
+    /// output, and the values for its headers. The values are `None` if the contents are the old ones.
     changes: HashMap<u64, (u64, Option<NewContents>)>,
     result: RecompressedZip,
 }
@@ -215,7 +216,7 @@ impl ZipRewrite<'_, '_, '_> {
             return Ok(());
         }
         let Some(name) = self.new_name(content) else { return Ok(()) };
-        // This fails if the header contradicts the directory.
+        // Fails if the header contradicts the directory.
         let range = self.layout.range_of(content)?;
         let header = self.layout.rename_local(content, &self.layout.old_local_header(content)?, name)?;
         self.to.copy_until(range.start)?;
@@ -232,27 +233,31 @@ impl ZipRewrite<'_, '_, '_> {
         if change.metadata != member.name {
             return Ok(None);
         }
-        let old = member.read_small("METADATA")?;
+        let old = member.read_text("METADATA")?;
         let new = Input::from_bytes("", change.version.new_metadata(old.bytes())?);
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
         self.replace_member(member, new.as_slice(), packed).map(Some)
     }
 
-    /// Recompresses a member if it holds bundles, and writes it if it changed. Returns the hash and the size of its
-    /// contents if they `are_needed`.
+    /// Recompresses a member if it holds bundles, and writes the member if it changed. Returns the hash and the size of
+    /// the written contents, or `None` if the member did not change and `RECORD` does not need them.
+    ///
+    /// A job that removes targets also searches each member for code that it does not remove, and reports that code.
     fn rewrite_member(
         &mut self,
         member: &WheelMember<'_>,
-        are_needed: bool,
+        is_hash_needed: bool,
         observer: &mut Observer<'_>,
     ) -> Result<Option<HashAndSize>> {
         let content = &member.content;
         let head = member.with_place(read_head(content))?;
         let magic = Magic::identify(&head);
-        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && !self.is_beside_replaced(member);
+        let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && self.may_change(member);
+        if is_rewritten {
+            self.count_from_stored_member(member);
+        }
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
-        // A member that is only searched for remaining code is left out if it exceeds a limit. A member that is
-        // rewritten must not exceed it.
+        // A member that exceeds a limit is not searched, but it is an error if the member is to be rewritten.
         let is_inflated = if is_rewritten {
             self.charge(content).map_err(|error| error.at(&member.place))?;
             true
@@ -260,14 +265,14 @@ impl ZipRewrite<'_, '_, '_> {
             is_searched && self.charge(content).is_ok()
         };
         if !is_inflated {
-            return if are_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
+            return if is_hash_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
-        // The errors of rewriting get their place here, and so have no path. A search needs the path of the zip file:
-        // members of a thin archive are files beside it.
+        // Errors of rewriting get the place of the member, so the inflated data needs no path. A search needs the path
+        // of the zip file, because it looks there for the members of thin archives.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
         let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
             // A broken member is copied as it is, unless its hash is needed.
-            Err(_) if !is_rewritten && !are_needed => return Ok(None),
+            Err(_) if !is_rewritten && !is_hash_needed => return Ok(None),
             old => member.with_place(old)?,
         };
         let (new, result) = if is_rewritten {
@@ -277,7 +282,7 @@ impl ZipRewrite<'_, '_, '_> {
         };
         let Some(new) = new else {
             self.run.result.add(&result);
-            return self.keep_member(member, &old, are_needed);
+            return self.keep_member(member, &old, is_hash_needed);
         };
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
         // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless,
@@ -286,8 +291,8 @@ impl ZipRewrite<'_, '_, '_> {
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         if packed.header_values.stored > len_max && !self.run.must_change(result.dropped) {
             self.result.kept += 1;
-            self.run.result.add(&result.unchanged());
-            return self.keep_member(member, &old, are_needed);
+            self.run.result.add(&result.for_kept_file());
+            return self.keep_member(member, &old, is_hash_needed);
         }
         self.run.result.add(&result);
         self.result.members += 1;
@@ -295,16 +300,23 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(Some(self.replace_member(member, new.as_slice(), packed)?))
     }
 
-    /// Keeps a member as it is. Returns the hash and the size of its contents if they `are_needed`.
-    fn keep_member(&mut self, member: &WheelMember<'_>, old: &Input, are_needed: bool) -> Result<Option<HashAndSize>> {
+    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents, or
+    /// `None` if `RECORD` does not need them.
+    fn keep_member(
+        &mut self,
+        member: &WheelMember<'_>,
+        old: &Input,
+        is_hash_needed: bool,
+    ) -> Result<Option<HashAndSize>> {
         self.note_remaining(member, old.as_slice())?;
-        if !are_needed {
+        if !is_hash_needed {
             return Ok(None);
         }
         Ok(Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?))
     }
 
-    /// Notes the code in a written member that stays although its target is to be removed.
+    /// Notes the code in a member of the new file that stays although its target is to be removed. Does nothing if the
+    /// job removes no targets.
     fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
         match &mut self.run.remaining {
             Some(remaining) => remaining.add(&member.place, written),
@@ -312,27 +324,36 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Returns whether a member stays as it is because the code object to replace is elsewhere. Without a replacement,
-    /// none does. If the code object is in this member, and the member is stored, makes the offset of its bundle count
-    /// from the start of the member.
-    fn is_beside_replaced(&mut self, member: &WheelMember<'_>) -> bool {
-        let Some(replacing) = &mut self.run.replacing else { return false };
-        let stored = member.content.stored;
+    /// Returns whether the job may change a member. A replacement changes only the member with the code object.
+    fn may_change(&self, member: &WheelMember<'_>) -> bool {
+        let Some(replacing) = &self.run.replacing else { return true };
+        let (is_stored, stored) = (member.content.form.is_none(), member.content.stored);
         match replacing.members.as_slice() {
-            // The code object is in a stored member, at an offset in the file.
-            [] if replacing.done.is_some() || member.content.form.is_some() => true,
-            [] if (stored.offset()..stored.end()).contains(&replacing.bundle) => {
-                replacing.bundle = replacing.bundle.saturating_sub(stored.offset());
-                false
+            // The code object is in a stored member, at an offset in the file. Once it is replaced, that offset counts
+            // from its member, and means nothing in the following ones.
+            [] => {
+                let is_replaced = replacing.is_now_compressed.is_some();
+                is_stored && !is_replaced && (stored.offset()..stored.end()).contains(&replacing.bundle)
             }
-            // The code object is in this compressed member, at an offset in its inflated contents.
-            [(name, number)] => *name != member.name || *number != member.number || member.content.form.is_none(),
+            // The code object is in a compressed member, at an offset in the inflated contents.
+            [(name, number)] => !is_stored && *name == member.name && *number == member.number,
             // The code object is in a member of a member, which is not written again.
-            _ => true,
+            _ => false,
         }
     }
 
-    /// Charges the inflated size of a member to the limits.
+    /// Makes the offset of the bundle to replace count from the start of the stored member with the bundle. Does nothing
+    /// without a replacement, and for a compressed member.
+    fn count_from_stored_member(&mut self, member: &WheelMember<'_>) {
+        if let Some(replacing) = &mut self.run.replacing
+            && replacing.members.is_empty()
+        {
+            replacing.bundle = replacing.bundle.saturating_sub(member.content.stored.offset());
+        }
+    }
+
+    /// Charges the inflated size of a member to the limits. Fails if it exceeds the limit for a single member or that for
+    /// all members.
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
         if content.size > limits.inflated {
@@ -353,13 +374,13 @@ impl ZipRewrite<'_, '_, '_> {
     ) -> Result<HashAndSize> {
         let range = self.layout.range_of(&member.content)?;
         self.to.copy_until(range.start)?;
-        let sum = self.write_member(member, new, packed)?;
+        let hash_and_size = self.write_member(member, new, packed)?;
         self.to.skip_until(range.end);
-        Ok(sum)
+        Ok(hash_and_size)
     }
 
     /// Skips the old `RECORD`. The new one is written after all other members.
-    fn leave_out(&mut self, record: &WheelRecord<'_>) -> Result<()> {
+    fn skip_old_record(&mut self, record: &WheelRecord<'_>) -> Result<()> {
         let range = self.layout.range_of(&record.member.content)?;
         self.to.copy_until(range.start)?;
         self.to.skip_until(range.end);
@@ -380,44 +401,31 @@ impl ZipRewrite<'_, '_, '_> {
             None => new,
         };
         self.to.write(&[Piece::Bytes(header), Piece::Input(stored)])?;
-        Ok(packed.sum)
+        Ok(packed.hash_and_size)
     }
 
     /// Writes the `RECORD` and the directory, and returns the output. If nothing has changed, or if the new file would
-    /// be larger although nothing has to change, the output is a copy of the old file.
+    /// be larger although nothing has to change, the output is a copy of the old file. Fails if a signed JAR file would
+    /// change.
     fn finish(
         mut self,
         record: Option<WheelRecord<'_>>,
-        mut sums: Vec<(WheelMember<'_>, HashAndSize)>,
+        hashes: Vec<(WheelMember<'_>, HashAndSize)>,
     ) -> Result<Output> {
-        // Without changed members, the file may still change: a wrong `RECORD` is corrected.
-        let mut is_same = self.changes.is_empty();
         self.to.copy_until(self.layout.directory_start())?;
         if let Some(record) = record {
-            // `RECORD` lists new members in the order of the directory.
-            sums.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
-            let (old, new) = self.rewrite_record(&record, &sums)?;
-            is_same &= old.bytes() == new;
-            if !is_same {
-                let new = Input::from_bytes("", new);
-                let packed = PackedMember::new(record.member.content.form, new.as_slice())?;
-                self.write_member(&record.member, new.as_slice(), packed)?;
-            }
+            self.write_record_if_changed(&record, hashes)?;
         }
-        if !is_same {
+        let is_changed = !self.changes.is_empty();
+        if is_changed {
             self.write_directory()?;
         }
         // The new RECORD may need more bytes than the members have saved.
         let is_larger = self.to.written() > self.data.len();
         let may_stay = self.version.is_none() && !self.run.must_change(self.run.result.dropped);
-        let is_copied = is_same || (is_larger && may_stay);
-        if is_copied {
-            self.to.restart()?;
-            self.to.copy_until(self.data.len())?;
-            self.run.result = std::mem::take(&mut self.run.result).unchanged();
-            self.result.kept += self.result.members;
-            self.result.members = 0;
-        } else if let Some(signature) = &self.signature {
+        if !is_changed || (is_larger && may_stay) {
+            self.keep_old_file()?;
+        } else if let Some(signature) = &self.jar_signature {
             let reason = format!(
                 "'{}' signs the members of the JAR file, which have to change; remove the signature first",
                 shown(signature)
@@ -428,13 +436,42 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(self.to.output)
     }
 
-    /// Writes the directory of the new file, and the record at its end.
+    /// Writes the new `RECORD` after all other members, if a member has changed or the old `RECORD` is wrong. Then the
+    /// `RECORD` is one of the changed members too.
+    fn write_record_if_changed(
+        &mut self,
+        record: &WheelRecord<'_>,
+        mut hashes: Vec<(WheelMember<'_>, HashAndSize)>,
+    ) -> Result<()> {
+        // `RECORD` lists new members in the order of the directory.
+        hashes.sort_unstable_by_key(|(member, _)| member.content.listed.offset());
+        let (old, new) = self.read_old_and_make_record(record, &hashes)?;
+        if self.changes.is_empty() && old.bytes() == new {
+            return Ok(());
+        }
+        let new = Input::from_bytes("", new);
+        let packed = PackedMember::new(record.member.content.form, new.as_slice())?;
+        self.write_member(&record.member, new.as_slice(), packed)?;
+        Ok(())
+    }
+
+    /// Replaces the output by a copy of the old file, and counts all members as kept.
+    fn keep_old_file(&mut self) -> Result<()> {
+        self.to.restart()?;
+        self.to.copy_until(self.data.len())?;
+        self.run.result = std::mem::take(&mut self.run.result).for_kept_file();
+        self.result.kept += self.result.members;
+        self.result.members = 0;
+        Ok(())
+    }
+
+    /// Writes the directory of the new file, and the end record after it.
     fn write_directory(&mut self) -> Result<()> {
         let start = self.to.written();
         for member in &self.layout.members {
             let (offset, contents) = match self.changes.get(&member.start) {
                 Some((offset, contents)) => (*offset, contents.as_ref()),
-                None => (self.to.moved(member.start), None),
+                None => (self.to.new_offset(member.start), None),
             };
             let mut header = self.layout.listed_header(member, offset, contents)?;
             if let Some(name) = self.new_name(member) {
@@ -448,17 +485,17 @@ impl ZipRewrite<'_, '_, '_> {
 }
 
 impl ZipRewrite<'_, '_, '_> {
-    /// Returns the old `RECORD` and the new one.
-    fn rewrite_record(
+    /// Returns the old `RECORD` and the new one. Fails if the `RECORD` changes but is signed.
+    fn read_old_and_make_record(
         &self,
         record: &WheelRecord<'_>,
-        sums: &[(WheelMember<'_>, HashAndSize)],
+        hashes: &[(WheelMember<'_>, HashAndSize)],
     ) -> Result<(Input, Vec<u8>)> {
-        let old = record.member.read_small("RECORD")?;
-        let (mut members, mut renamed) = (Vec::with_capacity(sums.len()), HashMap::new());
-        for (member, sum) in sums {
+        let old = record.member.read_text("RECORD")?;
+        let (mut members, mut renamed) = (Vec::with_capacity(hashes.len()), HashMap::new());
+        for (member, hash_and_size) in hashes {
             let name = self.written_name(member, &mut renamed)?;
-            members.push((name, sum.clone()));
+            members.push((name, hash_and_size.clone()));
         }
         let name = self.written_name(&record.member, &mut renamed)?;
         let new = record::rewrite(old.bytes(), &name, &members, &renamed);
@@ -493,13 +530,14 @@ impl WheelMember<'_> {
         self.place.file()
     }
 
-    /// Reads a member whose contents are text. Fails if it is larger than [`TEXT_MAX`]. That error calls it `name`.
-    fn read_small(&self, name: &str) -> Result<Input> {
+    /// Reads a text member. Fails if it is larger than [`TEXT_MAX`]: that error calls the member `name`.
+    fn read_text(&self, name: &str) -> Result<Input> {
         let content = &self.content;
         if content.size > TEXT_MAX {
             let reason = format!("{name} has {} bytes, which is more than the limit of {TEXT_MAX}", content.size);
             return Err(Error::refused(ErrorKind::Limit, self.file(), content.stored.offset(), reason));
         }
+        // Errors get the place of the member instead of a path.
         let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
         self.with_place(old)
     }
@@ -511,8 +549,8 @@ impl WheelMember<'_> {
     }
 }
 
-/// Reads the first bytes of a member, which identify it. The last byte is not read: with it, the reader would check the
-/// size and the checksum, and a broken member may have to be copied as it is.
+/// Reads the first bytes of a member, which identify it. Never reads the last byte: the reader would then check the size
+/// and the checksum, and fail for a broken member, which may only have to be copied.
 fn read_head(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
 }
@@ -523,17 +561,19 @@ fn hash_and_size_of(mut reader: impl io::Read) -> io::Result<HashAndSize> {
     Ok(HashAndSize { hash: record::hash_text(&sha256.finalize()), size })
 }
 
-/// New contents, compressed as a member.
+/// New contents of a member, compressed if the member is.
 struct PackedMember {
     /// The checksum and the sizes for the headers of the member.
     header_values: NewContents,
     /// The compressed bytes, or `None` if the member is stored, so that the contents themselves are written.
     compressed: Option<Input>,
     /// The hash and the size for `RECORD`.
-    sum: HashAndSize,
+    hash_and_size: HashAndSize,
 }
 
 impl PackedMember {
+    /// Packs the contents `new` in a compressed form, or leaves them as they are if `form` is `None`. Computes their hash
+    /// and checksum in the same pass.
     fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
         let mut read = |to: &mut dyn Write| {
@@ -559,7 +599,7 @@ impl PackedMember {
             Some(compressed) => compressed.len(),
             None => size,
         };
-        let sum = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, sum })
+        let hash_and_size = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
+        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, hash_and_size })
     }
 }

@@ -14,11 +14,12 @@ pub(super) struct KindAndTarget {
     /// The triple and target ID of code for a device, or the architecture of another object. The suffix of an SM
     /// architecture is left out, because cubins do not always record it.
     target: Option<String>,
-    /// The SM architecture that a compiler made it for, with its suffix.
+    /// The SM architecture with its suffix, as in `sm_90a`, if the compiler recorded it in the code.
     made_for: Option<String>,
 }
 
 impl KindAndTarget {
+    /// Identifies a code object by its content.
     pub(super) fn identify(data: &[u8]) -> Self {
         let (magic, kind) = (Magic::identify(data), ContentKind::identify(data));
         let made_for = match kind {
@@ -26,6 +27,7 @@ impl KindAndTarget {
             _ => None,
         };
         let target = match kind {
+            // Host code is compared by its architecture alone.
             ContentKind::Elf | ContentKind::Coff if !magic.is_gpu_elf() => {
                 File::parse(data).ok().map(|file| format!("{:?}", file.architecture()))
             }
@@ -33,7 +35,7 @@ impl KindAndTarget {
             ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::triple_and_target_id(data))),
             _ => None,
         };
-        // These kinds have several formats, which are compared too.
+        // Each of these kinds covers several formats, so the format is compared instead.
         let kind = match kind {
             ContentKind::Bundle | ContentKind::Coff | ContentKind::Text | ContentKind::Unknown => {
                 magic.name().unwrap_or(kind.name())
@@ -43,8 +45,8 @@ impl KindAndTarget {
         Self { kind, target, made_for }
     }
 
-    /// Identifies an old code object: as its fatbin records it, or by its content. Returns `None` if there is no such
-    /// record and the content cannot be read.
+    /// Identifies an old code object: as its fatbin records it, or by its content. Returns `None` if no fatbin records it
+    /// and the content cannot be read.
     pub(super) fn identify_old(code_object: &CodeObjectRef<'_>) -> Option<Self> {
         let found = match code_object.bytes() {
             Ok(bytes) => Some(Self::identify(&bytes)),
@@ -58,8 +60,9 @@ impl KindAndTarget {
         found
     }
 
-    /// Returns the kind and the target that a fatbin records, or `None` if it records a kind whose content decides.
-    /// `found` is identified by the content, which alone has the suffix of the architecture.
+    /// Returns the kind and the target that a fatbin records for a code object, or `None` for TileIR and unknown kinds,
+    /// which the content decides. `found` is the code object as identified by its content: a fatbin does not record the
+    /// suffix of the architecture.
     fn recorded(image: &Image, found: Option<&Self>) -> Option<Self> {
         let (kind, target) = match image.kind {
             CudaKind::Cubin => (ContentKind::Cubin, Some(format!("nvptx64-nvidia-cuda--sm_{}", image.sm))),
@@ -77,7 +80,7 @@ impl KindAndTarget {
             return Some(format!("the new code object is of the kind '{}', the old one '{}'", new.kind, self.kind));
         }
         const UNKNOWN: &str = "nothing that is known";
-        // With suffixes on both sides, these are compared, because they are more specific.
+        // Architectures with suffixes are more specific, but are compared only if both code objects record them.
         let (new, old) = match (&new.made_for, &self.made_for) {
             (Some(new), Some(old)) => (&**new, &**old),
             _ => (new.target.as_deref().unwrap_or(UNKNOWN), self.target.as_deref().unwrap_or(UNKNOWN)),

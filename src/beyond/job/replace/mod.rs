@@ -16,8 +16,11 @@ use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::{ChangedRange, Piece, emit};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::code::check;
+use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
-use crate::beyond::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, bundle_sections, is_zip};
+use crate::beyond::scan::{
+    BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_END, bundle_sections, is_zip,
+};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
 use crate::llvm::container::magic::Magic;
@@ -27,7 +30,7 @@ use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
 use kind_and_target::KindAndTarget;
-use unchanged::Survey;
+use unchanged::FileSurvey;
 
 /// Replaces the code object that a URI names.
 ///
@@ -102,13 +105,13 @@ fn is_regular_or_missing(path: &Path) -> bool {
 }
 
 /// The code object to replace.
-struct ReplaceTarget {
+struct ReplacedCodeObject {
     code_object: CodeObject,
-    /// Its range, as in its URI.
+    /// The range of the code object, as in its URI.
     range: Range<u64>,
-    /// Whether it is the whole file, without any container.
+    /// Whether the code object is the whole file, without any container.
     is_file: bool,
-    /// Whether its container is in a file of such containers, so that all of them may move.
+    /// Whether its container is in a file of such containers, so that the containers after it may move.
     may_move: bool,
     /// The compressed members that lead to its bundle, each with its number among the members of its name.
     members: Vec<(Vec<u8>, u64)>,
@@ -121,12 +124,50 @@ struct ReplaceTarget {
     space_end: u64,
     /// The offset of the size field of its entry in a plain bundle, or `None` if the code object starts before the end
     /// of the header.
-    size_at: Option<u64>,
-    /// The end of the bytes and zeros that belong to no other code object: the start of the next one, or the end of the
-    /// space.
-    limit: u64,
-    /// Whether another code object of the bundle has some of its bytes.
+    size_field: Option<u64>,
+    /// The end of the space into which the code object can grow: the start of the next code object, or `space_end`.
+    growth_end: u64,
+    /// Whether another code object of the bundle has some of the same bytes.
     is_shared: bool,
+}
+
+/// Counts the non-empty code objects of a bundle that have bytes in `range`, and returns the start of the next one after
+/// `range`, or `None` if `range` is the last one. The ranges of `entries` count from `base`.
+fn find_neighbors(entries: &[SearchEntry], base: u64, range: &Range<u64>) -> (usize, Option<u64>) {
+    let (mut overlapping, mut next) = (0, None);
+    for part in entries.iter().flat_map(|entry| &entry.entry.parts) {
+        let Part::Range(part) = part else { continue };
+        if part.is_empty() {
+            continue;
+        }
+        let part = shift_range(part, base);
+        if part.start < range.end && range.start < part.end {
+            overlapping += 1;
+        }
+        if part.start >= range.end {
+            next = Some(next.unwrap_or(u64::MAX).min(part.start));
+        }
+    }
+    (overlapping, next)
+}
+
+/// Returns the offset of the size field of an entry in the header of a plain bundle, and the length of the header.
+fn size_field_and_header_len(entries: &[SearchEntry], index: usize) -> (u64, u64) {
+    // The fields of an entry are its offset, its size and the length of its ID. Then follows the ID.
+    let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id())).collect();
+    let id_len = entries.get(index).map(|entry| len_u64(entry.id())).unwrap_or_default();
+    let fields = ends.get(index).copied().unwrap_or_default().saturating_sub(id_len).saturating_sub(ENTRY_FIELDS);
+    (fields.saturating_add(OFFSET_FIELD), ends.last().copied().unwrap_or_default())
+}
+
+/// Returns the end of the zeros after a bundle, which belong to nothing else.
+fn find_space_end(found: &FoundBundle<'_>, bundle_end: u64, file: &Input) -> u64 {
+    // If sections overlap, the zeros after the bundle may belong to another section.
+    let has_own_bytes = !Magic::identify(file.bytes()).is_elf() || bundle_sections(file.as_slice()).is_ok();
+    if !has_own_bytes || found.space_end == UNKNOWN_END {
+        return bundle_end;
+    }
+    zeros_end(file.as_slice(), bundle_end..found.space_end)
 }
 
 impl Replace {
@@ -146,6 +187,7 @@ impl Replace {
         let file = open(self.uri.path(), Accept::Finite, self.limits.streamed)?;
         let new = open(&self.content, Accept::Finite, self.limits.streamed)?;
         let (mut output, replaced) = unless_changed([&file, &new], self.write(&file, &new, observer))?;
+        // Linkers make programs and libraries executable. A new output is not executable yet.
         if Magic::identify(file.bytes()).is_elf()
             && let Some(mode) = file.mode()
             && mode & 0o111 != 0
@@ -158,14 +200,14 @@ impl Replace {
 
     /// Writes the checked new file to the output, which is not in place yet.
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
-        let (made, replaced) = self.write_aside(file, new, observer)?;
+        let (made, replaced) = self.write_and_check(file, new, observer)?;
         Ok((Output::with_content(&self.output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
     }
 
-    /// Writes the new file to a temporary one, and checks it.
-    fn write_aside(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
+    /// Writes the new file to a temporary one, and checks that only the code object differs.
+    fn write_and_check(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Input, Replaced)> {
         let (target, survey) = self.find_target(file)?;
-        self.check(file, new, &target)?;
+        self.ensure_replaceable(file, new, &target)?;
         let (before, after) = (len_of(&target.range), new.len());
         let in_place = target.change_in_place(file.as_slice(), new.as_slice());
         let is_in_place = in_place.is_some();
@@ -174,8 +216,8 @@ impl Replace {
             None => self.write_bundle_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        // A smaller ELF file without a bundle is followed by zeros. The check accepts it with or without them: a search
-        // counts them as its own, unless it finds the ELF file by its content.
+        // Zeros follow a smaller ELF file without a bundle. A search counts them as a part of the code object, unless it
+        // finds the ELF file by its content. So the content is accepted with and without these zeros.
         let mut padded = Vec::new();
         let mut contents = vec![new.as_slice()];
         if target.format() == Format::CodeObject && !target.is_file && after < before {
@@ -189,8 +231,9 @@ impl Replace {
         Ok((made, Replaced { is_in_place, is_now_compressed, before, after }))
     }
 
-    /// Fails if the new file would be wrong although it can be written.
-    fn check(&self, file: &Input, new: &Input, target: &ReplaceTarget) -> Result<()> {
+    /// Fails if the code object must not be replaced, although the new file could be written. That is so if the file
+    /// would be wrong, or if the new code object is of another kind or for another target.
+    fn ensure_replaceable(&self, file: &Input, new: &Input, target: &ReplacedCodeObject) -> Result<()> {
         let head = file.bytes();
         if is_debian_package(head) || Magic::identify(head) == Magic::Rpm {
             let reason = "packages record checksums of their files";
@@ -218,22 +261,20 @@ impl Replace {
         }
     }
 
-    /// Writes the file, with the bundle written again. Returns also whether a plain bundle is compressed now.
+    /// Writes the file with the whole bundle written again. Returns also whether the bundle was plain and is compressed
+    /// now.
     fn write_bundle_again(
         &self,
         file: &Input,
         new: &Input,
-        target: &ReplaceTarget,
+        target: &ReplacedCodeObject,
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
         let container = target.write_container(file.as_slice(), new.as_slice(), self.limits)?;
-        // Zero means that the needed size is not known.
-        let mut needed = 0;
-        if let Some(container) = &container {
-            needed = container.len();
-            if let Some(change) = target.change_around(container) {
-                return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
-            }
+        if let Some(container) = &container
+            && let Some(change) = target.change_container(container)
+        {
+            return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
         }
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
@@ -242,7 +283,7 @@ impl Replace {
             bundle: target.bundle().range.start,
             index: target.code_object.entry,
             content: new.as_slice(),
-            done: None,
+            is_now_compressed: None,
         };
         let written = match target.format() {
             Format::Bundle | Format::Fatbin if container.is_none() => {
@@ -252,28 +293,32 @@ impl Replace {
         };
         match written {
             Some(written) => Ok(written),
-            None => Err(self.refused(target, target.no_room_reason(new.len(), needed))),
+            None => {
+                let container_len = container.as_ref().map(Input::len);
+                Err(self.refused(target, target.refusal_reason(new.len(), container_len)))
+            }
         }
     }
 
-    fn refused(&self, target: &ReplaceTarget, reason: String) -> Error {
+    fn refused(&self, target: &ReplacedCodeObject, reason: String) -> Error {
         let text = format!("'{}': {reason}", target.bundle().place);
         Error::new(ErrorKind::Unsupported, text).with_file(self.uri.path()).at_offset(target.range.start)
     }
 
-    /// Finds the code object, and surveys the file for the comparison afterwards.
-    fn find_target(&self, file: &Input) -> Result<(ReplaceTarget, Survey)> {
+    /// Finds the code object, and surveys the file for the comparison with the new file. Fails if no code object has the
+    /// URI, or if another code object shares its bytes and so would change too.
+    fn find_target(&self, file: &Input) -> Result<(ReplacedCodeObject, FileSurvey)> {
         let is_zip = is_zip(file.as_slice());
-        // A deep search is slow, and is needed only for code in data that begins with no known format.
+        // A deep search is slow. It is needed only for code inside data of an unknown format.
         for deep in [false, true] {
             let scan = Scan { deep, limits: self.limits, ..Scan::default() };
             let mut target = None;
-            let survey = Survey::run(file, scan, &mut |code_object| {
-                let is_it = self.uri.names(code_object, file)?;
-                if is_it && target.is_none() {
-                    target = ReplaceTarget::new(code_object, is_zip, file)?;
+            let survey = FileSurvey::run(file, scan, &mut |code_object| {
+                let is_named = self.uri.names(code_object, file)?;
+                if is_named && target.is_none() {
+                    target = ReplacedCodeObject::new(code_object, is_zip, file)?;
                 }
-                Ok(is_it)
+                Ok(is_named)
             })?;
             match target {
                 Some(target) if target.is_shared => {
@@ -288,56 +333,40 @@ impl Replace {
     }
 }
 
-impl ReplaceTarget {
-    /// Returns the properties of a code object that decide how it is replaced, or `None` if its bytes are no range.
+impl ReplacedCodeObject {
+    /// Returns the properties of a code object that decide how it is replaced. Returns `None` if its bytes are not a
+    /// single range, as the host code of a fat object.
     fn new(code_object: &CodeObjectRef<'_>, is_zip: bool, file: &Input) -> Result<Option<Self>> {
         let found = code_object.found;
         let (place, info, entries) = (found.place, found.info()?, &found.bundle.entries);
-        let (bundle, index) = (&info.range, code_object.index());
+        let bundle = &info.range;
         // A code object that is compressed on its own has a range in the inflated bytes.
         let packed = code_object.packed().map(|packed| packed.range.clone());
         let is_packed = packed.is_some();
         let Some(range) = code_object.range().or(packed) else { return Ok(None) };
         // In a compressed bundle, ranges count from the start of the inflated bytes.
         let base = if found.bundle.compressed.is_some() { 0 } else { bundle.start };
-        let (mut sharing, mut next) = (0, None);
-        for part in entries.iter().flat_map(|entry| &entry.entry.parts) {
-            let Part::Range(part) = part else { continue };
-            if part.is_empty() {
-                continue;
-            }
-            let other = shift_range(part, base);
-            if other.start < range.end && range.start < other.end {
-                sharing += 1;
-            }
-            if other.start >= range.end {
-                next = Some(next.unwrap_or(u64::MAX).min(other.start));
-            }
-        }
-        // The fields of an entry, offset, size and length of the ID, come before the ID.
-        let ends: Vec<u64> = header_ends(entries.iter().map(|entry| entry.id())).collect();
-        let id_len = entries.get(index).map(|entry| len_u64(entry.id())).unwrap_or_default();
-        let fields = ends.get(index).copied().unwrap_or_default().saturating_sub(id_len).saturating_sub(ENTRY_FIELDS);
-        let size_at = bundle.start.saturating_add(fields).saturating_add(OFFSET_FIELD);
-        let header_end = bundle.start.saturating_add(ends.last().copied().unwrap_or_default());
+        let (overlapping, next) = find_neighbors(entries, base, &range);
+        let (size_field, header_len) = size_field_and_header_len(entries, code_object.index());
+        // Any offset may be recorded for an empty code object, even one in the header.
+        let is_in_header = range.start < bundle.start.saturating_add(header_len);
         let is_code_object = found.format == Format::CodeObject;
-        let is_alone = place.steps().is_empty();
+        let is_in_file_itself = place.steps().is_empty();
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
-        let container = Magic::identify(file.bytes());
-        // If sections overlap, the zeros after the bundle may belong to another section. Without a known end of the
-        // space, the range is empty too, and the space ends with the bundle.
-        let has_own_bytes = !container.is_elf() || bundle_sections(file.as_slice()).is_ok();
-        let space_end =
-            zeros_end(file.as_slice(), bundle.end..if has_own_bytes { found.space_end } else { bundle.end });
+        let is_file_of_containers =
+            matches!(Magic::identify(file.bytes()), Magic::FatBinary | Magic::OffloadBinary) && is_in_file_itself;
+        let space_end = find_space_end(&found, bundle.end, file);
+        // A URI of the place lists its compressed members, whatever the range in it.
+        const ANY_RANGE: Range<u64> = 0..0;
         let mut members = Vec::new();
-        if let Some(uri) = place.uri(0..0, None)? {
+        if let Some(uri) = place.uri(ANY_RANGE, None)? {
             members.extend(uri.members().map(|(name, number)| (name.to_vec(), number)));
         }
         Ok(Some(Self {
             is_reachable: code_object.is_in_file() && !is_zipped,
-            is_file: is_code_object && is_alone && range == (0..file.len()),
-            // Zero means that the end of the space is not known, as in a deep search.
-            may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
+            is_file: is_code_object && is_in_file_itself && range == (0..file.len()),
+            // In a deep search, the data around the bundle is unknown, and must stay at its offset.
+            may_move: is_file_of_containers && found.space_end != UNKNOWN_END,
             space_end,
             members,
             is_elf: match code_object.in_place() {
@@ -345,10 +374,11 @@ impl ReplaceTarget {
                 None => false,
             },
             kind_and_target: KindAndTarget::identify_old(code_object),
-            size_at: if header_end <= range.start { Some(size_at) } else { None },
-            limit: next.unwrap_or(space_end),
-            // A code object that is not empty shares bytes with itself.
-            is_shared: !is_packed && sharing > usize::from(!range.is_empty()),
+            size_field: if is_in_header { None } else { Some(bundle.start.saturating_add(size_field)) },
+            growth_end: next.unwrap_or(space_end),
+            // A code object that is not empty overlaps itself. Code objects that are compressed together do not share
+            // bytes: their container is written again.
+            is_shared: !is_packed && overlapping > usize::from(!range.is_empty()),
             code_object: code_object.keep(&info),
             range,
         }))
@@ -366,7 +396,7 @@ impl ReplaceTarget {
         self.bundle().compressed.is_some()
     }
 
-    /// Returns whether it is compressed on its own, or with others.
+    /// Returns whether the code object is compressed on its own, or with others, but not with its whole bundle.
     fn is_packed(&self) -> bool {
         self.code_object.packed.is_some()
     }
@@ -377,26 +407,28 @@ impl ReplaceTarget {
         self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
-    /// Returns the changes that write the new code object in place of the old one, or `None` if it does not fit.
+    /// Returns the changes that write the new code object in place of the old one. Returns `None` if it does not fit
+    /// there, or if the container has to be written again in any case.
     fn change_in_place<'p>(&self, file: Slice<'_>, new: Slice<'p>) -> Option<Vec<ChangedRange<'p>>> {
         if self.is_file {
             return Some(vec![(self.range.clone(), vec![Piece::Input(new)])]);
         }
-        if !self.is_plain() {
+        if !self.is_plain_in_file() {
             return None;
         }
         let size = len_of(&self.range);
         let mut changes = Vec::new();
         let fits = match self.format() {
             Format::Bundle => {
-                // Any offset may be recorded for an empty code object, even one in the header. Nothing fits there.
-                let size_at = self.size_at?;
-                // The field has 8 bytes.
-                changes.push((span(size_at, 8), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
-                new.len() <= zeros_end(file, self.range.end..self.limit).saturating_sub(self.range.start)
+                // Nothing fits at an offset in the header.
+                let size_field = self.size_field?;
+                const SIZE_FIELD: u64 = 8;
+                changes.push((span(size_field, SIZE_FIELD), vec![Piece::Bytes(new.len().to_le_bytes().to_vec())]));
+                new.len() <= zeros_end(file, self.range.end..self.growth_end).saturating_sub(self.range.start)
             }
+            // Readers of an ELF file ignore the zeros after it.
             Format::CodeObject if self.is_elf => new.len() <= size,
-            // The header of each code object in a fatbin has its size, so the fatbin is written again.
+            // Headers inside of a fatbin record the sizes of its code objects, so the fatbin is written again.
             Format::Fatbin => false,
             _ => new.len() == size && !self.is_packed(),
         };
@@ -411,14 +443,16 @@ impl ReplaceTarget {
         Some(changes)
     }
 
-    /// Returns whether the bundle is in the file, not compressed, and no checksum is known to cover it.
-    fn is_plain(&self) -> bool {
+    /// Returns whether the bytes of the bundle can be changed in the file: the bundle is not compressed, and no checksum
+    /// of a zip file covers it.
+    fn is_plain_in_file(&self) -> bool {
         !self.is_compressed() && self.is_reachable
     }
 
-    /// Writes the fatbin or plain offload binary again, with the new code object. Returns `None` for other containers.
+    /// Writes the fatbin or plain offload binary again, with the new code object, to a temporary file. Returns `None` for
+    /// other containers.
     fn write_container(&self, file: Slice<'_>, new: Slice<'_>, limits: Limits) -> Result<Option<Input>> {
-        if !self.is_plain() {
+        if !self.is_plain_in_file() {
             return Ok(None);
         }
         let data = file.claimed(&self.bundle().range)?;
@@ -436,7 +470,8 @@ impl ReplaceTarget {
                 fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
             }
             Format::OffloadBinary => {
-                // Where it may not move, it keeps its size, because readers look for the next one directly after it.
+                // Readers look for the next offload binary directly after this one. If that must not move, this one
+                // keeps its size.
                 let least = if self.may_move { 0 } else { data.len() };
                 emit(&plan_with(data, self.code_object.entry, new, least)?, &mut output)?;
             }
@@ -445,8 +480,8 @@ impl ReplaceTarget {
         Ok(Some(output.into_input(file.path())?))
     }
 
-    /// Returns the change that writes a new container in place of the old one, or `None` if it does not fit.
-    fn change_around<'p>(&self, container: &'p Input) -> Option<ChangedRange<'p>> {
+    /// Returns the change that writes the new `container` in place of the old one, or `None` if there is no room for it.
+    fn change_container<'p>(&self, container: &'p Input) -> Option<ChangedRange<'p>> {
         let Range { start, end } = self.bundle().range;
         if self.may_move {
             return Some((start..end, vec![Piece::Input(container.as_slice())]));
@@ -461,13 +496,14 @@ impl ReplaceTarget {
         Some((start..changed_end, vec![Piece::Input(container.as_slice()), Piece::Zeros(zeros)]))
     }
 
-    /// Returns the reason why there is no room for a code object of `len` bytes. Its container needs `needs` bytes, or
-    /// an unknown number if that is zero.
-    fn no_room_reason(&self, len: u64, needs: u64) -> String {
+    /// Returns the reason why a code object of `len` bytes cannot replace this one. `container_len` is the size of the
+    /// container with the new code object, or `None` if the container was not written again.
+    fn refusal_reason(&self, len: u64, container_len: Option<u64>) -> String {
         let (what, before) = (self.format().name(), len_of(&self.range));
+        let needs = container_len.unwrap_or_default();
         let room = self.space_end.saturating_sub(self.bundle().range.start);
         match self.format() {
-            Format::Bundle | Format::Fatbin if !self.is_plain() => {
+            Format::Bundle | Format::Fatbin if !self.is_plain_in_file() => {
                 format!(
                     "the {what} is compressed with other data, which is not written again; unpack that, replace the code object in \
                      it, and pack it again"

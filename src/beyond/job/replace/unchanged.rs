@@ -12,26 +12,27 @@ use crate::llvm::container::sequence::Inflate;
 
 /// A complete search of a file: digests of all its code objects, in their order, and the number of its faults. Two
 /// surveys show whether anything but one code object differs.
-pub(super) struct Survey {
+pub(super) struct FileSurvey {
     scan: Scan,
     digester: Rc<Digester>,
-    /// The digests of the entry ID and of the content of each.
+    /// For each code object, the digests of its entry ID and of its content.
     code_objects: Vec<[Digest; 2]>,
-    /// The positions of the code objects that were looked for.
+    /// The positions of the code objects that `is_wanted` accepted.
     wanted: Vec<usize>,
     faults: usize,
 }
 
-/// Returns whether a code object is looked for.
+/// Returns whether a code object is the one to be replaced.
 type IsWanted<'w> = dyn FnMut(&CodeObjectRef<'_>) -> Result<bool> + 'w;
 
-impl Survey {
+impl FileSurvey {
     /// Surveys a file. All bundles are inflated and all checksums compared, so that nothing is missed.
     pub(super) fn run(input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..scan };
         Self::run_with(Rc::default(), input, scan, is_wanted)
     }
 
+    /// Surveys a file with the keys of `digester`: only digests with the same keys can be compared.
     fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0);
         scan.run(input, &mut |finding| {
@@ -71,12 +72,11 @@ impl Survey {
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 
-    /// Returns the reason why a new file is not the surveyed one with one of the `contents` in place of the code object
-    /// that was looked for, or `None` if it is.
+    /// Compares the surveyed file with a new one. Returns `None` if only the wanted code object differs, and has one of
+    /// the `contents`. Otherwise returns the reason why the new file is not accepted.
     pub(super) fn find_difference(&self, new: &Input, contents: &[Slice<'_>]) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
-        // Nothing is looked for in the new file. Digests of both files have the same keys, or they could not be
-        // compared.
+        // The new file is searched as a whole, for no code object in particular.
         let after = Self::run_with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
         let mut digests = Vec::new();
         for content in contents {

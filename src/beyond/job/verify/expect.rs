@@ -58,8 +58,8 @@ impl Expect {
     }
 }
 
-/// Compares the code of a file with the expected GPUs, unit by unit: a [`LoadUnit`] has the code objects of which a
-/// program loads one.
+/// Compares the code of a file with the expected GPUs, unit by unit. A [`LoadUnit`] is a set of code objects, such as a
+/// bundle: a program loads one of them, for its GPU.
 pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
     input: &'e Input,
@@ -69,14 +69,14 @@ pub(super) struct ExpectComparison<'e> {
     /// The units that are not complete yet.
     units: LoadUnits,
     /// The code of the last unit, and its mismatches, which are reused for equal code.
-    last: Option<(CodeSet, Vec<Mismatch>)>,
+    last_code: Option<(CodeSet, Vec<Mismatch>)>,
     /// The place of the last unit.
-    place: Option<Place>,
-    /// The library of the last unit, and all code of the library.
+    last_place: Option<Place>,
+    /// The library of the last unit, and all code of the library so far.
     library: Option<(Place, LibraryCode)>,
-    /// Whether a library lacks code for a GPU in all of its bundles.
+    /// Whether none of the bundles of some library serves some expected GPU.
     has_unserved_library: bool,
-    /// The positions of the GPUs that any code in the file serves.
+    /// The indices of the expected GPUs that any code in the file serves.
     served: BTreeSet<usize>,
     /// The files of directories in packages, in the order of the first file of each.
     directories: ServingDirectories,
@@ -85,59 +85,79 @@ pub(super) struct ExpectComparison<'e> {
 impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), LoadUnits::default(), BTreeSet::new());
-        let (last, place, library, directories) = (None, None, None, ServingDirectories::default());
-        Self { expect, input, sources, units, last, place, library, has_unserved_library: false, served, directories }
+        let (last_code, last_place, library) = (None, None, None);
+        let (directories, has_unserved_library) = (ServingDirectories::default(), false);
+        Self {
+            expect,
+            input,
+            sources,
+            units,
+            last_code,
+            last_place,
+            library,
+            has_unserved_library,
+            served,
+            directories,
+        }
     }
 
-    /// Compares a bundle, and units that it completes. A bundle that need not serve every GPU is compared only here,
-    /// and not as a unit.
+    /// Adds the next bundle of the search, and compares the units that it completes.
     pub(super) fn compare_bundle(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
-        self.finish_before(found.place, verified);
+        self.compare_units_before(found.place, verified);
         if found.is_for_some_gpus() {
-            let codes = BundleCodes::of(found);
-            let vendors = codes.vendors.clone();
-            let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
-            if found.is_relinked() {
-                let set = CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() };
-                self.add_relinked(found.place, set, verified);
-            } else {
-                self.note_served(&codes);
-            }
-            for code in &codes {
-                if self.expect.is_exact() && !self.is_taken(code) {
-                    let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
-                    verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
-                }
-            }
+            self.compare_bundle_for_some_gpus(found, verified);
         }
         for unit in self.units.add(found) {
             self.compare_unit(unit, verified);
         }
     }
 
-    /// Compares a split library.
+    /// Compares a bundle that need not serve every expected GPU, and so is not a unit. With [`ExpectExtent::Exactly`],
+    /// code that no expected GPU takes is a fault in this bundle too.
+    fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
+        let codes = BundleCodes::of(found);
+        let vendors = codes.vendors.clone();
+        let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
+        if found.is_relinked() {
+            // The driver links relocatable code for a GPU only if all objects have code for it. So the GPUs that it
+            // serves are known when the library ends.
+            let set = CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() };
+            self.add_relinked(found.place, set, verified);
+        } else {
+            self.note_served(&codes);
+        }
+        for code in &codes {
+            if self.expect.is_exact() && !self.is_taken(code) {
+                let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
+                verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
+            }
+        }
+    }
+
+    /// Compares the units of a split library: the code in its kpack archives.
     pub(super) fn compare_split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
-        self.finish_before(place, verified);
+        self.compare_units_before(place, verified);
         for unit in LoadUnit::of_split(place, split) {
             self.compare_unit(unit, verified);
         }
     }
 
-    /// Compares the units that end before `place`, because nothing there belongs to them. So all units of a library are
-    /// compared before those of the next library.
-    fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
+    /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a library
+    /// are compared before those of the next library.
+    fn compare_units_before(&mut self, place: &Place, verified: &mut Verified) {
         for unit in self.units.finish(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
         }
     }
 
-    /// Compares the units that end with the file, and adds the results that are known only at the end.
+    /// Compares the units, the library and the directories that end with the file. Then adds the GPUs that the file
+    /// serves to the result.
     pub(super) fn finish(mut self, verified: &mut Verified) {
         // Nothing follows, so the units at all places end.
         for unit in self.units.finish(|_| true) {
             self.compare_unit(unit, verified);
         }
-        self.finish_library(verified);
+        self.compare_library(verified);
         // The directories of the file, such as those of a wheel, are complete now.
         for fault in std::mem::take(&mut self.directories).faults(self.expect) {
             self.has_unserved_library = true;
@@ -151,7 +171,7 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Notes the GPUs that some code serves.
+    /// Notes the expected GPUs that some of the `codes` serves.
     fn note_served(&mut self, codes: &BTreeSet<Code>) {
         for (index, device) in self.expect.devices.iter().enumerate() {
             if !self.served.contains(&index) && codes.iter().any(|code| device.takes(code)) {
@@ -165,13 +185,15 @@ impl<'e> ExpectComparison<'e> {
         self.expect.devices.iter().any(|device| device.takes(code))
     }
 
-    /// Compares a file that serves GPUs together with the others in its directory. If this is the input itself, the
-    /// others are other inputs: the faults are those of the file alone, until an [`ExpectTree`] merges the results.
+    /// Compares a file that serves GPUs together with the other files in its directory.
+    ///
+    /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file alone,
+    /// until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
     fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
         self.note_served(&set.codes);
         if unit.bundle.is_some() {
-            // Unexpected code does not depend on the other files.
+            // Code in a bundle is unexpected whatever the other files have.
             for mismatch in self.find_mismatches(&set, &unit.codes) {
                 if mismatch.rule == VerifyRule::Unexpected {
                     verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
@@ -192,46 +214,48 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares a unit, and lists its faults.
+    /// Compares a unit and lists its faults, and adds its code to its library. A file that serves GPUs together with
+    /// others is compared with its directory instead.
     fn compare_unit(&mut self, unit: LoadUnit, verified: &mut Verified) {
         if let Some(directory) = &unit.directory {
             return self.compare_file(&unit, directory, verified);
         }
         let set = unit.set();
         // Bundles of a library mostly have code for the same GPUs, so the work for equal code is done once.
-        let is_new = match &self.last {
-            Some((last, _)) => *last != set,
+        let has_new_code = match &self.last_code {
+            Some((last_code, _)) => *last_code != set,
             None => true,
         };
-        let is_elsewhere = self.place.as_ref() != Some(&unit.place);
-        if is_new || is_elsewhere {
+        let is_elsewhere = self.last_place.as_ref() != Some(&unit.place);
+        if has_new_code || is_elsewhere {
             self.add_to_library(unit.place.library(), &set, verified);
         }
         if is_elsewhere {
-            self.place = Some(unit.place.clone());
+            self.last_place = Some(unit.place.clone());
         }
-        if is_new {
+        if has_new_code {
             self.note_served(&set.codes);
-            // Only whole libraries have mismatches then.
+            // If libraries must serve the GPUs as a whole, single units have no mismatches.
             let is_by_library = self.expect.extent == ExpectExtent::Libraries;
             let mismatches = if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
-            self.last = Some((set, mismatches));
+            self.last_code = Some((set, mismatches));
         }
-        let Some((set, mismatches)) = &self.last else { return };
+        let Some((set, mismatches)) = &self.last_code else { return };
         if mismatches.is_empty() {
             return;
         }
         let source = unit.source.or_else(|| self.source_of(&unit.place, unit.bundle));
         let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
         for mismatch in mismatches {
-            let position = verified.faults.len();
+            let index = verified.faults.len();
             verified.list(bundle.fault(mismatch));
+            let is_listed = verified.faults.len() > index;
             // The fault of a bundle without code may get a remark when the whole library is known.
-            if set.codes.is_empty()
-                && verified.faults.len() > position
+            if is_listed
+                && set.codes.is_empty()
                 && let Some((_, library)) = &mut self.library
             {
-                library.faults_of_empty.push(position);
+                library.faults_of_empty.push(index);
             }
         }
     }
@@ -253,25 +277,28 @@ impl<'e> ExpectComparison<'e> {
         code.relinked.insert(codes);
     }
 
-    /// Returns the code so far of the library at `library`. If another library came before, lists its faults first.
+    /// Returns the code so far of the library at the place `library`. If another library came before, compares that
+    /// first.
     fn code_of_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
-        if let Some((last, _)) = &self.library
-            && *last != library
+        if let Some((last_library, _)) = &self.library
+            && *last_library != library
         {
-            self.finish_library(verified);
+            self.compare_library(verified);
         }
         let (_, code) = self.library.get_or_insert_with(|| (library, LibraryCode::default()));
         code
     }
 
-    /// Ends the last library. Lists its faults if libraries count as a whole, or if it has only relocatable code.
-    fn finish_library(&mut self, verified: &mut Verified) {
+    /// Compares the library of the last unit as a whole. Lists its faults if libraries are expected to serve the GPUs as
+    /// a whole, or if the library has only relocatable code, which is no unit. Does nothing if there was no unit.
+    fn compare_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
-        let mut mismatches = self.find_mismatches(&code.bundles, &[]);
+        const NO_UNIT: &[(usize, Code)] = &[];
+        let mut mismatches = self.find_mismatches(&code.bundles, NO_UNIT);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
                 self.served.insert(index);
-                // The driver links the code, so it is not missing.
+                // The driver links code for the GPU when the program starts, so none is missing.
                 mismatches.retain(|mismatch| mismatch.gpu != device.name());
             }
         }
@@ -290,13 +317,14 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Returns the mismatches between the code of one bundle or several and the expected GPUs. `codes` has the code of
-    /// a bundle with positions, for what is unexpected in it, and is empty for a library.
+    /// Returns the mismatches between the code of a unit or a library, which is `set`, and the expected GPUs. `codes` is
+    /// the code of the unit with positions, to find unexpected code. It is empty for a library, because the unexpected
+    /// code of a library was found unit by unit.
     fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Mismatch> {
         let devices = &self.expect.devices;
         let mut mismatches = find_unserved(set, "", devices);
         if self.expect.is_exact() {
-            // A runtime chooses among all code of the bundle, so code that it could take may be unexpected too.
+            // A runtime chooses among all code of the unit. Code that it could take, but does not choose, is unexpected.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.choose(codes)).collect();
             let mut unexpected = BTreeSet::new();
             for (position, code) in codes {
@@ -309,7 +337,8 @@ impl<'e> ExpectComparison<'e> {
         mismatches
     }
 
-    /// Returns the source file of a bundle in a section of the file, or `None` if the symbol table does not have it.
+    /// Returns the source file of the unit with a single bundle, or `None` if it is not known. Only the symbol table of
+    /// the input itself is read, so the bundle must be in one of its sections. `bundle` is its index and offset.
     fn source_of(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
         let [Step::Section(_)] = place.steps() else { return None };
         let (_, offset) = bundle?;
@@ -317,17 +346,17 @@ impl<'e> ExpectComparison<'e> {
     }
 }
 
-/// Returns a mismatch for each expected GPU that some code does not serve. `place` is added in the text to the list of
-/// GPUs that the code is for.
-fn find_unserved(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Mismatch> {
-    // The list is made only for the first mismatch.
+/// Returns a mismatch for each expected GPU that the code does not serve. The text says which GPUs the code is for, and
+/// then `where_text`, such as " in 3 files".
+fn find_unserved(set: &CodeSet, where_text: &str, devices: &[Device]) -> Vec<Mismatch> {
+    // The description is made only if there is a mismatch.
     let code_text = LazyCell::new(|| describe_code(&set.codes));
     let mut mismatches = Vec::new();
     for device in devices {
         if set.is_for(device)
             && let Some(unserved) = describe_unserved(device, &set.codes)
         {
-            let text = format!("{unserved}; {}{place}{}", *code_text, describe_unfound(device, set));
+            let text = format!("{unserved}; {}{where_text}{}", *code_text, describe_unfound(device, set));
             mismatches.push(Mismatch { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text });
         }
     }
@@ -337,24 +366,24 @@ fn find_unserved(set: &CodeSet, place: &str, devices: &[Device]) -> Vec<Mismatch
 /// Directories whose files serve GPUs together. They are checked when all files are known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServingDirectories {
-    /// The positions in the list, by the place of the directory.
-    known: HashMap<Place, usize>,
+    /// The indices in `all`, by the place of the directory.
+    indices: HashMap<Place, usize>,
     all: Vec<ServingDirectory>,
 }
 
 #[derive(Clone, Debug)]
 struct ServingDirectory {
     place: Place,
-    /// The first file, which has the faults if it is the only one.
-    first: MismatchedBundle,
+    /// The first file, which gets the faults if it is the only one.
+    first_file: MismatchedBundle,
     files: FileSet,
 }
 
-/// A bundle with a mismatch, for its faults.
+/// The bundle or file that gets the faults of a unit.
 #[derive(Clone, Debug)]
 struct MismatchedBundle {
     place: Place,
-    /// The index and the offset of the bundle, or `None` if there are several.
+    /// The index and the offset of the bundle, or `None` if the unit is not a single bundle.
     bundle: Option<(usize, u64)>,
     source: Option<String>,
 }
@@ -376,37 +405,42 @@ impl MismatchedBundle {
 }
 
 impl ServingDirectories {
-    /// Returns the directory at a place. If it is new, `first` is its first file.
-    fn entry(&mut self, place: &Place, first: &MismatchedBundle) -> Option<&mut ServingDirectory> {
+    /// Returns the directory at a place. Adds a directory without files, whose first file will be `file`, if the place is
+    /// new. Never returns `None`.
+    fn directory_at(&mut self, place: &Place, file: &MismatchedBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
-        let position = *self.known.entry(place.clone()).or_insert(next);
-        if position == next {
-            self.all.push(ServingDirectory { place: place.clone(), first: first.clone(), files: FileSet::default() });
+        let index = *self.indices.entry(place.clone()).or_insert(next);
+        if index == next {
+            let (place, first_file, files) = (place.clone(), file.clone(), FileSet::default());
+            self.all.push(ServingDirectory { place, first_file, files });
         }
-        self.all.get_mut(position)
+        self.all.get_mut(index)
     }
 
+    /// Adds a file to the directory at a place.
     fn add(&mut self, place: &Place, file: &LoadUnit) {
-        if let Some(directory) = self.entry(place, &MismatchedBundle::of_unit(file)) {
+        if let Some(directory) = self.directory_at(place, &MismatchedBundle::of_unit(file)) {
             directory.files.add(file);
         }
     }
 
+    /// Adds the files of the directories of another input.
     fn merge(&mut self, other: Self) {
         for more in other.all {
-            if let Some(directory) = self.entry(&more.place, &more.first) {
+            if let Some(directory) = self.directory_at(&more.place, &more.first_file) {
                 directory.files.merge(&more.files);
             }
         }
     }
 
-    /// Returns the faults of directories without code for a GPU that they should serve.
+    /// Returns the faults of directories without code for a GPU that they should serve. The faults of a directory with a
+    /// single file are those of the file.
     fn faults(self, expect: &Expect) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for ServingDirectory { place, first, files: FileSet { code, files } } in self.all {
+        for ServingDirectory { place, first_file, files: FileSet { code, files } } in self.all {
             if files == 1 {
                 let mismatches = find_unserved(&code, "", &expect.devices);
-                faults.extend(mismatches.iter().map(|mismatch| first.fault(mismatch)));
+                faults.extend(mismatches.iter().map(|mismatch| first_file.fault(mismatch)));
             } else {
                 let mismatches = find_unserved(&code, &format!(" in {files} files"), &expect.devices);
                 faults.extend(mismatches.iter().map(|mismatch| mismatch.fault(&place)));
@@ -421,28 +455,28 @@ impl ServingDirectories {
 #[derive(Clone, Debug)]
 pub struct ExpectTree {
     expect: Expect,
-    /// The number of all files in each directory.
-    files: HashMap<Place, usize>,
+    /// The number of all files in each directory, with or without device code.
+    file_counts: HashMap<Place, usize>,
     directories: ServingDirectories,
 }
 
 impl ExpectTree {
-    /// Creates a tree of these files. Their results must be added.
+    /// Creates a tree of these files. The result for each must be [added](Self::add).
     pub fn new<'p>(expect: Expect, paths: impl Iterator<Item = &'p Path>) -> Self {
-        let mut files = HashMap::new();
+        let mut file_counts = HashMap::new();
         for path in paths {
-            let number: &mut usize = files.entry(directory_of(&Place::of_file(path))).or_default();
-            *number = number.saturating_add(1);
+            let count: &mut usize = file_counts.entry(directory_of(&Place::of_file(path))).or_default();
+            *count = count.saturating_add(1);
         }
-        Self { expect, files, directories: ServingDirectories::default() }
+        Self { expect, file_counts, directories: ServingDirectories::default() }
     }
 
-    /// Adds the result for a file. Faults that other files of its directory may correct are removed, and found again
-    /// when all files are added.
+    /// Adds the result for a file. Removes faults that other files of its directory may correct from the result:
+    /// [`faults`](Self::faults) finds them again if all files together still have them.
     pub fn add(&mut self, verified: &mut Verified) {
         let directory = directory_of(&Place::of_file(&verified.path));
-        if let Some(files) = self.files.get(&directory)
-            && *files > 1
+        if let Some(count) = self.file_counts.get(&directory)
+            && *count > 1
         {
             verified.faults.retain(|fault| !fault.is_of_file_alone);
             self.directories.merge(std::mem::take(&mut verified.directories));
@@ -458,22 +492,22 @@ impl ExpectTree {
 /// The code of a library.
 #[derive(Default)]
 struct LibraryCode {
-    /// The code of all of its bundles.
+    /// The code of all bundles of the library.
     bundles: CodeSet,
     has_bundles: bool,
-    /// The relocatable code of each of its objects, before it was linked. Equal code of several objects is kept once.
+    /// The relocatable code of each object that was linked into the library. Equal code of several objects is kept once.
     relinked: BTreeSet<BTreeSet<Code>>,
-    /// The positions of the listed faults of bundles without any code, such as fatbins that `recompress --keep-for` has
-    /// emptied because none of their code was for the GPUs.
+    /// The indices, among all listed faults, of the faults of bundles without any code. `recompress --keep-for` makes
+    /// such bundles of those without code for its GPUs.
     faults_of_empty: Vec<usize>,
 }
 
 impl LibraryCode {
-    /// Adds a remark to the faults of bundles without code: other code of the library serves the GPU of the fault.
-    /// Leaves out GPUs that the library as a whole lacks code for.
+    /// Adds a remark to each fault of a bundle without code, if other code of the library serves the GPU of the fault.
+    /// `of_library` are the mismatches of the library as a whole.
     fn note_served_elsewhere(&self, of_library: &[Mismatch], verified: &mut Verified) {
-        for &position in &self.faults_of_empty {
-            let Some(fault) = verified.faults.get_mut(position) else { continue };
+        for &index in &self.faults_of_empty {
+            let Some(fault) = verified.faults.get_mut(index) else { continue };
             let is_lacking = of_library.iter().any(|mismatch| Some(&mismatch.gpu) == fault.gpu.as_ref());
             if !is_lacking {
                 fault.text +=
@@ -482,12 +516,11 @@ impl LibraryCode {
         }
     }
 
-    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. For this, at least
-    /// one object needs PTX, which the driver compiles, and every object needs code for the GPU. Machine code alone is
-    /// not linked then.
+    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. Every object needs
+    /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone.
     fn is_relinked_for(&self, device: &Device) -> bool {
-        self.relinked.iter().any(|codes| has_ptx_for(device, codes))
-            && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
+        let has_ptx = self.relinked.iter().any(|codes| has_ptx_for(device, codes));
+        has_ptx && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
     }
 }
 
@@ -514,8 +547,10 @@ impl Mismatch {
     }
 }
 
-/// Describes which settings of a GPU some code does not serve, or returns `None` if the code serves all.
+/// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the code
+/// serves all of them.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
+    // The features in each unserved setting.
     let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.variant_count() {

@@ -2,9 +2,12 @@
 //! has wrappers instead of device code. Each wrapper has an index, and an archive has the code object for it under a
 //! binary key that ends with the index.
 //!
-//! The rules follow ROCm's loader. It takes the archives whose names fit, and that claim the target ID of the device,
-//! with all or some of its features. Then it asks each for the binary key with the index of the wrapper. Before August
-//! 2026 it asked only the first archive.
+//! The library has a reference: a name, and paths of archives with a placeholder for the target ID. An archive claims
+//! some target IDs in its table of contents.
+//!
+//! The rules follow ROCm's loader. It takes the archives that the reference names and that claim the target ID of the
+//! device, with all or some of its features. Then it asks each for the binary key with the index of the wrapper. Before
+//! August 2026 it asked only the first archive.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -40,21 +43,21 @@ pub struct KpackTree {
 #[derive(Clone, Debug)]
 struct SplitLibrary {
     place: Place,
-    /// The name of the member.
+    /// The name of the member that is the library.
     name: Vec<u8>,
     reference: Reference,
-    /// The indices of its wrappers.
+    /// The indices of the wrappers of the library.
     indices: BTreeSet<u32>,
 }
 
-/// A kpack archive in a file or a zip file.
+/// A kpack archive: a file, or a member of a zip file.
 #[derive(Clone, Debug)]
 struct FoundArchive {
     place: Place,
-    /// Its canonical path, or its name in a zip file.
+    /// The canonical path of the file, or the normalized name of the member.
     path: PathBuf,
-    /// The table of contents of a member of a zip file, or `None` for a file, which is compared when its library is
-    /// found.
+    /// The table of contents of a member. `None` for a file, which is read when a search follows the reference of a
+    /// library.
     table: Option<ArchiveIndex>,
 }
 
@@ -84,10 +87,10 @@ impl ArchiveIndex {
         Self { claims: archive.targets.clone(), keys, held }
     }
 
-    /// Adds the wrappers of a library that the archive has code for. A claimed target ID is added even if it has no
-    /// code.
+    /// Adds the wrappers of a library that the archive has code for, by the target IDs that the archive claims. A claimed
+    /// target ID without code is added with no wrappers.
     fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
-        // Keys of other libraries have no index here.
+        // Several libraries may use one archive. The keys of other libraries have no index for this one.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
         for target in &self.claims {
             let served = served.entry(target.clone()).or_default();
@@ -106,14 +109,16 @@ impl KpackTree {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),
             [Step::Member(name)] if is_zip => (normalized(&path_of(name)), Some(ArchiveIndex::new(archive))),
-            // An archive in anything else is not installed with libraries.
+            // Only a file or a member of a zip file is installed next to libraries.
             _ => return,
         };
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a split library that is a file, or a member of a zip file. Returns the faults of a file, whose archives
-    /// were found on disk. A member is compared later with the members of all zip files, and has no faults yet.
+    /// Adds a split library. Returns the faults of a library whose reference was followed to archives on disk.
+    ///
+    /// A member of a zip file has no faults yet: [`faults`](Self::faults) compares it with the archives in all zip files.
+    /// A library in any other container is not compared.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
@@ -132,19 +137,24 @@ impl KpackTree {
                 self.libraries.push(SplitLibrary { place: place.clone(), name, reference, indices });
                 Vec::new()
             }
-            // A library in anything else is not installed with archives.
+            // Only a file or a member of a zip file is installed next to archives.
             _ => Vec::new(),
         }
     }
 
-    /// Adds the libraries and archives of a file. An archive that the user named itself needs no library. An archive
-    /// that was found in a directory, or is in a zip file, must belong to a library that is added too.
+    /// Adds the libraries and archives of a file. An archive that was found in a directory, or is in a zip file, must
+    /// belong to a library that is added too. An archive on disk that the user named needs no library.
     pub fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
         let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
         self.referred.extend(referred);
         self.libraries.extend(libraries);
-        self.archives.extend(archives.into_iter().filter(|archive| is_from_directory || archive.table.is_some()));
+        for archive in archives {
+            let is_in_zip = archive.table.is_some();
+            if is_from_directory || is_in_zip {
+                self.archives.push(archive);
+            }
+        }
     }
 
     /// Returns the faults that are known only when all files are added. The faults of libraries come first.
@@ -164,7 +174,7 @@ impl KpackTree {
         }
         if self.has_library {
             for archive in &self.archives {
-                // A library refers to an archive by path and contents. If the table is unreadable, the path is enough.
+                // The libraries above refer to members of zip files, and `self.referred` has archives on disk.
                 let is_referred = match archive.table {
                     Some(_) => referred.contains(archive.path.as_path()),
                     None => self.referred.contains(&archive.path),
@@ -177,7 +187,8 @@ impl KpackTree {
         faults
     }
 
-    /// Returns the members of zip files that a library in a zip file refers to.
+    /// Returns the members of zip files that a library in a zip file refers to, as if all were installed together. The
+    /// paths in the reference count from the directory of the library.
     fn members_for(&self, library: &SplitLibrary) -> Vec<(&FoundArchive, &ArchiveIndex)> {
         let directory = normalized(&path_of(&library.name)).with_file_name("");
         let paths = library.reference.search_paths.iter();
@@ -186,6 +197,7 @@ impl KpackTree {
         for archive in &self.archives {
             let Some(table) = &archive.table else { continue };
             let path = &archive.path;
+            // A path may have a placeholder for the target ID in the name of the archive.
             if patterns.iter().any(|pattern| pattern == path || target_in(path, pattern).is_some()) {
                 members.push((archive, table));
             }
@@ -198,12 +210,12 @@ fn fault(place: &Place, text: String) -> Fault {
     Fault::new(place, VerifyRule::Kpack, text)
 }
 
-/// Returns the faults of a library with the given indices of wrappers, and a number of `archives` that have code for
-/// the wrappers in `served`.
+/// Returns the faults of a split library. `wrappers` are the indices of its wrappers, `archive_count` is the number of its
+/// archives, and `served` has the wrappers that these archives have code for.
 fn check_library(
     reference: &Reference,
     wrappers: &BTreeSet<u32>,
-    archives: usize,
+    archive_count: usize,
     served: &ServedWrappers,
 ) -> Vec<String> {
     let mut faults = Vec::new();
@@ -211,7 +223,7 @@ fn check_library(
         let name = shown(&reference.kernel_name);
         faults.push(format!("'{name}' refers to kpack archives, but has no wrappers that load from them"));
     }
-    if archives == 0 {
+    if archive_count == 0 {
         let paths = reference.search_paths.iter().map(|path| format!("'{}'", shown(path))).collect::<Vec<_>>();
         faults.push(format!("no kpack archive found at {}", paths.join(", ")));
     } else if served.values().all(BTreeSet::is_empty)
@@ -233,22 +245,23 @@ fn check_library(
         {
             faults.push(format!("no wrapper loads the code objects {surplus} for '{target_name}'"));
         }
-        // Current loaders fall back to more general code.
+        // Current loaders fall back to the code of more general target IDs.
         let mut reachable = indices.clone();
-        for (general, others) in served {
+        for (general, general_indices) in served {
             if !is_more_general(general, target) {
                 continue;
             }
-            if let Some(fewer) = list_indices(others.intersection(wrappers).filter(|index| !indices.contains(index))) {
+            let lacking = general_indices.intersection(wrappers).filter(|index| !indices.contains(index));
+            if let Some(fewer) = list_indices(lacking) {
                 faults.push(format!(
                     "'{target_name}' lacks the code objects {fewer}, which '{}' has: loaders before August 2026 do \
                      not fall back to that",
                     shown(general)
                 ));
             }
-            reachable.extend(others);
+            reachable.extend(general_indices);
         }
-        // An archive may claim a target ID for other libraries only, so a library without any code for it has no fault.
+        // An archive may claim a target ID only because of other libraries, so no code at all is no fault.
         if let Some(missing) = list_indices(wrappers.difference(&reachable))
             && !reachable.is_empty()
         {
@@ -260,7 +273,8 @@ fn check_library(
     faults
 }
 
-/// Compares the claims of an archive, and the target ID in its name, with its code objects.
+/// Compares the target IDs that an archive claims with its code objects, and with the target ID in its name. Returns the
+/// faults.
 pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String> {
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();
@@ -297,8 +311,8 @@ fn is_target_id(text: &[u8]) -> bool {
     }
 }
 
-/// Returns whether code for the target ID `general` also runs on the more specific `target`: it sets some of its
-/// features.
+/// Returns whether code for the target ID `general` also runs on the more specific `target`: `general` has the same
+/// processor, and sets some but not all of the features.
 fn is_more_general(general: &[u8], target: &[u8]) -> bool {
     let [general, target] = [general, target].map(|id| id.split(|&byte| byte == b':').collect::<Vec<_>>());
     general.first() == target.first()
@@ -306,7 +320,7 @@ fn is_more_general(general: &[u8], target: &[u8]) -> bool {
         && general.iter().all(|feature| target.contains(feature))
 }
 
-/// Lists some indices as they end binary keys, or returns `None` if there are none.
+/// Lists some indices as at the end of a binary key, such as `#3`. Returns `None` without indices.
 fn list_indices<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
     list_some(indices.map(|index| format!("#{index}")))
 }

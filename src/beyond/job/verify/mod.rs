@@ -95,7 +95,7 @@ pub struct Verified {
     /// The libraries and archives that can only be checked together with other files.
     #[cfg_attr(feature = "serde", serde(skip))]
     kpack: KpackTree,
-    /// The directory of the file, if the file is a code object, a bundle or a fatbin itself.
+    /// The directory of the file, if the file is a code object, a bundle or a fatbin itself. Otherwise empty.
     #[cfg_attr(feature = "serde", serde(skip))]
     directories: ServingDirectories,
     /// The size of the listed faults, in bytes.
@@ -163,7 +163,7 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// Whether other files of the directory may correct it, as an [`ExpectTree`] finds out.
+    /// Whether other files of the directory may correct the fault, as an [`ExpectTree`] finds out.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) is_of_file_alone: bool,
 }
@@ -327,7 +327,7 @@ impl Verified {
     pub(super) fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
         let fault = Fault { text: short_name(fault.text.as_bytes(), TEXT_MAX), ..fault };
-        if self.has_room_for(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
+        if self.take_room(self.faults.len(), &fault.place, len_u64(fault.text.as_bytes())) {
             self.faults.push(fault);
         } else {
             self.more_faults += 1;
@@ -342,7 +342,7 @@ impl Verified {
 
     /// Lists a part that is recognised but not read, or counts it if there is no more room.
     fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
-        if self.has_room_for(self.unread.len(), place, 0) {
+        if self.take_room(self.unread.len(), place, 0) {
             self.unread.push(UnreadPart { place: place.clone(), offset, what });
         } else {
             let more = self.more_unread.entry(what.name()).or_default();
@@ -350,8 +350,9 @@ impl Verified {
         }
     }
 
-    /// Notes the code objects of a bundle that cannot be read. In a kpack archive, that is a fault of the archive.
+    /// Counts and lists the code objects of a bundle that cannot be read.
     fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
+        // An unreadable code object of a kpack archive is a fault of the archive.
         if found.format == Format::Kpack {
             return;
         }
@@ -365,12 +366,12 @@ impl Verified {
 
     /// Takes room for another item at a place, with a text of `len` bytes, in a list of `listed` items. Returns whether
     /// there was room. The first item always has room, even if the names of its place are long.
-    fn has_room_for(&mut self, listed: usize, place: &Place, len: u64) -> bool {
+    fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
-    /// Checks a bundle, and counts it and its code objects.
+    /// Checks a bundle, lists its faults, and counts the bundle and its code objects.
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;

@@ -24,7 +24,7 @@ use crate::llvm::container::offload_binary::ImageKind;
 pub(super) type BrokenRule = (VerifyRule, String);
 
 /// Checks a bundle, and passes each broken rule to `fault`. Returns the number of entries for devices that are text or
-/// empty. Returns zero if the bundle has code for devices too, because each such entry is a fault then.
+/// empty, in a bundle without code for devices. Next to code, each of these entries is a fault, and zero is returned.
 pub(super) fn check(
     found: &FoundBundle<'_>,
     plain_max: Option<u64>,
@@ -35,11 +35,12 @@ pub(super) fn check(
         let mut ids = EntryIds::default();
         // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
         // targets.
-        let repeats = matches!(found.format, Format::DeviceImages | Format::SyclBin);
+        let may_repeat = matches!(found.format, Format::DeviceImages | Format::SyclBin);
         for code_object in found.code_objects() {
-            ids.check(code_object, repeats, fault);
+            ids.check(code_object, may_repeat, fault);
         }
     }
+    // The search reports the faults of a kpack archive, and so its unreadable code objects.
     if found.format != Format::Kpack {
         for code_object in found.code_objects() {
             if let Some(reason) = code_object.unreadable() {
@@ -72,7 +73,8 @@ fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) ->
     (VerifyRule::Readable, format!("'{}' cannot be extracted: {reason}", shown(code_object.id())))
 }
 
-/// Returns the entries of a bundle for devices that are empty or text, as in bundles of assembly.
+/// Returns the entries for devices that are empty or text, as in bundles of assembly. Examines only the formats of
+/// LLVM's bundler, which bundles files of any kind.
 fn entries_without_code<'f>(found: &FoundBundle<'f>) -> Vec<CodeObjectRef<'f>> {
     let mut entries = Vec::new();
     if matches!(found.format, Format::Bundle | Format::TextBundle | Format::FatObject) {
@@ -93,7 +95,7 @@ fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
     }
 }
 
-/// Returns whether a bundle holds code objects for devices. A text bundle may hold text, so it counts as one without.
+/// Returns whether a bundle holds code objects for devices. A text bundle may hold text, so nothing is expected of it.
 fn holds_code(found: &FoundBundle<'_>) -> bool {
     if found.format == Format::TextBundle {
         return false;
@@ -118,50 +120,27 @@ fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
 
 /// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
 fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
-    let (mut shared, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
+    let (mut overlap_limit, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
     for code_object in found.code_objects() {
         // The content of an empty code object is empty, whatever kind is recorded.
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
-        let checked = match recorded.or_else(|| code_object.kind()) {
-            kind if is_checked(kind, &code_object) => {
-                if !shared.has_room_for(&code_object) {
-                    let text = "code objects overlap too much: not all of them were checked".to_owned();
-                    fault((VerifyRule::CodeObject, text));
-                    return Ok(());
-                }
-                let content = match found.bundle.content_after(code_object.index(), &mut last) {
-                    Ok(content) => content,
-                    Err(error) => match error.fault() {
-                        Some(malformed) => {
-                            fault(not_extractable_fault(&code_object, malformed));
-                            continue;
-                        }
-                        None => return Err(error),
-                    },
-                };
-                let bytes = content.as_slice().bytes();
-                note_read(len_u64(bytes));
-                // The target of other code objects was checked with their IDs. This one had to be inflated.
-                if code_object.packed().is_some()
-                    && let Some(id) = code_object.entry_id()
-                    && let Some(broken) = check_target(&code_object, &id, target::target_id(bytes))
-                {
-                    fault(broken);
-                }
-                let checked = check_content(kind, bytes);
-                if checked.is_ok() && is_for_hip(&code_object) && check::lacks_strtab(bytes) {
-                    fault(no_strtab_fault(&code_object));
-                }
-                checked
+        let kind = recorded.or_else(|| code_object.kind());
+        let checked = if is_read(kind, &code_object) {
+            if !overlap_limit.has_room_for(&code_object) {
+                let text = "code objects overlap too much: not all of them were checked".to_owned();
+                fault((VerifyRule::CodeObject, text));
+                return Ok(());
             }
-            Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
-                Err(Malformed::at("an image of an unknown format", 0))
+            match found.bundle.content_after(code_object.index(), &mut last) {
+                Ok(content) => check_read(&code_object, kind, content.as_slice().bytes(), fault),
+                Err(error) => {
+                    let Some(malformed) = error.fault() else { return Err(error) };
+                    fault(not_extractable_fault(&code_object, malformed));
+                    continue;
+                }
             }
-            Some(ContentKind::Unknown) if is_for_device(&code_object) => {
-                let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
-                check::beginning(head.unwrap_or_default(), code_object.size())
-            }
-            _ => Ok(()),
+        } else {
+            check_unread(&code_object, kind)
         };
         if let Err(malformed) = checked {
             fault((
@@ -171,6 +150,43 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
         }
     }
     Ok(())
+}
+
+/// Checks a code object that was read. Passes other broken rules than that of its content to `fault`.
+fn check_read(
+    code_object: &CodeObjectRef<'_>,
+    kind: Option<ContentKind>,
+    bytes: &[u8],
+    fault: &mut impl FnMut(BrokenRule),
+) -> Result<(), Malformed> {
+    note_read(len_u64(bytes));
+    // The target in a plain code object was compared with the ID already. This one had to be inflated first.
+    if code_object.packed().is_some()
+        && let Some(id) = code_object.entry_id()
+        && let Some(broken) = check_target(code_object, &id, target::target_id(bytes))
+    {
+        fault(broken);
+    }
+    let checked = check_content(kind, bytes);
+    if checked.is_ok() && is_for_hip(code_object) && check::lacks_strtab(bytes) {
+        fault(no_strtab_fault(code_object));
+    }
+    checked
+}
+
+/// Checks a code object of a kind without rules by its first bytes. Code for devices must have a known format.
+fn check_unread(code_object: &CodeObjectRef<'_>, kind: Option<ContentKind>) -> Result<(), Malformed> {
+    let found = code_object.found;
+    match kind {
+        Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
+            Err(Malformed::at("an image of an unknown format", 0))
+        }
+        Some(ContentKind::Unknown) if is_for_device(code_object) => {
+            let head = found.bundle.head(code_object.index(), ContentKind::HEAD_LEN);
+            check::beginning(head.unwrap_or_default(), code_object.size())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns whether HIP's runtime loads a code object. SYCL's runtime uses HIP's.
@@ -188,12 +204,14 @@ fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     (VerifyRule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Returns whether the content of a code object of a kind is read and checked. This is so for kinds that have rules,
-/// and for all code objects that are compressed on their own, to see whether they inflate. Methods that this build does
-/// not support are left out.
-fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
+/// Returns whether the content of a code object is read. This is so for kinds that have rules, and for all code objects
+/// that are compressed on their own, to see whether they inflate. Code that cannot be read, as by an unknown method, is
+/// left out.
+fn is_read(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
+    if code_object.unread().is_some() {
+        return false;
+    }
     match kind {
-        _ if code_object.unread().is_some() => false,
         Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::SpirV | ContentKind::Bitcode | ContentKind::Ptx) => {
             true
         }
@@ -201,7 +219,7 @@ fn is_checked(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> boo
     }
 }
 
-/// Checks the bytes of a code object, whose kind may be recorded.
+/// Checks that the bytes of a code object have the given kind, if it is known, and follow the rules of their kind.
 fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malformed> {
     if let Some(kind) = kind {
         check_kind(kind, bytes)?;
@@ -224,17 +242,16 @@ fn check_kind(kind: ContentKind, content: &[u8]) -> Result<(), Malformed> {
 #[derive(Default)]
 struct EntryIds<'f> {
     counts: HashMap<&'f [u8], usize>,
-    /// The first entry of each processor. Others are compared only with it, so the time is linear in the number of
-    /// entries.
+    /// The first entry of each processor. Later entries are compared only with the first, so the time is linear in the
+    /// number of entries.
     firsts: HashMap<String, CodeObjectRef<'f>>,
 }
 
 impl<'f> EntryIds<'f> {
-    /// Checks the ID of a code object. If IDs may repeat in the bundle, as `repeats` says, a second entry with the ID
-    /// is no fault.
-    fn check(&mut self, code_object: CodeObjectRef<'f>, repeats: bool, fault: &mut impl FnMut(BrokenRule)) {
+    /// Checks the ID of a code object. If IDs `may_repeat` in the bundle, a second entry with the ID is no fault.
+    fn check(&mut self, code_object: CodeObjectRef<'f>, may_repeat: bool, fault: &mut impl FnMut(BrokenRule)) {
         if let Some(broken) = self.check_duplicate(&code_object)
-            && !repeats
+            && !may_repeat
         {
             fault(broken);
         }
@@ -283,7 +300,7 @@ impl<'f> EntryIds<'f> {
             Entry::Occupied(first) => *first.get(),
             Entry::Vacant(free) => *free.insert(code_object),
         };
-        // Parsed IDs are not kept, because they would take many times the memory of the file.
+        // The first ID is parsed again, because kept parsed IDs would take many times the memory of the file.
         if !id.target_id().conflicts_with(parse_id(&first).ok()?.target_id()) {
             return None;
         }
@@ -295,8 +312,8 @@ impl<'f> EntryIds<'f> {
 /// The number of the offload kind `none` in an image of an offload binary.
 const NO_KIND: u16 = 0;
 
-/// Parses the ID of a code object. An image of an offload binary may have the kind `none`, which LLVM's packager writes
-/// too. An entry ID has no such kind, so the ID is made of the triple and architecture alone.
+/// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's packager
+/// writes too, but which entry IDs do not have. The ID is then checked with another kind in its place.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
@@ -314,7 +331,8 @@ fn is_unread_syclbin(code_object: &CodeObjectRef<'_>) -> bool {
     is_syclbin && code_object.found.format == Format::OffloadBinary
 }
 
-/// Checks that code objects which must not share bytes do not overlap.
+/// Checks that code objects which must not share bytes do not overlap. The ranges are sorted, so each is compared only
+/// with the one before that ends last.
 fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     let mut ranges: Vec<(Range<u64>, CodeObjectRef<'_>)> = Vec::new();
     for code_object in found.code_objects() {
@@ -328,10 +346,10 @@ fn check_overlaps(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) {
     // The code object with the largest end so far.
     let mut furthest: Option<(Range<u64>, CodeObjectRef<'_>)> = None;
     for (range, code_object) in ranges {
-        if let Some((before, other)) = &furthest
+        if let Some((before, code_object_before)) = &furthest
             && before.end > range.start
         {
-            let (a, b) = (shown(other.id()), shown(code_object.id()));
+            let (a, b) = (shown(code_object_before.id()), shown(code_object.id()));
             fault((VerifyRule::Overlap, format!("'{a}' and '{b}' overlap: {before:?} and {range:?}")));
         }
         match &furthest {
@@ -375,7 +393,7 @@ fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRu
             continue;
         }
         all += 1;
-        // The code objects in a nested container count there.
+        // The code objects of a nested container are checked as a bundle of their own.
         if entry.packed().is_none() && !matches!(entry.kind(), Some(ContentKind::Bundle | ContentKind::FatBinary)) {
             plain += 1;
             add(&mut size, entry.size());
@@ -396,8 +414,8 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
     format!("the triple of '{id}' is for {named}, its target ID for {processor}")
 }
 
-/// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if there is
-/// nothing to compare.
+/// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if both agree,
+/// or if one of them is missing or not comparable.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
     let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
@@ -407,12 +425,12 @@ fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<
     }
     let recorded = recorded?;
     let parsed = TargetId::parse(&recorded, id.triple().arch()).ok()?;
-    let (one, other) = (parsed.processor(), target.processor());
-    // Code of an unknown kind in a fatbin has a target ID that begins like this. Its content may be an ELF file.
-    if other.starts_with("kind") {
+    // For code of an unknown kind in a fatbin, the ID has the number of the kind in place of a processor.
+    if target.processor().starts_with("kind") {
         return None;
     }
-    if is_same_processor(one, other) && !have_different_features(&parsed, &target) {
+    let is_same = is_same_processor(parsed.processor(), target.processor());
+    if is_same && !have_different_features(&parsed, &target) {
         return None;
     }
     Some((VerifyRule::Target, format!("'{}' holds an ELF file for '{recorded}'", shown(code_object.id()))))

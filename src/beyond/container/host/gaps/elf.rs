@@ -124,7 +124,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     let symbol_changes = library.move_symbols_to_parts(&closed).ok_or(HoleReason::Limits)?;
     let changes = closed.changes(&front, removed, symbol_changes, library.len);
     let (changes, added) = changes.ok_or(HoleReason::Shared)?;
-    if saved > added { Ok(GapRemoval { changes, left: stay_reason }) } else { Err(HoleReason::Small) }
+    if saved > added { Ok(GapRemoval { changes, stay_reason }) } else { Err(HoleReason::Small) }
 }
 
 /// Returns the changes that give a file the bytes back that [`close`] took out of it, or `None` if it took none.
@@ -1441,7 +1441,7 @@ mod tests {
         ] {
             let data = library(&segments, sections, 0x21000);
             let closed = close(&data, std::slice::from_ref(&gap));
-            assert_eq!(closed.map(|closing| assert!(closing.left.is_none())), expected, "{gap:x?}");
+            assert_eq!(closed.map(|closing| assert!(closing.stay_reason.is_none())), expected, "{gap:x?}");
         }
         let data = library(&[whole], &one, 0x21000);
         let gap = 0x1100..0x21000;
@@ -1454,7 +1454,7 @@ mod tests {
         let mut two = one;
         two.push(section(1, SHT_PROGBITS, 0x21000, 0x31000, 0x4000));
         let data = library(&[loaded_segment(0, 0x25000)], &two, 0x25000);
-        assert_eq!(close(&data, &[gap, 0x21000..0x25000]).unwrap().left, Some(HoleReason::Shared));
+        assert_eq!(close(&data, &[gap, 0x21000..0x25000]).unwrap().stay_reason, Some(HoleReason::Shared));
     }
 
     #[test]

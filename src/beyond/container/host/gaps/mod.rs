@@ -64,7 +64,7 @@ pub(crate) struct GapRemoval {
     pub(crate) changes: Vec<ChangedRange<'static>>,
     /// The reason why the largest remaining gap was not removed, or not all of it. `None` if no remaining gap is larger
     /// than a page.
-    pub(crate) left: Option<HoleReason>,
+    pub(crate) stay_reason: Option<HoleReason>,
 }
 
 /// The error that gaps cannot come back, because another tool rewrote the file since they were taken out of it.

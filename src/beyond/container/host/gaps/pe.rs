@@ -139,7 +139,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     let mut changes = image.debug_changes(data, &moves).ok_or(HoleReason::Headers)?;
     changes.extend(removed.into_iter().map(|pages| (pages.range, Vec::new())));
     changes.push((0..len_u64(&image.headers), vec![Piece::Bytes(headers)]));
-    Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, left: stay_reason })
+    Ok(GapRemoval { changes: sort_changes(changes).ok_or(HoleReason::Shared)?, stay_reason })
 }
 
 /// Adds the right checksum to the changes of a file, if the file has a checksum. The checksum is in the headers, so the
@@ -984,7 +984,7 @@ mod tests {
         assert_eq!(close(&data[..100], &gaps).err(), Some(HoleReason::Headers));
         // One gap too many for the section headers.
         let (data, gaps) = library(512, 100, 0);
-        assert_eq!(close(&data, &gaps).unwrap().left, Some(HoleReason::Limits));
+        assert_eq!(close(&data, &gaps).unwrap().stay_reason, Some(HoleReason::Limits));
     }
 
     fn checksum_of_parts(parts: &[&[u8]]) -> u32 {
