@@ -251,7 +251,7 @@ impl<'j> Search<'j> {
                     continue;
                 }
             }
-            if let Err(error) = shared.take(&code_object, self.input) {
+            if let Err(error) = shared.charge(&code_object, self.input) {
                 self.add_problem(error.at(found.place));
                 break;
             }
@@ -385,7 +385,7 @@ impl ListRoom {
         }
         if let Some(list) = arguments {
             let shared = match self.arguments_left.take(to_u64(list.len())) {
-                Some(()) => self.lists.shared(Arc::clone(list)),
+                Some(()) => self.lists.share(Arc::clone(list)),
                 None => None,
             };
             self.is_full_of_arguments = shared.is_none();

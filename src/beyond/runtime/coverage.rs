@@ -32,7 +32,7 @@ pub struct Coverage {
     /// The last units, to which the next bundles of the search may belong.
     units: LoadUnits,
     /// Whether there are more different sets of code than the limit.
-    is_full: bool,
+    has_too_many_sets: bool,
 }
 
 /// The code of a bundle, which other bundles may have too, and the vendors of the GPUs that it has entries for.
@@ -137,7 +137,7 @@ impl Coverage {
         for unit in self.units.add(found) {
             match &unit.directory {
                 Some(directory) => self.add_files(directory, &FileSet { code: unit.set(), files: 1 }),
-                None => self.count(unit.set(), 1),
+                None => self.count_bundles(unit.set(), 1),
             }
         }
     }
@@ -145,19 +145,19 @@ impl Coverage {
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
         for unit in LoadUnit::of_split(place, split) {
-            self.count(unit.set(), 1);
+            self.count_bundles(unit.set(), 1);
         }
     }
 
     /// Adds the bundles of another file.
     pub fn merge(&mut self, other: &Self) {
-        self.is_full |= other.is_full;
+        self.has_too_many_sets |= other.has_too_many_sets;
         for (set, count) in &other.bundles {
-            self.count(set.clone(), *count);
+            self.count_bundles(set.clone(), *count);
         }
         // Nothing follows in the other file, so its last units are complete.
-        for (_, unit) in &other.units.open {
-            self.count(unit.set(), 1);
+        for (_, unit) in &other.units.incomplete {
+            self.count_bundles(unit.set(), 1);
         }
         for (directory, files) in other.directories() {
             self.add_files(directory, &files);
@@ -167,7 +167,7 @@ impl Coverage {
     /// Adds files to the other files of their directory. If there are too many directories already, only notes that.
     fn add_files(&mut self, directory: &Place, files: &FileSet) {
         if self.directories.len() >= KINDS_MAX && !self.directories.contains_key(directory) {
-            self.is_full = true;
+            self.has_too_many_sets = true;
             return;
         }
         self.directories.entry(directory.clone()).or_default().merge(files);
@@ -189,7 +189,7 @@ impl Coverage {
     /// Returns the directory of the only file that was added, if the file is itself a code object, a bundle or a
     /// fatbin. Returns `None` if anything else was added.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
-        let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
+        let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.incomplete.is_empty();
         if !is_alone {
             return None;
         }
@@ -201,7 +201,7 @@ impl Coverage {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
             // A coverage of this directory alone knows its GPUs.
-            let mut alone = Self { is_full: self.is_full, ..Self::default() };
+            let mut alone = Self { has_too_many_sets: self.has_too_many_sets, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
         }
@@ -210,9 +210,9 @@ impl Coverage {
     }
 
     /// Counts `more` bundles with the same code. If there are too many different sets of code already, only notes that.
-    fn count(&mut self, set: CodeSet, more: usize) {
+    fn count_bundles(&mut self, set: CodeSet, more: usize) {
         if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&set) {
-            self.is_full = true;
+            self.has_too_many_sets = true;
             return;
         }
         let count = self.bundles.entry(set).or_default();
@@ -225,7 +225,7 @@ impl Coverage {
         for (set, count) in &self.bundles {
             sets.push((Cow::Borrowed(set), *count));
         }
-        for (_, unit) in &self.units.open {
+        for (_, unit) in &self.units.incomplete {
             sets.push((Cow::Owned(unit.set()), 1));
         }
         for files in self.directories().into_values() {
@@ -240,7 +240,7 @@ impl Coverage {
 
     /// The number of bundles.
     pub fn bundles(&self) -> usize {
-        self.bundles.values().sum::<usize>() + self.units.open.len() + self.directories().len()
+        self.bundles.values().sum::<usize>() + self.units.incomplete.len() + self.directories().len()
     }
 
     /// Returns in how many bundles a GPU is served.
@@ -263,7 +263,7 @@ impl Coverage {
         let sets = self.code_sets();
         // A set without code costs a comparison too.
         let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
-        if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
+        if self.has_too_many_sets || devices.len().saturating_mul(all) > COMPARISONS_MAX {
             return None;
         }
         Some(devices.iter().map(|device| count_serving(device, &sets)).collect())
@@ -293,7 +293,7 @@ fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> ServedB
     let mut served = ServedBundles::default();
     for (set, count) in sets {
         if set.is_for(device) {
-            let serves = device.unserved(set.codes.iter()).next().is_none();
+            let serves = device.unserved_variants(set.codes.iter()).next().is_none();
             served.bundles += *count;
             served.serving += if serves { *count } else { 0 };
         }
@@ -383,7 +383,7 @@ impl LoadUnit {
 pub(crate) struct LoadUnits {
     /// The units of offload binaries at one place that the next offload binary may add code to, by their offload kind.
     /// The kind is `None` as long as a unit has no code.
-    open: Vec<(Option<OffloadKind>, LoadUnit)>,
+    incomplete: Vec<(Option<OffloadKind>, LoadUnit)>,
     /// The file that was read last, if it is a code object, a bundle or a fatbin itself. More may follow in it.
     file: Option<LoadUnit>,
     /// Whether such files count as bundles like others, and code objects without a bundle do not count.
@@ -461,15 +461,15 @@ impl LoadUnits {
     ) -> Vec<LoadUnit> {
         // The first offload binary at a place has the index 0. It may not have come here, so the places are compared
         // too.
-        let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
+        let is_elsewhere = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place != *found.place);
         // Nothing more is added to the units of the previous place.
-        let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
+        let mut complete = if is_elsewhere { self.take_incomplete(|_| true) } else { Vec::new() };
         // An offload binary without code counts as a bundle too, unless others at its place have code.
-        if codes.is_empty() && self.open.is_empty() {
-            self.open.push((None, LoadUnit::new(found, vendors.clone())));
+        if codes.is_empty() && self.incomplete.is_empty() {
+            self.incomplete.push((None, LoadUnit::new(found, vendors.clone())));
         }
         for FoundCode { index, kind, code } in codes {
-            let same_kind = self.open.iter_mut().find(|(open, unit)| match open {
+            let same_kind = self.incomplete.iter_mut().find(|(open, unit)| match open {
                 Some(open) => *open == kind,
                 // The first code decides the kind of a unit without code.
                 None => unit.codes.is_empty(),
@@ -486,7 +486,7 @@ impl LoadUnits {
                 }
                 None => {
                     let codes = vec![(first + index, code)];
-                    self.open.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
+                    self.incomplete.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
                 }
             }
         }
@@ -494,8 +494,8 @@ impl LoadUnits {
     }
 
     /// Completes the units at the places that `is_over` accepts, and returns these units.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
-        let mut complete = self.finish_open(&is_over);
+    pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
+        let mut complete = self.take_incomplete(&is_over);
         if let Some(file) = &self.file
             && is_over(&file.place)
         {
@@ -505,14 +505,14 @@ impl LoadUnits {
     }
 
     /// Takes the units of offload binaries at the places that `is_over` accepts.
-    fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
-        let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
+    fn take_incomplete(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
+        let complete = self.incomplete.extract_if(.., |(_, unit)| is_over(&unit.place));
         complete.map(|(_, unit)| unit).collect()
     }
 
     /// Whether the next offload binary may add code to some units.
-    pub(crate) fn has_open(&self) -> bool {
-        !self.open.is_empty()
+    pub(crate) fn has_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
     }
 
     /// The number of code objects of all bundles so far.
@@ -558,8 +558,8 @@ mod tests {
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
         // A file over the limit makes the sum incomplete, whatever is merged later.
-        for is_full in [true, false] {
-            first.merge(&Coverage { is_full, ..Coverage::default() });
+        for has_too_many_sets in [true, false] {
+            first.merge(&Coverage { has_too_many_sets, ..Coverage::default() });
             assert!(first.gpus().is_none());
         }
     }
@@ -578,9 +578,9 @@ mod tests {
     fn different_sets_of_code_are_counted_up_to_a_limit() {
         let sets = (0..KINDS_MAX - 1).map(|index| (other_codes([format!("{index:06}")]), 1));
         let mut coverage = Coverage { bundles: sets.collect(), ..Coverage::default() };
-        for (name, is_full) in [("first", false), ("first", false), ("second", true)] {
+        for (name, has_too_many_sets) in [("first", false), ("first", false), ("second", true)] {
             coverage.count(other_codes([name.to_owned()]), 1);
-            assert_eq!((coverage.bundles.len(), coverage.is_full), (KINDS_MAX, is_full), "{name}");
+            assert_eq!((coverage.bundles.len(), coverage.has_too_many_sets), (KINDS_MAX, has_too_many_sets), "{name}");
         }
         assert_eq!(coverage.bundles(), KINDS_MAX + 1);
     }

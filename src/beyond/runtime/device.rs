@@ -208,7 +208,7 @@ impl Device {
     }
 
     /// Describes a bundle without any code for the GPU, as the end of a message.
-    pub(crate) fn lack(&self) -> String {
+    pub(crate) fn describe_lack(&self) -> String {
         match self.variants.first() {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
@@ -235,7 +235,7 @@ impl Device {
     }
 
     /// Returns the variants of the GPU that no code of a bundle serves.
-    pub(crate) fn unserved<'c>(
+    pub(crate) fn unserved_variants<'c>(
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
@@ -500,7 +500,7 @@ mod tests {
     fn chosen(gpu: &str, names: &[&'static str]) -> (Vec<&'static str>, bool) {
         let (device, codes) = (Device::parse(gpu).unwrap(), codes(names));
         let plain: Vec<Code> = codes.iter().map(|(_, code)| code.clone()).collect();
-        let is_served = device.unserved(plain.iter()).next().is_none();
+        let is_served = device.unserved_variants(plain.iter()).next().is_none();
         (device.choose(&codes).into_iter().map(|index| names[index]).collect(), is_served)
     }
 

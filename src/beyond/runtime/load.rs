@@ -79,7 +79,7 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
             ReadEvent::End(place, reads) => {
                 // A choice among several bundles (a unit) stays open until the data that holds them ends. It is made
                 // now, because the bytes cannot be read afterwards.
-                for (position, loaded) in loader.finish(|unit| unit.data() == *place) {
+                for (position, loaded) in loader.finish_places(|unit| unit.data() == *place) {
                     load.add(position, loaded.code_object, None, reads);
                 }
             }

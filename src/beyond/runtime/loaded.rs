@@ -49,7 +49,7 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
     })?;
     // Consecutive offload binaries at one place are one choice. The next place ends the choice, but the last place has
     // no next one. The search is over, so every place is.
-    loaded.extend(loader.finish(|_| true));
+    loaded.extend(loader.finish_places(|_| true));
     loaded.sort_unstable_by_key(|(position, _)| *position);
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
@@ -95,7 +95,7 @@ impl Loader {
             }
         }
         // No unit waits for later bundles, so no code object of the bundles so far can still be chosen.
-        if !self.units.has_open() {
+        if !self.units.has_incomplete() {
             self.waiting.clear();
         }
         Ok(loaded)
@@ -103,8 +103,8 @@ impl Loader {
 
     /// Ends the choices at the places that `is_over` accepts: nothing more is found there. Returns the chosen code
     /// objects.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
-        self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+    pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
+        self.units.finish_places(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
     /// Notes code that HIP's runtime does not find, for each GPU that would take it and has no such note yet.

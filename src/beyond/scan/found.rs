@@ -157,15 +157,15 @@ pub(super) enum WalkEvent<'f> {
     End(&'f Place, Slice<'f>),
 }
 
-/// Facts about a bundle and its entries that the bundle does not record.
+/// Facts about a bundle and its entries that the search finds out, because the bundle does not record them.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
-    /// The number of each entry among the entries at the place with the same ID, counted from 1. Empty if the entries
-    /// are not numbered.
+    /// For each entry, its ordinal among the entries at the place with the same ID, counted from 1: two bundles at one
+    /// place may have entries of one ID. Empty if a job reads the bundle without a walk.
     pub(super) numbers: Vec<u64>,
-    /// The number of bytes that each entry shares with entries before it. Empty if the bytes are not counted.
+    /// The number of bytes that each entry shares with entries before it. Empty if a job does not sum up sizes.
     pub(super) shared: Vec<u64>,
-    /// Whether a file, or a member of a package, begins with the bundle.
+    /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
     /// Whether this is relocatable code that the linker left in a linked file, from which the driver can link code for
     /// further GPUs.
@@ -182,8 +182,8 @@ impl EntryFacts {
     }
 }
 
-/// The [`space_end`](FoundBundle::space_end) of a bundle whose surroundings are not known.
-pub(super) const UNKNOWN_END: u64 = 0;
+/// The [`space_end`](FoundBundle::space_end) of a bundle that other data may follow directly.
+pub(crate) const UNKNOWN_SPACE_END: u64 = 0;
 
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +197,8 @@ pub struct FoundBundle<'f> {
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
     pub(crate) facts: &'f EntryFacts,
-    /// The end of the section, member or file that holds only such bundles and padding, or [`UNKNOWN_END`].
+    /// The end of the section, member or file around the bundle, if that holds only bundles of this format and padding.
+    /// Otherwise [`UNKNOWN_SPACE_END`]: other data may follow, which a longer bundle would overwrite.
     pub(crate) space_end: u64,
 }
 

@@ -61,7 +61,7 @@ impl Follow {
     }
 
     /// Returns whether the caller searches the file with this canonical path too.
-    fn is_own(&self, path: &Path) -> bool {
+    fn is_searched_by_caller(&self, path: &Path) -> bool {
         let own =
             self.own_canonical.get_or_init(|| self.own.iter().filter_map(|path| path.canonicalize().ok()).collect());
         own.contains(path)
@@ -277,7 +277,7 @@ impl Walk<'_, '_, '_> {
         };
         for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
-            self.report_entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
+            self.report_entries(at.at_place(&place, at.data), Format::Kpack, 0, entries.clone())?;
         }
         self.report_faults(at, archive.faults.iter().cloned())?;
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
@@ -349,20 +349,20 @@ impl Walk<'_, '_, '_> {
         path: PathBuf,
         wanted: &mut WantedCode<'_>,
     ) -> Result<Followed> {
-        let is_own = follow.is_own(&path);
+        let is_searched_by_caller = follow.is_searched_by_caller(&path);
         let place = at.place.clone().in_file(&path);
         let (archive, input) = match self.open_kpack_archive(&path) {
             Ok(opened) => opened,
             Err(error) => {
                 let error = error_at_library(error);
                 // The caller's own search of the archive reports faults of its content.
-                if !is_own || error.kind() == ErrorKind::Referred {
-                    self.report_broken(at.to(&place, at.data), error)?;
+                if !is_searched_by_caller || error.kind() == ErrorKind::Referred {
+                    self.report_broken(at.at_place(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
-        let is_reported = !is_own && !follow.is_tables_only;
+        let is_reported = !is_searched_by_caller && !follow.is_tables_only;
         if is_reported {
             self.budget.add_file(input.len());
         }
@@ -377,14 +377,14 @@ impl Walk<'_, '_, '_> {
                 }
             }
             code_objects = code_objects.saturating_add(entries.len());
-            if is_reported && !entries.is_empty() && !self.budget.is_spent {
+            if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                let searched = self.report_entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
+                let searched = self.report_entries(at.at_place(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.unless_changed(searched)?;
             }
         }
         if is_reported {
-            let at = at.to(&place, input.as_slice());
+            let at = at.at_place(&place, input.as_slice());
             self.report_faults(at, archive.faults.iter().cloned())?;
             self.report_end(at)?;
         }

@@ -45,6 +45,7 @@
 
 mod ahead;
 mod budget;
+mod bundle_reader;
 mod code_object;
 mod found;
 mod kpack;
@@ -60,13 +61,13 @@ pub(crate) mod sections;
 mod stream;
 mod sycl;
 mod walk;
-mod wide;
 
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
+pub(crate) use bundle_reader::{AnyBundle, BundleReader};
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
-pub(crate) use found::EntryFacts;
+pub(crate) use found::{EntryFacts, UNKNOWN_SPACE_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
@@ -85,7 +86,6 @@ pub(crate) use read::{
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
 pub(crate) use walk::is_zip;
-pub(crate) use wide::{AnyBundle, BundleReader};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -60,11 +60,11 @@ pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
 
 fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
-    let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
+    let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.for_device;
     // The section table may be in any order.
     let mut bundles = BTreeMap::new();
     for section in &device {
-        if !section.holds.is_read() {
+        if !section.holds.is_always_containers() {
             continue;
         }
         let range = &section.range;

@@ -102,7 +102,7 @@ impl Walk<'_, '_, '_> {
     /// read only where its checksum is to be compared.
     fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         if magic.is_package() {
-            let Some(at) = self.one_deeper(at)? else { return Ok(()) };
+            let Some(at) = self.enter_container(at)? else { return Ok(()) };
             return self.search_package(magic, at, stream);
         }
         if self.scan.deep {
@@ -179,7 +179,7 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
-        self.search_part(at.copied(input.as_slice()))
+        self.search_part(at.with_copy(input.as_slice()))
     }
 
     /// Searches a file that is compressed as a whole: an archive, or a single member without a recorded name.
@@ -205,15 +205,15 @@ impl Walk<'_, '_, '_> {
                 place
             }
         };
-        let content = Stream { reader: &mut inflated, size: None, is_charged: false, is_source: false };
-        self.search_stream_after_head(head, at.to(&place.clone().inflated(), source), content)?;
+        let content = Stream { reader: &mut inflated, size: None, is_charged: false, has_source_offsets: false };
+        self.search_stream_after_head(head, at.at_place(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
-            let offset = if stream.is_source { Some(source.absolute(offset)) } else { None };
+            let offset = if stream.has_source_offsets { Some(source.absolute(offset)) } else { None };
             self.report_trailing(at, offset, Some(what))?;
         }
         // The compressed bytes are charged too. In a file they are no more than the file has, but they may also be
         // inflated data, which was not kept and so not charged.
-        self.spend(at.to(&place, source), limit.total.get())?;
+        self.spend(at.at_place(&place, source), limit.bytes_read.get())?;
         Ok(())
     }
 
@@ -275,9 +275,9 @@ impl Walk<'_, '_, '_> {
         };
         if let Some(offset) = reader.reader.reader.trailing() {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
-            self.report_trailing(at, if stream.is_source { Some(offset) } else { None }, Some(AKS2))?;
+            self.report_trailing(at, if stream.has_source_offsets { Some(offset) } else { None }, Some(AKS2))?;
         }
-        self.spend(at, packed_limit.total.get())?;
+        self.spend(at, packed_limit.bytes_read.get())?;
         Ok(())
     }
 
@@ -298,13 +298,13 @@ impl Walk<'_, '_, '_> {
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
-        if !self.spend(at, limit.total.get())? {
+        if !self.spend(at, limit.bytes_read.get())? {
             return Ok(());
         }
         match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
-                let stream = Stream { reader: &mut reader, size: None, is_charged: false, is_source: false };
-                self.search_stream_after_head(head, at.to(&at.place.clone().inflated(), at.data), stream)
+                let stream = Stream { reader: &mut reader, size: None, is_charged: false, has_source_offsets: false };
+                self.search_stream_after_head(head, at.at_place(&at.place.clone().inflated(), at.data), stream)
             }
             _ => self.report_unread(at, PAYLOAD),
         }
@@ -312,7 +312,7 @@ impl Walk<'_, '_, '_> {
 
     /// Searches a cpio archive, and the cpio archives that follow it after zeros.
     fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let Stream { is_source, reader, .. } = stream;
+        let Stream { has_source_offsets, reader, .. } = stream;
         let limit = ReadLimit::up_to(0, LONG_HEADERS);
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         // The magic of the next archive, if it was read already at the end of the previous one.
@@ -327,8 +327,8 @@ impl Walk<'_, '_, '_> {
                         continue;
                     }
                     Some(next) => {
-                        let offset = at.data.absolute(limit.total.get().saturating_sub(len_u64(&next)));
-                        self.report_trailing(at, if is_source { Some(offset) } else { None }, Some(CPIO))?;
+                        let offset = at.data.absolute(limit.bytes_read.get().saturating_sub(len_u64(&next)));
+                        self.report_trailing(at, if has_source_offsets { Some(offset) } else { None }, Some(CPIO))?;
                         return self.read_to_end(at, &mut reader);
                     }
                     None => return Ok(()),
@@ -355,7 +355,7 @@ impl Walk<'_, '_, '_> {
         at: FilePart<'_>,
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
-        let (start, limit) = (reader.limit.total.get(), reader.limit);
+        let (start, limit) = (reader.limit.bytes_read.get(), reader.limit);
         limit.allow_up_to(self.budget.left(), LONG_DATA);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
@@ -364,7 +364,7 @@ impl Walk<'_, '_, '_> {
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
-        let cost = total([limit.total.get().saturating_sub(start), HEADER]);
+        let cost = total([limit.bytes_read.get().saturating_sub(start), HEADER]);
         let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
         Ok(if self.spend(at, cost)? { next } else { None })
     }
@@ -423,7 +423,7 @@ impl Walk<'_, '_, '_> {
             return self.report_broken(at, member_too_large(at.data, limits, size));
         }
         let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
-        self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, has_source_offsets: false })
     }
 
     /// Searches a tar archive that is not compressed: its members are ranges of the file.
@@ -442,7 +442,7 @@ impl Walk<'_, '_, '_> {
                 tar::NextMember::End { has_trailing: false } => return Ok(()),
                 tar::NextMember::End { has_trailing: true } => {
                     // The last block may be short.
-                    let blocks = limit.total.get().saturating_sub(1) / tar::BLOCK;
+                    let blocks = limit.bytes_read.get().saturating_sub(1) / tar::BLOCK;
                     let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
                     return self.report_trailing(at, Some(offset), Some(TAR));
                 }
@@ -450,19 +450,23 @@ impl Walk<'_, '_, '_> {
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
             let on_way = self.step(at.place, member_step(&header.name));
-            let at = at.to(on_way.as_ref().unwrap_or(at.place), data);
+            let at = at.at_place(on_way.as_ref().unwrap_or(at.place), data);
             if !self.spend(at, start.saturating_sub(before))? {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
                 // The walk does not lead to the member.
                 _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.search_part(at.with(content).as_file())?,
+                (tar::MemberKind::File, Some(content)) => self.search_part(at.with_bytes(content).as_file())?,
                 // The file ends in the content, which is reported below.
                 (tar::MemberKind::File, None) => {}
                 _ => {
                     limit.allow_exactly(padded);
-                    self.search_tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
+                    self.search_tar_member(
+                        at.at_place(&at.place.clone().inflated(), data).as_file(),
+                        header,
+                        &mut reader,
+                    )?;
                 }
             }
             // The file ends in the member. If a read has failed, the search of the member has reported that already.
@@ -473,7 +477,7 @@ impl Walk<'_, '_, '_> {
             // The reader has read only a part of the member, but offsets of trailing bytes count from the start of the
             // file.
             reader.reader.set_position(end);
-            limit.total.set(end);
+            limit.bytes_read.set(end);
             data.note_header_read();
         }
     }
@@ -491,7 +495,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<bool> {
         let name_len = len_u64(&step.name());
         let on_way = self.step(at.place, step).map(Place::inflated);
-        let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
+        let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
         // Members of packages are files with paths. The kernels of an AKS2 file have only names, so they are not marked
         // as files.
         let at = if what == AKS2 { at } else { at.as_file() };
@@ -507,7 +511,7 @@ impl Walk<'_, '_, '_> {
     /// Searches the content of a member, which is charged already.
     fn search_whole_member(&mut self, at: FilePart<'_>, size: u64, reader: &mut impl Read) -> Result<()> {
         let reader = &mut reader.take(size);
-        self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, has_source_offsets: false })
     }
 
     /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member
@@ -523,7 +527,7 @@ impl Walk<'_, '_, '_> {
         if reader.limit.has_failed.get() {
             return Ok(false);
         }
-        let left = reader.limit.left.get();
+        let left = reader.limit.bytes_left.get();
         Ok(self.read_or_report(at, what, once::skip(reader, left))?.is_some())
     }
 

@@ -49,7 +49,7 @@ pub struct Place {
     /// known.
     numbers: Vec<u64>,
     /// The file that holds the bytes, perhaps compressed, if it is not the searched file.
-    beside: Option<PathBuf>,
+    separate_file: Option<PathBuf>,
     /// The steps from the file that holds the bytes to the innermost inflated data.
     inflated_steps: Range<usize>,
     origin: PlaceOrigin,
@@ -58,7 +58,7 @@ pub struct Place {
 impl Place {
     pub(crate) fn of_file(file: &Path) -> Self {
         let (file, origin) = (file.to_owned(), PlaceOrigin::File(file.to_owned()));
-        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, inflated_steps: 0..0, origin }
+        Self { file, steps: Vec::new(), numbers: Vec::new(), separate_file: None, inflated_steps: 0..0, origin }
     }
 
     /// Returns the place one step further in, by the first step with its name.
@@ -83,7 +83,7 @@ impl Place {
     /// Returns the place with its bytes in another file. Offsets then count from the start of that file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         let (base, origin) = (self.steps.len(), PlaceOrigin::File(file.to_owned()));
-        Self { inflated_steps: base..base, beside: Some(file.to_owned()), origin, ..self }
+        Self { inflated_steps: base..base, separate_file: Some(file.to_owned()), origin, ..self }
     }
 
     /// The file that was searched, as the caller named it.
@@ -166,7 +166,7 @@ impl Place {
     }
 
     /// Returns whether the place is all of the data that its offsets count from, rather than a part of it.
-    pub(super) fn is_data(&self) -> bool {
+    pub(super) fn is_whole_data(&self) -> bool {
         self.inflated_steps.end == self.steps.len()
     }
 
@@ -203,7 +203,8 @@ impl Place {
 
     /// Returns whether this is the place of the inflated data that `steps` lead to.
     pub(super) fn is_end_of(&self, steps: &[UriStep]) -> bool {
-        let is_inflated_data = self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_data();
+        let is_inflated_data =
+            self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_whole_data();
         let steps = steps.iter().map(|step| (Cow::Borrowed(step.name.as_slice()), step.number));
         is_inflated_data && self.steps_to_inflated().eq(steps)
     }
@@ -231,7 +232,7 @@ impl Place {
         if steps.iter().any(|step| step.number == NOT_NUMBERED) {
             return Ok(None);
         }
-        let file = self.beside.as_deref().unwrap_or(&self.file);
+        let file = self.separate_file.as_deref().unwrap_or(&self.file);
         match Uri::of_path(file) {
             // The searched bytes were themselves read by a URI, so the new one goes on from there.
             Some(outer) => Ok(Uri::new(PathBuf::new(), steps, range, inflated).inside(outer?)),
@@ -314,13 +315,13 @@ pub(super) struct StepNumbers {
 
 impl StepNumbers {
     /// Returns the key of the place before a step.
-    pub(super) fn key(&self, place: &Place) -> u64 {
+    pub(super) fn place_key(&self, place: &Place) -> u64 {
         self.state.hash_one(place)
     }
 
     /// Counts a step from the place with this key. Returns its number, counted from 1, or 0 if there are too many steps
     /// to number them.
-    pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
+    pub(super) fn count_step(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
             return NOT_NUMBERED;
@@ -362,8 +363,8 @@ mod tests {
         // The section is in the inflated member, and the offset counts from the member.
         assert_eq!(uri(&inside.join(Step::Section(b".hip_fatbin".to_vec())), None), uri(&inside, None));
         assert_eq!(uri(&place.join_numbered(member(b"x"), 0).inflated(), None), None);
-        let beside = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
-        assert_eq!(uri(&beside, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
+        let separate_file = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
+        assert_eq!(uri(&separate_file, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl ImageTables {
 
     /// Returns the ranges of the images outside of the sections for images, in order. The tables have to be read
     /// before: until then, no images are known.
-    pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
+    pub(super) fn ranges_outside_sections(&self) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         if let Some(read) = self.read.get() {
             for image in &read.images {
@@ -134,7 +134,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<()> {
         let data = section.data;
         let Range { start, end } = span(data.start_in(object), data.len());
-        let all = &self.read_tables(section.with(object), tables)?.images;
+        let all = &self.read_tables(section.with_bytes(object), tables)?.images;
         let from = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(from).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
@@ -150,7 +150,7 @@ impl Walk<'_, '_, '_> {
         tables: &ImageTables,
     ) -> Result<()> {
         let data = object.data;
-        let read = self.read_tables(table.with(data), tables)?;
+        let read = self.read_tables(table.with_bytes(data), tables)?;
         let start = table.data.start_in(data);
         let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
         let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
@@ -162,7 +162,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?;
-        all.others.append(&mut all.chosen);
+        all.others.append(&mut all.for_device);
         all.others.sort_by_key(|section| section.range.start);
         let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
         for image in elsewhere {
@@ -177,7 +177,7 @@ impl Walk<'_, '_, '_> {
             let Some(data) = data.range(&section.range) else { continue };
             let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
             let stored = sycl::listed(data.bytes(), data.offset(), &images);
-            self.report_images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
+            self.report_images(object.at_place(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
         }
         Ok(())
     }
@@ -194,10 +194,10 @@ impl Walk<'_, '_, '_> {
                 (None, Stored::Unreadable(malformed)) => self.report_faults(at, [malformed])?,
                 (None, part) => {
                     let start = part.range().map_or(0, |range| range.start);
-                    self.report_unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
+                    self.report_unread(at.with_bytes(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
                 }
             }
-            if self.budget.is_spent {
+            if self.budget.is_over {
                 return Ok(());
             }
         }

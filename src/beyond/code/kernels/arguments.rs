@@ -45,12 +45,12 @@ impl ArgumentLists {
     }
 
     /// Charges the memory of one argument before its list is complete. Returns `None` if there is no room for it.
-    pub(super) fn take_one(&mut self) -> Option<()> {
+    pub(super) fn charge_one(&mut self) -> Option<()> {
         self.left.take(Argument::default().weight())
     }
 
     /// Returns the list that is equal to this one, or `None` if there is no room for it.
-    pub(crate) fn shared(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
+    pub(crate) fn share(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));
         }
@@ -76,9 +76,9 @@ mod tests {
     fn equal_lists_share_memory_and_others_are_charged() {
         let weight = argument("first").weight() + argument("x").weight();
         let mut lists = ArgumentLists::new(2 * weight);
-        let first = lists.shared(list("x")).unwrap();
-        assert!(Arc::ptr_eq(&first, &lists.shared(list("x")).unwrap()));
-        assert!(!Arc::ptr_eq(&first, &lists.shared(list("y")).unwrap()));
-        assert!(lists.shared(list("z")).is_none() && lists.shared(list("x")).is_some());
+        let first = lists.share(list("x")).unwrap();
+        assert!(Arc::ptr_eq(&first, &lists.share(list("x")).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &lists.share(list("y")).unwrap()));
+        assert!(lists.share(list("z")).is_none() && lists.shared(list("x")).is_some());
     }
 }

@@ -172,7 +172,7 @@ impl RecordedKernels {
                 // The fields of 16 bits share a value with each other: see the table above.
                 (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(position_and_offset), Some(size)]) => {
                     let Some(lists) = lists else { continue };
-                    lists.take_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
+                    lists.charge_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
                     let (offset, position) = (position_and_offset >> 16, position_and_offset & 0xffff);
                     let size = if attribute == ARGUMENT { size >> 18 } else { size & 0xffff };
                     let argument = Argument { offset: Some(offset), size: Some(size), ..Argument::default() };

@@ -175,7 +175,7 @@ impl KernelsFound {
         if list.len() > ARGUMENTS_MAX {
             return Err(too_many_arguments(offset));
         }
-        match lists.shared(list) {
+        match lists.share(list) {
             Some(shared) => Ok(Some(shared)),
             None => Err(too_many_arguments(offset)),
         }

@@ -315,7 +315,7 @@ impl<'i> Side<'i> {
                 continue;
             }
             // Entries may overlap, so a small bundle could otherwise take very long to compare.
-            if let Err(error) = shared.take(&code_object, search.input) {
+            if let Err(error) = shared.charge(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
             }

@@ -416,7 +416,7 @@ impl<'j> Extraction<'j> {
                 ReadEvent::End(place, reads) => {
                     // A runtime chooses among all offload binaries at one place, so it chooses when the place ends.
                     if let Some(loader) = &mut file.loader {
-                        for chosen in loader.finish(|unit| unit.data() == *place) {
+                        for chosen in loader.finish_places(|unit| unit.data() == *place) {
                             self.add_code_object(&mut file, None, chosen, reads);
                         }
                     }

@@ -22,7 +22,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, bundle_sections};
+use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -408,7 +408,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
         // The filter does not use the end of the space.
-        let found = FoundBundle { place: &self.run.place, format, index, bundle, facts: &facts, space_end: 0 };
+        let found =
+            FoundBundle { place: &self.run.place, format, index, bundle, facts: &facts, space_end: UNKNOWN_SPACE_END };
         let KeptCodeObjects { indices, devices } = self.run.filter.choose(&found)?;
         self.kept_devices += devices;
         let dropped = bundle.entries.len() - indices.len();

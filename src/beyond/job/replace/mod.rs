@@ -17,7 +17,9 @@ use crate::base::io::piece::{ChangedRange, Piece, emit};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::code::check;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
-use crate::beyond::scan::{BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, bundle_sections, is_zip};
+use crate::beyond::scan::{
+    BundleInfo, CodeObject, CodeObjectRef, Format, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
+};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
 use crate::llvm::container::magic::Magic;
@@ -337,7 +339,9 @@ impl ReplaceTarget {
             is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_alone && range == (0..file.len()),
             // Zero means that the end of the space is not known, as in a deep search.
-            may_move: is_alone && matches!(container, Magic::FatBinary | Magic::OffloadBinary) && found.space_end > 0,
+            may_move: is_alone
+                && matches!(container, Magic::FatBinary | Magic::OffloadBinary)
+                && found.space_end != UNKNOWN_SPACE_END,
             space_end,
             members,
             is_elf: match code_object.in_place() {

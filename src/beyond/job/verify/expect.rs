@@ -126,7 +126,7 @@ impl<'e> ExpectComparison<'e> {
     /// Compares the units that end before `place`, because nothing there belongs to them. So all units of a library are
     /// compared before those of the next library.
     fn finish_before(&mut self, place: &Place, verified: &mut Verified) {
-        for unit in self.units.finish(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
+        for unit in self.units.finish_places(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
         }
     }
@@ -134,7 +134,7 @@ impl<'e> ExpectComparison<'e> {
     /// Compares the units that end with the file, and adds the results that are known only at the end.
     pub(super) fn finish(mut self, verified: &mut Verified) {
         // Nothing follows, so the units at all places end.
-        for unit in self.units.finish(|_| true) {
+        for unit in self.units.finish_places(|_| true) {
             self.compare_unit(unit, verified);
         }
         self.finish_library(verified);
@@ -487,7 +487,7 @@ impl LibraryCode {
     /// not linked then.
     fn is_relinked_for(&self, device: &Device) -> bool {
         self.relinked.iter().any(|codes| has_ptx_for(device, codes))
-            && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
+            && self.relinked.iter().all(|codes| device.unserved_variants(codes.iter()).next().is_none())
     }
 }
 
@@ -516,10 +516,10 @@ impl Mismatch {
 
 /// Describes which settings of a GPU some code does not serve, or returns `None` if the code serves all.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
-    let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
+    let unserved: Vec<Vec<String>> = device.unserved_variants(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.variant_count() {
-        return Some(device.lack());
+        return Some(device.describe_lack());
     }
     // If code is missing for some settings only, the text names the features that all of these settings share.
     let mut shared = Vec::new();
