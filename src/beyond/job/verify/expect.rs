@@ -134,7 +134,7 @@ impl<'e> ExpectComparison<'e> {
     /// Compares the units that end with the file, and adds the results that are known only at the end.
     pub(super) fn finish(mut self, verified: &mut Verified) {
         // Nothing follows, so the units at all places end.
-        for unit in self.units.finish_places(|_| true) {
+        for unit in self.units.finish_all() {
             self.compare_unit(unit, verified);
         }
         self.finish_library(verified);
