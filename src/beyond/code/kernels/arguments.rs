@@ -25,7 +25,7 @@ pub struct Argument {
 impl Argument {
     /// Returns the memory that the argument takes, in bytes.
     fn weight(&self) -> u64 {
-        /// The memory of a shared text besides its bytes.
+        /// The memory that an `Arc` takes for its two counts and for rounding, in bytes.
         const COUNTS: u64 = 24;
         let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));
         total(texts.chain([to_u64(size_of::<Self>())]))
@@ -35,11 +35,12 @@ impl Argument {
 /// Lists of arguments. Equal lists share memory.
 pub(crate) struct ArgumentLists {
     lists: HashSet<Arc<[Argument]>>,
+    /// The bytes that further lists may take.
     left: Allowance,
 }
 
 impl ArgumentLists {
-    /// Room for lists that take up to `most` bytes.
+    /// Returns an empty set of lists, which may take up to `most` bytes.
     pub(crate) fn new(most: u64) -> Self {
         Self { lists: HashSet::new(), left: Allowance::new(most) }
     }
@@ -49,7 +50,8 @@ impl ArgumentLists {
         self.left.take(Argument::default().weight())
     }
 
-    /// Returns the list that is equal to this one, or `None` if there is no room for it.
+    /// Returns the known list that is equal to this one. If there is none, charges the list, adds it, and returns it.
+    /// Returns `None` if there is no room for it.
     pub(crate) fn share(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));
