@@ -37,8 +37,8 @@ pub(super) struct SymbolTable<'d> {
 }
 
 impl<'d> File<'d> {
-    /// Reads and checks all symbol tables that have symbols: names begin in the string table, and sections exist. `work`
-    /// limits the bytes that are read.
+    /// Reads and checks all symbol tables that have symbols: names begin in the string table, and sections exist.
+    /// `work` limits the bytes that are read.
     pub(super) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d>>> {
         // The sections with extended section indices, by the index of their symbol table.
         let mut extended = HashMap::new();
@@ -137,8 +137,8 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Returns the index of the section that defines a symbol. `number` is the index of the symbol in its table. Returns
-    /// `None` for a symbol without a section, such as an undefined one.
+    /// Returns the index of the section that defines a symbol. `number` is the index of the symbol in its table.
+    /// Returns `None` for a symbol without a section, such as an undefined one.
     pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
         if symbol.section != u64::from(SHN_XINDEX.0) {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
@@ -178,8 +178,8 @@ impl<'d> File<'d> {
         for (offset, len, align) in places {
             charge(work, len, offset)?;
             let data = self.bytes(offset, len, "the notes")?;
-            // Files for AMD GPUs align notes to 4 even in sections that are aligned to 8: HSAIL's finalizer, which is in
-            // ROCm's runtime, wrote such sections.
+            // Files for AMD GPUs align notes to 4 even in sections that are aligned to 8: HSAIL's finalizer, which is
+            // in ROCm's runtime, wrote such sections.
             let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
             Notes { data, offset, align, encoding: self.encoding }.read(&mut metadata)?;
         }
@@ -231,8 +231,8 @@ const FORMS: [(&[u8], u64, MetadataForm); 2] =
 const NOTE_HEADER: u64 = 12;
 
 impl<'d> Notes<'d> {
-    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes have to fill the data, but for
-    /// padding.
+    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes have to fill the data, but
+    /// for padding.
     fn read(&self, metadata: &mut Vec<MetadataNote<'d>>) -> Result {
         let end = len_u64(self.data);
         let mut at = 0_u64;

@@ -56,8 +56,8 @@ const FIRST_SPECIFIC: u32 = 90;
 
 /// The section of a cubin with attributes about the GPUs that run it, of CUDA 13 and later.
 const COMPAT_SECTION: &[u8] = b".nv.compat";
-/// The format and the number of the attribute that is 1 if a cubin is for its architecture alone: the first two bytes of
-/// the attribute.
+/// The format and the number of the attribute that is 1 if a cubin is for its architecture alone: the first two bytes
+/// of the attribute.
 const SPECIFIC_TARGET: [u8; 2] = [2, 9];
 /// The format of an attribute that is followed by data. Its value is the length of that data.
 const SIZED: u8 = 4;
@@ -78,9 +78,9 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns the name of the SM architecture of a cubin, or `None` for an unknown operating system in its header. The flags
-/// are those of the table at the head of this file. Since CUDA 13, an attribute in a section replaces the flag for the
-/// suffix. If `data` ends before that section, the flag decides.
+/// Returns the name of the SM architecture of a cubin, or `None` for an unknown operating system in its header. The
+/// flags are those of the table at the head of this file. Since CUDA 13, an attribute in a section replaces the flag
+/// for the suffix. If `data` ends before that section, the flag decides.
 fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
     let (number, is_specific) = match *data.get(OS_AT)? {
         CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
@@ -92,8 +92,8 @@ fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
     Some(format!("sm_{number}{suffix}"))
 }
 
-/// Returns whether the attributes of a cubin say that it is for its architecture alone. Returns `None` if `data` does not
-/// have the section with the attributes, or if the section lacks this one.
+/// Returns whether the attributes of a cubin say that it is for its architecture alone. Returns `None` if `data` does
+/// not have the section with the attributes, or if the section lacks this one.
 fn specific_attribute(data: &[u8]) -> Option<bool> {
     let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
     // An attribute has a format, a number, and a value of two bytes.
@@ -127,8 +127,8 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     Some(target_id)
 }
 
-/// Returns the sign of a feature in a target ID, by its bit in version 3. That version does not distinguish a feature that
-/// is off from one that may be off or on, so a clear bit gives no sign.
+/// Returns the sign of a feature in a target ID, by its bit in version 3. That version does not distinguish a feature
+/// that is off from one that may be off or on, so a clear bit gives no sign.
 fn sign_in_version_3(bit: u8) -> &'static str {
     if bit == 0 { "" } else { "+" }
 }

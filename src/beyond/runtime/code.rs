@@ -127,7 +127,8 @@ impl Code {
     }
 
     /// Returns the code of an entry for comparing which GPUs it was compiled for: empty entries count, and LTO-IR is
-    /// returned as PTX, because both are compiled for the same GPUs. Returns `None` if the target ID does not name GPUs.
+    /// returned as PTX, because both are compiled for the same GPUs. Returns `None` if the target ID does not name
+    /// GPUs.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
             // The entries inside of the container name the GPUs.
@@ -153,8 +154,9 @@ impl Code {
         }
     }
 
-    /// Returns NVIDIA's code for a name such as `sm_90`, or `None` for a name of another form. Entries with PTX or LTO-IR
-    /// may be named after the GPU (`sm_90`) rather than the virtual architecture (`compute_90`), so the content decides.
+    /// Returns NVIDIA's code for a name such as `sm_90`, or `None` for a name of another form. Entries with PTX or
+    /// LTO-IR may be named after the GPU (`sm_90`) rather than the virtual architecture (`compute_90`), so the content
+    /// decides.
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
         let (form, sm) = processor.split_once('_')?;
         let sm = Sm::parse(sm)?;
@@ -272,8 +274,8 @@ impl BundleCodes {
     }
 }
 
-/// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides, otherwise
-/// the triple does.
+/// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides,
+/// otherwise the triple does.
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),

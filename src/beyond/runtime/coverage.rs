@@ -50,7 +50,8 @@ pub(crate) struct CodeSet {
 }
 
 impl CodeSet {
-    /// Returns whether the bundle should serve a GPU: it has entries for GPUs of the same vendor, or no entries for any.
+    /// Returns whether the bundle should serve a GPU: it has entries for GPUs of the same vendor, or no entries for
+    /// any.
     pub(crate) fn is_for(&self, device: &Device) -> bool {
         self.vendors.is_empty() || self.vendors.contains(&device.vendor())
     }
@@ -227,8 +228,8 @@ impl Coverage {
         *count += more;
     }
 
-    /// Returns the sets of code of all bundles and directories so far, each with the number of bundles that have it. Units
-    /// that are not complete are included as they are.
+    /// Returns the sets of code of all bundles and directories so far, each with the number of bundles that have it.
+    /// Units that are not complete are included as they are.
     fn code_sets(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
         let mut sets = Vec::new();
         for (set, count) in &self.bundles {
@@ -310,8 +311,8 @@ fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> ServedB
     served
 }
 
-/// Code objects that one program loads together, for several GPUs: it needs one of them, for its GPU. A unit is usually a
-/// bundle, but may be several offload binaries, a file, or the code of a wrapper in kpack archives.
+/// Code objects that one program loads together, for several GPUs: it needs one of them, for its GPU. A unit is usually
+/// a bundle, but may be several offload binaries, a file, or the code of a wrapper in kpack archives.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadUnit {
     /// The place of the first bundle of the unit.
@@ -346,8 +347,8 @@ impl LoadUnit {
         }
     }
 
-    /// Returns the units of a split library: one for each index in its wrappers, with the code of that index in the kpack
-    /// archives. Returns no units if the reference of the library was not followed.
+    /// Returns the units of a split library: one for each index in its wrappers, with the code of that index in the
+    /// kpack archives. Returns no units if the reference of the library was not followed.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
         let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
@@ -368,7 +369,8 @@ impl LoadUnit {
         let mut units = Vec::new();
         let mut seen = HashSet::new();
         for index in split.indices {
-            // An index without code in the archives makes a unit that serves no GPU, because the library needs that code.
+            // An index without code in the archives makes a unit that serves no GPU, because the library needs that
+            // code.
             if seen.insert(*index) {
                 units.push(Self {
                     place: place.clone(),
@@ -400,8 +402,8 @@ pub(crate) struct LoadUnits {
     /// The file that was read last, if it is a code object, a bundle or a fatbin itself. If more bundles of the file
     /// follow, it is not one, and counts in another way.
     file: Option<LoadUnit>,
-    /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its directory.
-    /// Code objects without a bundle are no units then.
+    /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its
+    /// directory. Code objects without a bundle are no units then.
     ignores_files: bool,
     /// The number of code objects of all bundles so far: the position of the next one.
     code_objects: usize,
@@ -429,8 +431,8 @@ impl LoadUnits {
         if !has_more_bundles {
             return Some(file);
         }
-        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle in
-        // it is a unit of its own, and a code object without a bundle is none.
+        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
+        // in it is a unit of its own, and a code object without a bundle is none.
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
@@ -467,9 +469,9 @@ impl LoadUnits {
         self.add_offload_binary(found, first, codes, &vendors)
     }
 
-    /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind, which
-    /// follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the first
-    /// code object. Returns the units that are complete.
+    /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
+    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the
+    /// first code object. Returns the units that are complete.
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
@@ -477,8 +479,8 @@ impl LoadUnits {
         codes: Vec<FoundCode>,
         vendors: &BTreeSet<GpuVendor>,
     ) -> Vec<LoadUnit> {
-        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are compared
-        // too.
+        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
+        // compared too.
         let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place != *found.place);
         // Nothing more is added to the units of the previous place.
         let mut complete = if is_new_place { self.take_all_incomplete() } else { Vec::new() };
@@ -569,9 +571,9 @@ mod tests {
     #[test]
     fn merged_files_count_as_one() {
         let (mut first, mut second) = (Coverage::default(), Coverage::default());
-        first.count(amd_codes(&["gfx906"]), 2);
-        second.count(amd_codes(&["gfx906"]), 3);
-        second.count(amd_codes(&["gfx90a"]), 4);
+        first.count_bundles(amd_codes(&["gfx906"]), 2);
+        second.count_bundles(amd_codes(&["gfx906"]), 3);
+        second.count_bundles(amd_codes(&["gfx90a"]), 4);
         first.merge(&second);
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
@@ -592,8 +594,8 @@ mod tests {
     #[test]
     fn bundles_without_entries_count_for_every_vendor() {
         let mut coverage = Coverage::default();
-        coverage.count(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
-        coverage.count(amd_codes(&["gfx906"]), 1);
+        coverage.count_bundles(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
+        coverage.count_bundles(amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
             assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
         }
@@ -604,7 +606,7 @@ mod tests {
         let sets = (0..CODE_SETS_MAX - 1).map(|index| (other_codes([format!("{index:06}")]), 1));
         let mut coverage = Coverage { bundles: sets.collect(), ..Coverage::default() };
         for (name, has_too_many_sets) in [("first", false), ("first", false), ("second", true)] {
-            coverage.count(other_codes([name.to_owned()]), 1);
+            coverage.count_bundles(other_codes([name.to_owned()]), 1);
             assert_eq!(
                 (coverage.bundles.len(), coverage.has_too_many_sets),
                 (CODE_SETS_MAX, has_too_many_sets),
@@ -617,7 +619,7 @@ mod tests {
     #[test]
     fn comparisons_are_limited() {
         let mut coverage = Coverage::default();
-        coverage.count(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
+        coverage.count_bundles(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
         assert!(coverage.served_each(&devices).is_none());
         assert_eq!(coverage.served_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));

@@ -178,7 +178,8 @@ impl Device {
     }
 
     /// Whether the name means a single GPU and any code for it, such as `gfx90a` or `sm_90`. Other names mean all GPUs
-    /// that run generic code, PTX or SPIR-V (`gfx11-generic`, `compute_90`), or a GPU with code for it alone (`sm_90a`).
+    /// that run generic code, PTX or SPIR-V (`gfx11-generic`, `compute_90`), or a GPU with code for it alone
+    /// (`sm_90a`).
     pub fn is_one(&self) -> bool {
         match self.variants.first() {
             Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
@@ -386,8 +387,8 @@ impl GpuVariant {
                 gpus
             }
             Self::Other(targets) => {
-                // The alphabetical order is that of preference: `xcore1000`, the machine code, is before `xcore1000-bc`,
-                // the bitcode.
+                // The alphabetical order is that of preference: `xcore1000`, the machine code, is before
+                // `xcore1000-bc`, the bitcode.
                 let mut all: BTreeSet<String> = targets.iter().cloned().collect();
                 all.extend(targets.iter().filter_map(|target| other_form(target)));
                 vec![Self::Other(all.into_iter().collect())]
@@ -424,7 +425,8 @@ impl GpuVariant {
         Some(Rank { form, distance, suffix })
     }
 
-    /// Returns the features with their settings, such as `xnack+`. Returns no features for GPUs of other vendors than AMD.
+    /// Returns the features with their settings, such as `xnack+`. Returns no features for GPUs of other vendors than
+    /// AMD.
     pub(crate) fn features(&self) -> Vec<String> {
         let Self::Amd(target, _) = self else { return Vec::new() };
         target.features().map(|(name, on)| format!("{name}{}", if on { '+' } else { '-' })).collect()
@@ -432,9 +434,9 @@ impl GpuVariant {
 }
 
 impl Sm {
-    /// Returns the version of a GPU less that of some code, or `None` if the code does not run there. Code for a version
-    /// later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that has no suffix,
-    /// if it is earlier.
+    /// Returns the version of a GPU less that of some code, or `None` if the code does not run there. Code for a
+    /// version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that has
+    /// no suffix, if it is earlier.
     fn distance_to(self, gpu: Self, takes_earlier: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && takes_earlier);
@@ -449,8 +451,8 @@ impl Sm {
         if runs { gpu.number.checked_sub(self.number) } else { None }
     }
 
-    /// Returns the version of a virtual architecture less that of PTX or LTO-IR. Returns `None` if the code is later, or
-    /// if a suffix binds it or the virtual architecture to other GPUs.
+    /// Returns the version of a virtual architecture less that of PTX or LTO-IR. Returns `None` if the code is later,
+    /// or if a suffix binds it or the virtual architecture to other GPUs.
     fn distance_to_virtual(self, virtual_sm: Self) -> Option<u32> {
         let has_suffix = self.suffix != Suffix::None || virtual_sm.suffix != Suffix::None;
         if has_suffix && self != virtual_sm {
@@ -602,7 +604,10 @@ mod tests {
             assert_eq!((found.first().copied(), is_served), (expected, expected.is_some()), "{gpu}");
         }
         assert!(!Device::parse("lto_90").unwrap().is_one());
-        assert_eq!(Device::parse("lto_90").unwrap().lack(), "it has no LTO-IR for lto_90 or an earlier version");
+        assert_eq!(
+            Device::parse("lto_90").unwrap().describe_lack(),
+            "it has no LTO-IR for lto_90 or an earlier version"
+        );
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::base::io::sys;
 use crate::beyond::scan::{Format, FoundBundle, Place, Step};
 use crate::llvm::container::content_kind::ContentKind;
 
-/// The placeholder for the name of a GPU in the path of a directory. Directories of several GPUs become one in this way.
+/// The placeholder for the name of a GPU in the path of a directory. Directories of several GPUs become one in this
+/// way.
 const ANY_GPU: &str = "*";
 
 /// Returns whether a program loads a bundle or code object as a file: it is at the start of a file or of a member of a
@@ -61,7 +62,8 @@ fn member_name(directory: &Path) -> Vec<u8> {
     names.join(&b'/')
 }
 
-/// Returns the path of the directory of a file, with [`ANY_GPU`] for names of GPUs. A file without a directory is in `.`.
+/// Returns the path of the directory of a file, with [`ANY_GPU`] for names of GPUs. A file without a directory is in
+/// `.`.
 fn directory_path(file: &Path) -> PathBuf {
     let mut directory = PathBuf::new();
     for component in file.parent().into_iter().flat_map(Path::components) {

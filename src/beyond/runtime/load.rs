@@ -104,8 +104,8 @@ struct Load<'i> {
 
 impl Load<'_> {
     /// Borrows a code object from the file if the file has its bytes as they are. Otherwise adds the code object to
-    /// `reads`, so that the search inflates or restores it. `found` is the bundle that is being visited, or `None` at the
-    /// end of its data.
+    /// `reads`, so that the search inflates or restores it. `found` is the bundle that is being visited, or `None` at
+    /// the end of its data.
     fn add(
         &mut self,
         position: usize,

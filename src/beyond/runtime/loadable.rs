@@ -96,8 +96,8 @@ pub(crate) fn first_lost_in(found: &FoundBundle<'_>) -> Option<usize> {
     if is_for_runtime(kinds_in(found)) { Some(first) } else { None }
 }
 
-/// Returns the index of the first entry of a bundle that HIP's runtime does not read, or `None` if it reads all entries.
-/// From the first unread entry on, it reads none.
+/// Returns the index of the first entry of a bundle that HIP's runtime does not read, or `None` if it reads all
+/// entries. From the first unread entry on, it reads none.
 fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     if found.format != Format::Bundle {
         return None;
@@ -112,8 +112,8 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     }
 }
 
-/// Returns whether a bundle is an input of compilers and linkers, which no runtime loads: it holds host code or bitcode.
-/// An empty host entry does not count, because bundles for runtimes have one too.
+/// Returns whether a bundle is an input of compilers and linkers, which no runtime loads: it holds host code or
+/// bitcode. An empty host entry does not count, because bundles for runtimes have one too.
 pub(super) fn is_for_tools(found: &FoundBundle<'_>) -> bool {
     for (kind, content) in kinds_in(found) {
         let is_for_tools = match kind {

@@ -47,16 +47,16 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
         }
         Ok(())
     })?;
-    // Consecutive offload binaries at one place are one choice. The next place ends the choice, and the end of the search
-    // the last one.
+    // Consecutive offload binaries at one place are one choice. The next place ends the choice, and the end of the
+    // search the last one.
     loaded.extend(loader.finish_all());
     loaded.sort_unstable_by_key(|(position, _)| *position);
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
 
-/// Chooses the code objects that runtimes load on some GPUs, while a search finds them. The position of a code object is
-/// its index among all code objects of the search. A choice may have to wait for the next bundles, because consecutive
-/// offload binaries at one place are one choice.
+/// Chooses the code objects that runtimes load on some GPUs, while a search finds them. The position of a code object
+/// is its index among all code objects of the search. A choice may have to wait for the next bundles, because
+/// consecutive offload binaries at one place are one choice.
 pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name that the caller asked for.
     devices: Vec<Device>,
@@ -74,8 +74,8 @@ impl Loader {
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
-    /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions. These
-    /// may be of earlier bundles.
+    /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions.
+    /// These may be of earlier bundles.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
@@ -116,8 +116,8 @@ impl Loader {
         self.units.finish_places(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
-    /// Notes code that HIP's runtime does not find, for each GPU that would take the code. Only the first code for a GPU
-    /// is kept.
+    /// Notes code that HIP's runtime does not find, for each GPU that would take the code. Only the first code for a
+    /// GPU is kept.
     fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
         for code in unfound {
             for (index, device) in self.devices.iter().enumerate() {
@@ -133,8 +133,8 @@ impl Loader {
         std::mem::take(&mut self.unfound)
     }
 
-    /// Chooses a code object for each GPU among `codes`, which are alternatives, and their positions. Returns the chosen
-    /// code objects, and takes them out of `waiting`.
+    /// Chooses a code object for each GPU among `codes`, which are alternatives, and their positions. Returns the
+    /// chosen code objects, and takes them out of `waiting`.
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, device) in self.devices.iter().enumerate() {

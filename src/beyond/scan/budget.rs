@@ -81,8 +81,8 @@ impl Budget {
     }
 
     /// Returns the cost of inflating a compressed container to `bytes`. In the file itself the cost is 0, because only
-    /// nested containers multiply. In inflated data the cost is at least [`INFLATED_MIN`], because many small containers
-    /// take time too.
+    /// nested containers multiply. In inflated data the cost is at least [`INFLATED_MIN`], because many small
+    /// containers take time too.
     pub(super) fn cost_of_inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             PlaceOrigin::File(_) => 0,

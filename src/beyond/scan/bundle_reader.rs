@@ -64,7 +64,8 @@ impl AnyBundle {
         Err(Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }
 
-    /// Returns the format of an inflated or plain bundle that begins with `head`, or `None` if the bytes are not a bundle.
+    /// Returns the format of an inflated or plain bundle that begins with `head`, or `None` if the bytes are not a
+    /// bundle.
     pub(crate) fn format_of_head(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),

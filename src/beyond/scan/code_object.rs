@@ -181,8 +181,8 @@ impl CodeObject {
             return Sizes::default();
         }
         let Sizes { code_objects, size, stored } = self.own_sizes();
-        // `shared` counts inflated bytes in a compressed bundle, and stored bytes elsewhere. Both sizes shrink by the same
-        // proportion.
+        // `shared` counts inflated bytes in a compressed bundle, and stored bytes elsewhere. Both sizes shrink by the
+        // same proportion.
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
         let unshared = whole.saturating_sub(self.shared);
         Sizes {
@@ -308,7 +308,8 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
 
 /// Returns the URI of a code object that is compressed on its own, or with others, in the bundle at `place`. The entry
 /// with this ID and number is a step of the URI, and the range counts in the inflated bytes. Returns `None` if the
-/// searched data has no file name, if the end of the code object is not known exactly, or if its compression is unknown.
+/// searched data has no file name, if the end of the code object is not known exactly, or if its compression is
+/// unknown.
 fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
     if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
         return Ok(None);
@@ -450,8 +451,8 @@ impl<'f> CodeObjectRef<'f> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        // For code objects of fatbins, and for compressed ones, the container's record saves inflating them. For others,
-        // the content itself is more reliable.
+        // For code objects of fatbins, and for compressed ones, the container's record saves inflating them. For
+        // others, the content itself is more reliable.
         let is_record_used = self.cuda().is_some() || self.packed().is_some();
         if is_record_used && let Some(kind) = self.recorded_kind() {
             return Some(kind);
@@ -459,8 +460,8 @@ impl<'f> CodeObjectRef<'f> {
         Some(ContentKind::identify(&self.head()?))
     }
 
-    /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if reading them needs more inflating than the
-    /// search was asked to do. Compressed device images are inflated anyway, because nothing records their kind.
+    /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if reading them needs more inflating than
+    /// the search was asked to do. Compressed device images are inflated anyway, because nothing records their kind.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         if let Some(packed) = self.packed()
             && self.found.format == Format::DeviceImages

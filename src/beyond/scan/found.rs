@@ -55,7 +55,8 @@ impl Format {
         }
     }
 
-    /// Returns whether a bundle of this format need not serve every GPU of a program. Other bundles may serve the rest.
+    /// Returns whether a bundle of this format need not serve every GPU of a program, because other bundles or files
+    /// may serve the rest.
     pub(crate) fn is_for_some_gpus(self) -> bool {
         matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
     }
@@ -152,8 +153,8 @@ pub struct Followed {
 /// An event of a walk, for its visitor.
 pub(super) enum WalkEvent<'f> {
     Found(Finding<'f>),
-    /// The end of a file, or of inflated data, with its place and its bytes. After this event the bytes are gone, so
-    /// this is the last chance to read code objects in them.
+    /// The end of a file, or of inflated data, with its place and its bytes. After this event the walk releases the
+    /// bytes, so the visitor has to read code objects in them now.
     End(&'f Place, Slice<'f>),
 }
 
@@ -167,15 +168,15 @@ pub(crate) struct EntryFacts {
     pub(super) shared: Vec<u64>,
     /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
-    /// Whether this is relocatable code that the linker left in a linked file, from which the driver can link code for
-    /// further GPUs.
+    /// Whether the bundle has relocatable CUDA code that the linker left in a linked file.
     pub(super) is_relinked: bool,
-    /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
+    /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
+    /// have the same range, which is then read once.
     pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
-    /// Returns the target of the ELF file in some bytes of the bundle.
+    /// Returns the target of the ELF file in some bytes of the bundle. The first call for the bytes reads them.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
         self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
@@ -217,23 +218,25 @@ impl<'f> FoundBundle<'f> {
         BundleInfo::new(self).map(Arc::new)
     }
 
-    /// Returns whether a file, or a member of a zip file, a tar or cpio archive, begins with the bundle.
+    /// Returns whether the bundle is at the start of a file, or of a member of a zip file, a tar or cpio archive. It
+    /// may still be followed by more bundles.
     pub(crate) fn is_file(&self) -> bool {
         self.facts.begins_file
     }
 
-    /// Returns whether the bundle need not serve every GPU of a program. Other bundles may serve the rest.
+    /// Returns whether the bundle need not serve every GPU of a program, because other bundles or files may serve the
+    /// rest.
     pub(crate) fn is_for_some_gpus(&self) -> bool {
         self.format.is_for_some_gpus() || self.is_relinked()
     }
 
-    /// Returns whether the bundle has relocatable code of a linked file. The driver links such code on GPUs without
-    /// linked code.
+    /// Returns whether the bundle has relocatable CUDA code that the linker left in a linked file. The driver can link
+    /// it for GPUs that the linked code in the file does not serve.
     pub(crate) fn is_relinked(&self) -> bool {
         self.facts.is_relinked
     }
 
-    /// The address of an entry.
+    /// Returns the address of the entry with an index.
     pub(crate) fn locator(&self, entry: usize) -> Locator<'f> {
         Locator { place: self.place, bundle: self.index, entry }
     }

@@ -259,16 +259,16 @@ fn error_at_library(error: Error) -> Error {
 /// the library loads the code of the first archive.
 struct WantedCode<'r> {
     reference: &'r Reference,
-    /// The indices in the wrappers of the library. If there are none, as in a library without readable wrappers, code of
-    /// any index is wanted.
+    /// The indices in the wrappers of the library. If there are none, as in a library without readable wrappers, code
+    /// of any index is wanted.
     indices: HashSet<u32>,
     /// The indices and target IDs of the code objects found so far.
     seen: HashSet<(u32, Vec<u8>)>,
 }
 
 impl WantedCode<'_> {
-    /// Notes a code object with this binary key and target ID. Returns whether the library loads it: the key has an index
-    /// that the library uses, and no earlier archive has such code.
+    /// Notes a code object with this binary key and target ID. Returns whether the library loads it: the key has an
+    /// index that the library uses, and no earlier archive has such code.
     fn note_if_wanted(&mut self, key: &[u8], target: &[u8]) -> bool {
         let Some(index) = self.reference.index_of(key) else { return false };
         let is_used = self.indices.is_empty() || self.indices.contains(&index);
@@ -291,9 +291,9 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives and, if the settings ask for it, the code in the archives
-    /// that exist. `at` is the section with the reference, and `wrappers` the content of the section with the wrappers.
-    /// If the reference cannot be read, or another one was followed before, only that is reported.
+    /// Reports a library whose device code is in kpack archives and, if the settings ask for it, the code in the
+    /// archives that exist. `at` is the section with the reference, and `wrappers` the content of the section with the
+    /// wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
@@ -329,8 +329,8 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Split { place: at.place, split })
     }
 
-    /// Searches the archives in the reference of a library for the wanted code, and returns them. Archives that cannot be
-    /// found are reported.
+    /// Searches the archives in the reference of a library for the wanted code, and returns them. Archives that cannot
+    /// be found are reported.
     fn follow_reference(
         &mut self,
         follow: &Follow,

@@ -165,8 +165,8 @@ impl Scan {
         self.run_in_members(data.into(), &walk::all_members, visitor)
     }
 
-    /// Searches data that a caller has taken from `place` in another file, as [`run`](Self::run) does. The places of all
-    /// findings begin with that place.
+    /// Searches data that a caller has taken from `place` in another file, as [`run`](Self::run) does. The places of
+    /// all findings begin with that place.
     pub(crate) fn run_at(
         &self,
         place: &Place,

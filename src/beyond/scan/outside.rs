@@ -150,8 +150,8 @@ impl Walk<'_, '_, '_> {
             let Some(place) = self.step_to(object.place, Step::Section(name.clone()), *number) else { continue };
             searched_until = self.search_around_images(object.at_place(&place, data), range, &images, &targets)?;
         }
-        // The passed sections are noted as read in one call, because each call may release memory, which takes time. Only
-        // the number of bytes matters, so any range of that length does.
+        // The passed sections are noted as read in one call, because each call may release memory, which takes time.
+        // Only the number of bytes matters, so any range of that length does.
         data.slice(0, passed_bytes).inspect(Slice::note_all_read);
         Ok(())
     }
@@ -176,8 +176,8 @@ impl Walk<'_, '_, '_> {
         Ok(position.max(range.end))
     }
 
-    /// Returns whether bundles may be outside of the sections for bundles: the object has more wrappers than `found`, the
-    /// number of bundles in these sections. Returns true in a check of the whole file, which follows all wrappers.
+    /// Returns whether bundles may be outside of the sections for bundles: the object has more wrappers than `found`,
+    /// the number of bundles in these sections. Returns true in a check of the whole file, which follows all wrappers.
     fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         if self.scan.checksums == Checksums::OfAll {
             return true;

@@ -26,11 +26,13 @@ struct OccupiedRange<'d> {
     name: &'d [u8],
     is_table: bool,
     range: Range<u64>,
+    /// Whether this is a section with bundles to be rewritten.
     has_bundles: bool,
 }
 
 impl OccupiedRange<'_> {
-    fn described(&self) -> String {
+    /// Returns the name of the section or table for a message.
+    fn description(&self) -> String {
         if self.is_table { shown(self.name).to_string() } else { format!("the section '{}'", shown(self.name)) }
     }
 }
@@ -96,7 +98,7 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
 }
 
 /// Returns the first of some ranges of an ELF file with bytes that two segments load, or `None` if no range has such
-/// bytes or if the file is not an ELF file. Moving such a range would change both segments.
+/// bytes or if the file is not an ELF file. Rewriting such a range would change both segments.
 fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
     let file = elf::File::read(data).ok()?;
     let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();
@@ -179,7 +181,7 @@ fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
-            return Some((shown(bundles.name).to_string(), other.described(), section.range.start));
+            return Some((shown(bundles.name).to_string(), other.description(), section.range.start));
         }
         furthest = Some(further(furthest, section));
         if section.has_bundles {

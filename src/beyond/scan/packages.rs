@@ -50,8 +50,8 @@ const REST_OF_CPIO_MAGIC: u64 = 5;
 /// something too.
 const HEADER: u64 = 512;
 
-/// The messages for data that is longer than its limit: headers of a member, data of unknown length, and a stream with a
-/// recorded length.
+/// The messages for data that is longer than its limit: headers of a member, data of unknown length, and a stream with
+/// a recorded length.
 const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
@@ -147,8 +147,8 @@ impl Walk<'_, '_, '_> {
         self.ok_or_report(at, read.map_err(|error| error_in(at.data, what, error)))
     }
 
-    /// Keeps all of the data in memory or a temporary file, and searches it. Data that is too large is reported instead.
-    /// If a fault ends data of unknown size early, the bytes before the fault are searched.
+    /// Keeps all of the data in memory or a temporary file, and searches it. Data that is too large is reported
+    /// instead. If a fault ends data of unknown size early, the bytes before the fault are searched.
     fn keep_and_search(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { reader, size, is_charged, .. } = stream;
         let limits = self.budget.limits_at(at.place);
@@ -303,8 +303,8 @@ impl Walk<'_, '_, '_> {
         Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
 
-    /// Searches an RPM package: the cpio archive after its headers, usually compressed. Another format there is reported
-    /// as not read.
+    /// Searches an RPM package: the cpio archive after its headers, usually compressed. Another format there is
+    /// reported as not read.
     fn search_rpm(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
@@ -366,8 +366,8 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Skips the zeros after a cpio archive, which fill up its last block. Returns the first bytes after the zeros, as
-    /// many as a magic has: another archive may follow, as in the initramfs of Linux. Returns `None` if nothing follows,
-    /// or after a fault or an exceeded limit, which is reported.
+    /// many as a magic has: another archive may follow, as in the initramfs of Linux. Returns `None` if nothing
+    /// follows, or after a fault or an exceeded limit, which is reported.
     fn skip_zeros_after_cpio(
         &mut self,
         at: FilePart<'_>,
@@ -417,8 +417,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a member of a tar archive. Its stored bytes are charged already, and the reader is at their start. Links,
-    /// directories and the like are skipped. A part of a file is reported as not read.
+    /// Searches a member of a tar archive. Its stored bytes are charged already, and the reader is at their start.
+    /// Links, directories and the like are skipped. A part of a file is reported as not read.
     fn search_tar_member(&mut self, at: FilePart<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
         let mut stored_left = header.stored;
         // The size of a sparse file, and the ranges in it that are stored: holes are not.

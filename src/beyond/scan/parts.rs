@@ -64,8 +64,8 @@ impl CodeObjectRef<'_> {
     }
 }
 
-/// Returns the range of an entry's bytes if no other entry of a sound bundle has any of them. Returns `None` if the bytes
-/// are not contiguous, or if entries of a sound bundle may share them.
+/// Returns the range of an entry's bytes if no other entry of a sound bundle has any of them. Returns `None` if the
+/// bytes are not contiguous, or if entries of a sound bundle may share them.
 fn range_counted_once(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
     let range = match &entry.packed {
         None => entry.range()?,

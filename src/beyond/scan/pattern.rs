@@ -21,7 +21,7 @@ pub struct Selection {
     pub comparison: Comparison,
 }
 
-/// The prefix of the names of virtual architectures. PTX is compiled for these.
+/// The prefix of the names of NVIDIA's virtual architectures, by which IDs of PTX are recognised.
 const COMPUTE: &str = "compute_";
 
 /// How the target of a code object is compared with a pattern.
@@ -200,8 +200,8 @@ impl Selection {
     }
 }
 
-/// A selection, prepared for many code objects: each is compared only with the patterns that may match it. A position is
-/// the index of a pattern in the targets of the selection.
+/// A selection, prepared for many code objects: each is compared only with the patterns that may match it. A position
+/// is the index of a pattern in the targets of the selection.
 #[derive(Debug)]
 pub(crate) struct PreparedSelection<'s> {
     selection: &'s Selection,
@@ -320,7 +320,8 @@ impl<'s> PreparedSelection<'s> {
         self.takes_by(id, &self.targets_of(id))
     }
 
-    /// Returns whether a code object is selected. `targets` is the result of [`targets_of`](Self::targets_of) for its ID.
+    /// Returns whether a code object is selected. `targets` is the result of [`targets_of`](Self::targets_of) for its
+    /// ID.
     pub(crate) fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
         self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
     }

@@ -12,7 +12,8 @@ use crate::base::display::{printable, printable_name};
 use crate::base::error::{Error, Result, WithPath};
 use crate::llvm::uri::{Uri, UriStep};
 
-/// The maximum number of steps with different names or starts that a search numbers. Each takes some 20 bytes of memory.
+/// The maximum number of steps with different names or starts that a search numbers. Each takes some 20 bytes of
+/// memory.
 const NUMBERED_MAX: usize = 1 << 18;
 
 /// The number of a step that is not numbered.
@@ -48,8 +49,8 @@ pub struct Place {
     /// The number of each step among the steps with the same name from the same place, counted from 1, or
     /// [`NOT_NUMBERED`]. An archive may have several members of one name, which only the number tells apart in a URI.
     numbers: Vec<u64>,
-    /// The file that holds the bytes, perhaps compressed, if it is not the searched file: a member of a thin archive, or
-    /// a kpack archive.
+    /// The file that holds the bytes, perhaps compressed, if it is not the searched file: a member of a thin archive,
+    /// or a kpack archive.
     separate_file: Option<PathBuf>,
     /// The steps from the file that holds the bytes to the innermost inflated data, as a range in `steps`. Empty if the
     /// bytes are in the file itself.
@@ -173,8 +174,8 @@ impl Place {
         self.inflated_steps.end == self.steps.len()
     }
 
-    /// Returns the place of the whole file, or of the whole inflated data, that holds the bytes at this place. Offsets at
-    /// both places count from the same start.
+    /// Returns the place of the whole file, or of the whole inflated data, that holds the bytes at this place. Offsets
+    /// at both places count from the same start.
     pub(crate) fn data(&self) -> Self {
         let mut data = self.clone();
         data.steps.truncate(self.inflated_steps.end);
@@ -325,8 +326,8 @@ impl StepNumbers {
         self.state.hash_one(place)
     }
 
-    /// Counts a step from the place with this key. Returns the number of the step, counted from 1, or [`NOT_NUMBERED`] if
-    /// there are too many different steps to count them.
+    /// Counts a step from the place with this key. Returns the number of the step, counted from 1, or [`NOT_NUMBERED`]
+    /// if there are too many different steps to count them.
     pub(super) fn count_step(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {

@@ -112,15 +112,15 @@ impl BundleInfo {
         matches!(self.place.origin(), PlaceOrigin::File(file) if file == input.path())
     }
 
-    /// Returns the part of `data` from the start of the bundle on, or `None` if `data` is shorter now. `data` is the file
-    /// or inflated data that has the bundle.
+    /// Returns the part of `data` from the start of the bundle on, or `None` if `data` is shorter now. `data` is the
+    /// file or inflated data that has the bundle.
     fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
         data.tail(self.range.start.checked_sub(data.offset())?)
     }
 }
 
-/// Code objects that a search has to read, each with a key by which the caller knows it again. They are read while their
-/// bytes are there: members and bundles are inflated only for a part of the search.
+/// Code objects that a search has to read, each with a key by which the caller knows it again. They are read while
+/// their bytes are there: members and bundles are inflated only for a part of the search.
 pub(crate) struct ReadList<K, C> {
     /// Code objects that can be read only during the visit of their bundle, because it was inflated, with their indices
     /// in the bundle.
@@ -166,8 +166,8 @@ pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(us
 impl Scan {
     /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
     /// inflated bundles are read during the visit, all others at the end of the data that has them, on all processors.
-    /// `weight` is as for [`read_with`](Self::read_with). `each` receives the findings, the ends of data, and the results
-    /// of `read`.
+    /// `weight` is as for [`read_with`](Self::read_with). `each` receives the findings, the ends of data, and the
+    /// results of `read`.
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
@@ -470,8 +470,8 @@ impl<'i> ReadBudget<'i> {
     }
 }
 
-/// Returns entries with the kept locations of code objects, without IDs. Returns `None` if a code object is not stored on
-/// its own, so that the bundle has to be read again.
+/// Returns entries with the kept locations of code objects, without IDs. Returns `None` if a code object is not stored
+/// on its own, so that the bundle has to be read again.
 fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<SearchEntry>> {
     let mut entries = Vec::with_capacity(wanted.len());
     for wanted in wanted {

@@ -105,9 +105,9 @@ impl Uri {
         Ok(Content::Inflated(Rc::new(input), inflated.clone()))
     }
 
-    /// Walks to the inflated data at the end of the steps of the URI, and passes the data to `take`. Unless `take` breaks
-    /// off, the data is searched. Each code object on the way and in the data is passed to `each`. `fault` is set to the
-    /// first fault that the walk meets, if it is not set yet.
+    /// Walks to the inflated data at the end of the steps of the URI, and passes the data to `take`. Unless `take`
+    /// breaks off, the data is searched. Each code object on the way and in the data is passed to `each`. `fault` is
+    /// set to the first fault that the walk meets, if it is not set yet.
     fn walk_to_data(
         &self,
         file: &Input,
@@ -136,8 +136,8 @@ impl Uri {
         Ok(())
     }
 
-    /// Returns the error for a URI whose data a walk did not reach: the fault on the way there, or else that the steps of
-    /// the URI do not exist.
+    /// Returns the error for a URI whose data a walk did not reach: the fault on the way there, or else that the steps
+    /// of the URI do not exist.
     fn no_data(&self, fault: Option<Error>) -> Error {
         if let Some(fault) = fault {
             return fault;
@@ -162,8 +162,8 @@ impl UriToOpen<'_> {
     /// Returns a copy of the bytes that the URI names.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if the data does not exist, and if its bytes are not known to be code: a URI should name a
-    /// code object. Their format is not known, and no search of the file reports a code object with this URI.
+    /// [`ErrorKind::NotFound`] if the data does not exist, and if its bytes are not known to be code: a URI should name
+    /// a code object. Their format is not known, and no search of the file reports a code object with this URI.
     fn part(&self) -> Result<Input> {
         if self.uri.steps.is_empty() {
             let part = self.copy_part(self.file.as_slice())?;

@@ -187,8 +187,8 @@ pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malfor
 /// and each section takes all relocations of the file.
 const WRAPPER_SECTIONS_MAX: usize = 16;
 
-/// Counts the wrappers of an object that do not point at device code. Reads only the first sections of wrappers if there
-/// are too many.
+/// Counts the wrappers of an object that do not point at device code. Reads only the first sections of wrappers if
+/// there are too many.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
     let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.for_device;
     let (mut sections_read, mut lost) = (0_usize, 0_usize);

@@ -144,8 +144,8 @@ impl Walk<'_, '_, '_> {
         self.report_images(section, sycl::parts(data.bytes(), data.offset(), &images))
     }
 
-    /// Reports the faults of a table of device images. With the first table of the object, also reports the images of all
-    /// tables that are outside of the sections for images.
+    /// Reports the faults of a table of device images. With the first table of the object, also reports the images of
+    /// all tables that are outside of the sections for images.
     pub(super) fn report_image_table(
         &mut self,
         object: FilePart<'_>,
@@ -314,7 +314,7 @@ mod tests {
             (None, b"//\n.version 8.0\n.target sm_80\n", Some("sycl-nvptx64-nvidia-cuda")),
             (None, b"", None),
         ] {
-            assert_eq!(id(recorded, content).as_deref(), expected);
+            assert_eq!(image_id(recorded, content).as_deref(), expected);
         }
     }
 

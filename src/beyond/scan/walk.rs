@@ -275,9 +275,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(self.sources)
     }
 
-    /// Searches a part of a file by its format, and a zip file after it. If the part is the goal of the walk, passes the
-    /// part to the receiver of the goal first, and searches the part only if the receiver asks for it. Then the walk
-    /// ends.
+    /// Searches a part of a file by its format, and a zip file after it. If the part is the goal of the walk, passes
+    /// the part to the receiver of the goal first, and searches the part only if the receiver asks for it. Then the
+    /// walk ends.
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
@@ -304,8 +304,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if at.place.is_whole_data() { self.report_end(at) } else { Ok(()) }
     }
 
-    /// Reports the end of a file or of inflated data. Called even if a limit ended the search of it, so that the visitor
-    /// can read the code objects found until then.
+    /// Reports the end of a file or of inflated data. Called even if a limit ended the search of it, so that the
+    /// visitor can read the code objects found until then.
     pub(super) fn report_end(&mut self, at: FilePart<'_>) -> Result<()> {
         self.budget.is_over |= (self.visitor)(WalkEvent::End(at.place, at.data))?.is_break();
         Ok(())
@@ -324,6 +324,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match magic {
             Magic::Bitcode => self.search_bitcode(at),
             Magic::Archive => self.search_archive(at),
+            // The ELF files of GPUs are code objects. All other ELF files, below, are hosts.
             magic if magic.is_gpu_elf() => self.report_code_object(at),
             Magic::Coff | Magic::Pe => self.search_object(at, magic),
             magic if magic.is_elf() => self.search_object(at, magic),
@@ -338,6 +339,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(()) => self.report_code_object(at),
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
+            // MIOpen and rocFFT keep compiled kernels in databases, which are reported but not read.
             Magic::Sqlite => {
                 if let Some(kernels) = sqlite::kernels(data.bytes()) {
                     self.report_unread(at, Unread::device_code(kernels))?;
@@ -354,6 +356,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     Stream { reader, size: None, is_charged: true, has_source_offsets: true },
                 )
             }
+            // Formats that are recognised but not read, such as disk images.
             magic => {
                 if let Some(format) = magic.unread() {
                     self.report_unread(at, format)?;
@@ -875,8 +878,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Searches a member of a thin archive, which is a separate file. During the search, `sources` refuses a member that
-    /// is one of the archives around it.
+    /// Searches a member of a thin archive, which is a separate file. During the search, `sources` refuses a member
+    /// that is one of the archives around it.
     fn search_separate_member(&mut self, at: FilePart<'_>, path: &Path) -> Result<()> {
         let place = at.place.clone().in_file(path);
         let entered = self.sources.enter(path);

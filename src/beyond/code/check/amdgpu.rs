@@ -30,8 +30,8 @@ const CODE_OFFSET: u64 = 16;
 const ABI_HSA: u8 = 64;
 const ABI_AT: usize = 7;
 
-/// Returns whether a valid file lacks the section `.strtab`, which HIP's runtime needs in linked code. Returns false for
-/// other files. CLR (`rocclr/elf/elf.cpp`) looks for no other section by its name; `.symtab` may be missing.
+/// Returns whether a valid file lacks the section `.strtab`, which HIP's runtime needs in linked code. Returns false
+/// for other files. CLR (`rocclr/elf/elf.cpp`) looks for no other section by its name; `.symtab` may be missing.
 pub(super) fn lacks_strtab(data: &[u8]) -> bool {
     let Ok(file) = File::read(data) else { return false };
     let is_linked = [ET_EXEC, ET_DYN].contains(&file.header.kind());
@@ -42,8 +42,8 @@ pub(super) fn lacks_strtab(data: &[u8]) -> bool {
     !file.sections.iter().any(|section| name_of(names, section.name) == b".strtab")
 }
 
-/// Checks the kernel descriptors of a file, and that each symbol that the metadata names exists. `tables` and `notes` are
-/// those of the file, and were checked before.
+/// Checks the kernel descriptors of a file, and that each symbol that the metadata names exists. `tables` and `notes`
+/// are those of the file, and were checked before.
 pub(super) fn check(
     file: &File<'_>,
     tables: &[SymbolTable<'_>],

@@ -41,14 +41,14 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Returns whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. Returns
-/// false for objects that are inputs of linkers, and for code for other runtimes (PAL, Mesa).
+/// Returns whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`.
+/// Returns false for objects that are inputs of linkers, and for code for other runtimes (PAL, Mesa).
 pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
     Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
 }
 
-/// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced, or
-/// have overwritten it.
+/// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced,
+/// or have overwritten it.
 ///
 /// # Errors
 /// [`Malformed`].

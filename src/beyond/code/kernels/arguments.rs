@@ -81,6 +81,6 @@ mod tests {
         let first = lists.share(list("x")).unwrap();
         assert!(Arc::ptr_eq(&first, &lists.share(list("x")).unwrap()));
         assert!(!Arc::ptr_eq(&first, &lists.share(list("y")).unwrap()));
-        assert!(lists.share(list("z")).is_none() && lists.shared(list("x")).is_some());
+        assert!(lists.share(list("z")).is_none() && lists.share(list("x")).is_some());
     }
 }

@@ -69,8 +69,8 @@ struct RecordedKernel {
     threads: Option<u32>,
 }
 
-/// The values that sections record for kernels. Registers and stack are recorded for a symbol, all others for the section
-/// with the code.
+/// The values that sections record for kernels. Registers and stack are recorded for a symbol, all others for the
+/// section with the code.
 #[derive(Default)]
 struct RecordedKernels {
     /// The values by the index of the section with the code.
@@ -178,8 +178,8 @@ impl RecordedKernels {
                 (ARGUMENTS, Some(section), _) => {
                     self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
                 }
-                // Position and offset, 16 bits each, share the second value. The size is in the third value: from bit 18
-                // on or, for a kernel with more than 4 KiB of arguments, in the lower 16 bits.
+                // Position and offset, 16 bits each, share the second value. The size is in the third value: from bit
+                // 18 on or, for a kernel with more than 4 KiB of arguments, in the lower 16 bits.
                 (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(position_and_offset), Some(size)]) => {
                     let Some(lists) = lists else { continue };
                     lists.charge_one().ok_or_else(|| too_many_arguments(rest.offset()))?;

@@ -35,8 +35,8 @@ pub(crate) struct DescribedKernel<'d> {
     pub(crate) kernel: Kernel,
 }
 
-/// Returns the kernels that the metadata in a note describes, or `None` if the metadata is broken. A kernel is `None` if
-/// its own map is broken. Metadata without the key for kernels has none.
+/// Returns the kernels that the metadata in a note describes, or `None` if the metadata is broken. A kernel is `None`
+/// if its own map is broken. Metadata without the key for kernels has none.
 pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<DescribedKernel<'_>>>> {
     let (metadata, rest) = Value::first(data, 0)?;
     if !rest.is_empty() {
