@@ -270,6 +270,7 @@ impl Walk<'_, '_, '_> {
         while let Some(rest) = region.tail(position)
             && !rest.is_empty()
         {
+            // Holes of a sparse file are skipped: they take no time to skip, and have no magics.
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
             // A magic that begins in the block may end after it, so the block is longer by the longest magic.
@@ -286,7 +287,8 @@ impl Walk<'_, '_, '_> {
                 if is_in_previous {
                     continue;
                 }
-                let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
+                let offset_in_data = range.start.saturating_add(hit);
+                let is_target = targets.binary_search(&offset_in_data).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
                 let Some(rest) = region.tail(start) else { continue };

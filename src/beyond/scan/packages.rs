@@ -113,7 +113,7 @@ impl Walk<'_, '_, '_> {
         if !magic.may_hold_code() {
             // Members of an archive, which are charged already, are read to their ends anyway.
             if self.scan.checksums == Checksums::OfAll && !stream.is_charged {
-                let limit = ReadLimit::up_to(0, LONG_DATA);
+                let limit = ReadLimit::nothing_yet();
                 self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })?;
             }
             return Ok(());
@@ -154,11 +154,13 @@ impl Walk<'_, '_, '_> {
         let limits = self.budget.limits_at(at.place);
         let mut most = limits.inflated;
         if let Some(size) = size {
+            // A size beyond the rest of the budget, but not beyond this limit, is reported by `spend`.
             if size > self.scan.limits.inflated {
                 return self.report_broken(at, member_too_large(at.data, limits, size));
             }
             most = size.min(limits.inflated);
         }
+        // Data of unknown size is charged after it was read.
         let cost = if is_charged { 0 } else { size.unwrap_or(0) };
         if !self.spend(at, cost)? {
             return Ok(());
@@ -195,6 +197,7 @@ impl Walk<'_, '_, '_> {
         let Some(reader) = self.read_or_report(at, what, coding.inflate(reader))? else { return Ok(()) };
         let mut inflated = ExplainingReader { reader, explain: |error| error_in(source, what, error) };
         let head = match StreamHead::read(&mut inflated) {
+            // Without any inflated byte, the compressed file itself is broken, not its content.
             StreamHead { bytes, fault: Some(error) } if bytes.is_empty() => {
                 return self.report_unreadable(at, what, error);
             }
@@ -239,7 +242,7 @@ impl Walk<'_, '_, '_> {
         else {
             return Ok(());
         };
-        let limit = ReadLimit::up_to(0, LONG_STREAM);
+        let limit = ReadLimit::nothing_yet();
         let explained = ExplainingReader { reader: decoder, explain: |error| error_in(source, AKS2, error) };
         let mut reader = BoundedReader { reader: explained, limit: &limit };
         if !self.spend(at, header.directory)? {
@@ -331,7 +334,7 @@ impl Walk<'_, '_, '_> {
     /// trailing bytes.
     fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { has_source_offsets, reader, .. } = stream;
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         // The magic of the next archive, if it was read already at the end of the previous one.
         let mut magic = Vec::new();
@@ -389,7 +392,7 @@ impl Walk<'_, '_, '_> {
 
     /// Searches a tar archive that is a stream, such as a compressed one.
     fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
@@ -449,7 +452,7 @@ impl Walk<'_, '_, '_> {
     /// Searches a tar archive that is not compressed: its members are ranges of the file.
     pub(super) fn search_tar_in_file(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {

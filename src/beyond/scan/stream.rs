@@ -92,6 +92,11 @@ pub(super) struct ReadLimit {
 }
 
 impl ReadLimit {
+    /// Allows no bytes until the limit is set.
+    pub(super) fn nothing_yet() -> Self {
+        Self::up_to(0, "")
+    }
+
     /// Allows `most` bytes at most. `too_long` is the message of the error for longer data.
     pub(super) fn up_to(most: u64, too_long: &'static str) -> Self {
         Self {
