@@ -72,6 +72,7 @@ impl<'d> File<'d> {
         }
         let mut names: &[u8] = &[];
         if recorded != 0 {
+            // `self.names` is the index with the extension for files with very many sections.
             let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
             names = self.strings(number.into(), "section names", sections_at)?;
         }
@@ -137,20 +138,20 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Returns the index of the section that defines a symbol. `number` is the index of the symbol in its table.
-    /// Returns `None` for a symbol without a section, such as an undefined one.
-    pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
+    /// Returns the index of the section that defines a symbol, which has the index `index` in its table. Returns `None`
+    /// for a symbol without a section, such as an undefined one.
+    pub(super) fn section_of(&self, table: &SymbolTable<'d>, index: usize, symbol: &Symbol) -> Option<usize> {
         if symbol.section != u64::from(SHN_XINDEX.0) {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
             return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
         // `SHN_XINDEX` says that the index does not fit in the symbol. The separate table has it, in 4 bytes.
-        let at = to_u64(number).checked_mul(4)?;
-        let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
+        let at = to_u64(index).checked_mul(4)?;
+        let Some(section) = table.extended.and_then(|sections| slice(sections, at, 4)) else {
             // A missing index is treated as the index of a section that does not exist, which is a fault.
             return Some(usize::MAX);
         };
-        Some(usize::try_from(self.encoding.read(number)).unwrap_or(usize::MAX))
+        Some(usize::try_from(self.encoding.read(section)).unwrap_or(usize::MAX))
     }
 
     /// Reads and checks all notes, and returns the notes with the metadata of AMD GPUs. Returns no notes for files for

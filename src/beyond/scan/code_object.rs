@@ -328,6 +328,7 @@ pub struct CodeObjectRef<'f> {
     /// The bundle that holds the code object.
     pub(crate) found: FoundBundle<'f>,
     pub(super) entry: &'f SearchEntry,
+    /// The index of the entry in the bundle.
     pub(super) index: usize,
 }
 
@@ -364,12 +365,12 @@ impl<'f> CodeObjectRef<'f> {
         self.parse_id().ok()
     }
 
-    /// The bundle entry ID, for callers that use it more than once.
+    /// Parses the bundle entry ID, for callers that use it more than once.
     pub(crate) fn parsed_id(&self) -> ParsedId {
         ParsedId::parse(self.entry.id(), self.found.format)
     }
 
-    /// The bundle entry ID, or why the recorded ID is not valid.
+    /// Returns the bundle entry ID, or the reason why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(self.entry.id(), self.found.format)
     }
@@ -401,9 +402,9 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.packed.as_ref()
     }
 
-    /// Returns the range of its bytes, or `None` if they are not contiguous. It counts from the
-    /// [origin](Place::origin) of its place or, in a compressed bundle, from the start of the inflated bundle. If the
-    /// code object is [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched
+    /// Returns the range of the code object's bytes, or `None` if they are not contiguous. The range counts from the
+    /// [origin](Place::origin) of the place or, in a compressed bundle, from the start of the inflated bundle. If the
+    /// code object is [in the file](Self::is_in_file) and not compressed, the range can be taken from the searched
     /// bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let range = self.entry.range()?;

@@ -351,8 +351,8 @@ impl Walk<'_, '_, '_> {
         Ok(Some(code.len()))
     }
 
-    /// Reports the container at the start of some data, and counts it in `index`. Returns its length, or `None` if the
-    /// bytes only look like a container or if it is broken.
+    /// Reports the container at the start of some data, and counts it in `index`. Returns its length. Returns `None` if
+    /// the bytes only look like a container, or if it is broken.
     fn report_container_at(
         &mut self,
         at: FilePart<'_>,
@@ -362,37 +362,9 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Option<u64>> {
         let rest = at.data;
         let reader = BundleReader::for_magic(magic);
-        let container = reader.container;
-        let limits = self.budget.limits_at(at.place);
-        // First the container is read on trial: it is not reported if it turns out not to be one. The trial reads
-        // headers only, whatever the search inflates. So a search that inflates more finds no less.
-        let mut trial = Bundles::new(rest, container, Inflate::Headers);
-        let mut bundle = Ok(None);
-        if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
-            bundle = trial.next_within(limits);
-        }
-        let len = match bundle {
-            Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
-                Some(bundle.stored_len()?)
-            }
-            Err(error) if error.is_of_system() => return Err(error),
-            // A wrapper expects a container, and a container that exceeds the limit of the search has sound headers.
-            Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
-                self.report_broken(at, error)?;
-                None
-            }
-            // With any other fault, the bytes only look like a container.
-            _ => None,
-        };
-        let Some(len) = len else {
-            // The search goes on directly after the magic and may read the same bytes for each further magic, so the
-            // trial is charged: the bytes that it read and inflated at most.
-            let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-            self.spend(at, total([rest.len().min(most_read), trial.claimed().unwrap_or(0)]))?;
-            return Ok(None);
-        };
+        let Some(len) = self.try_container(at, magic, reader, reason)? else { return Ok(None) };
         // The bundle is read again, and now inflated as far as the search was asked to.
-        match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
+        match self.next_bundle(at, &mut Bundles::new(rest, reader.container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
                 self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
@@ -401,6 +373,42 @@ impl Walk<'_, '_, '_> {
         }
         *index = index.saturating_add(1);
         Ok(Some(len))
+    }
+
+    /// Reads the headers of a container on trial, and returns its length. Otherwise charges the trial and returns
+    /// `None`. A container that is broken is reported only if a wrapper points at it, or if it exceeds the limit of the
+    /// search.
+    fn try_container(
+        &mut self,
+        at: FilePart<'_>,
+        magic: Magic,
+        reader: BundleReader,
+        reason: ReasonToRead,
+    ) -> Result<Option<u64>> {
+        let (rest, container) = (at.data, reader.container);
+        let limits = self.budget.limits_at(at.place);
+        // Headers are enough, whatever the search inflates. So a search that inflates more finds no less.
+        let mut trial = Bundles::new(rest, container, Inflate::Headers);
+        let mut bundle = Ok(None);
+        if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
+            bundle = trial.next_within(limits);
+        }
+        match bundle {
+            Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
+                return Ok(Some(bundle.stored_len()?));
+            }
+            Err(error) if error.is_of_system() => return Err(error),
+            Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
+                self.report_broken(at, error)?;
+            }
+            // With any other fault, the bytes only look like a container.
+            _ => {}
+        }
+        // The search goes on directly after the magic and may read the same bytes for each further magic, so the trial
+        // is charged: the bytes that it read and inflated at most.
+        let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
+        self.spend(at, total([rest.len().min(most_read), trial.claimed().unwrap_or(0)]))?;
+        Ok(None)
     }
 }
 
@@ -433,8 +441,8 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
     }
 }
 
-/// Returns whether a compressed container can be inflated, and its content begins like a container. Returns true for a
-/// container that is not compressed.
+/// Returns whether the content of a compressed container begins like a container, or false if it cannot be inflated.
+/// Returns true for a container that is not compressed, and for one with a broken header, which reading it reports.
 fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };

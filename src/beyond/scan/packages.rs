@@ -342,6 +342,7 @@ impl Walk<'_, '_, '_> {
             limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
+                // The archive has ended. Another one may follow.
                 Ok(None) => match self.skip_zeros_after_cpio(at, &mut reader)? {
                     Some(next) if cpio::MAGICS.contains(&next.as_slice()) => {
                         magic = next;
@@ -400,6 +401,7 @@ impl Walk<'_, '_, '_> {
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
+                // Blocks of zeros are charged too: a stream may inflate to any number of them.
                 tar::NextMember::Zeros if self.spend(at, tar::BLOCK)? => continue,
                 tar::NextMember::Zeros => return Ok(()),
                 tar::NextMember::End { has_trailing } => {
@@ -457,16 +459,16 @@ impl Walk<'_, '_, '_> {
         let mut archive = tar::TarArchive::default();
         loop {
             limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
-            let before = reader.reader.position();
+            let header_start = reader.reader.position();
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
                 tar::NextMember::Zeros => continue,
                 tar::NextMember::End { has_trailing: false } => return Ok(()),
                 tar::NextMember::End { has_trailing: true } => {
-                    // The last block may be short.
-                    let blocks = limit.bytes_read.get().saturating_sub(1) / tar::BLOCK;
-                    let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
+                    // The trailing bytes begin with the block that was read last, which may be short.
+                    let blocks_before = limit.bytes_read.get().saturating_sub(1) / tar::BLOCK;
+                    let offset = data.absolute(blocks_before.saturating_mul(tar::BLOCK));
                     return self.report_trailing(at, Some(offset), Some(TAR));
                 }
             };
@@ -474,7 +476,7 @@ impl Walk<'_, '_, '_> {
             let padded = tar::padded(header.stored);
             let on_way = self.step(at.place, member_step(&header.name));
             let at = at.at_place(on_way.as_ref().unwrap_or(at.place), data);
-            if !self.spend(at, start.saturating_sub(before))? {
+            if !self.spend(at, start.saturating_sub(header_start))? {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
@@ -483,7 +485,8 @@ impl Walk<'_, '_, '_> {
                 (tar::MemberKind::File, Some(content)) => self.search_part(at.with_bytes(content).as_file())?,
                 // The archive ends in the content, which is reported below.
                 (tar::MemberKind::File, None) => {}
-                // A sparse file has to be restored. Its stored bytes are read like those of a stream.
+                // A sparse file has to be restored, as in a stream. Members that are not files are skipped or reported
+                // there.
                 _ => {
                     limit.allow_exactly(padded);
                     self.search_tar_member(

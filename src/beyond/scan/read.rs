@@ -192,7 +192,7 @@ impl Scan {
         each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
         let mut wanted = ReadList { during_visit: Vec::new(), at_data_end: HashMap::new() };
-        let mut room = ReadBudget::new(input, self.limits);
+        let mut budget = ReadBudget::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
@@ -207,10 +207,10 @@ impl Scan {
             WalkEvent::End(place, data) => {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
                 let Some(wanted) = wanted.at_data_end.remove(place) else { return Ok(flow) };
-                room.add_other_file(place, data);
+                budget.add_other_file(place, data);
                 // A small file may inflate to many bundles that share bytes, so these are limited together.
                 let wanted = if *place.origin() == PlaceOrigin::Inflated {
-                    room.charge(wanted)
+                    budget.sort_affordable(wanted)
                 } else {
                     ChargedCode::all_affordable(wanted)
                 };
@@ -357,7 +357,7 @@ impl Scan {
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut room = ReadBudget::new(input, self.limits);
+        let mut budget = ReadBudget::new(input, self.limits);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
         for wanted in wanted {
@@ -371,11 +371,13 @@ impl Scan {
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {
-                room.add_other_file(place, data);
-                flow = self.read_in(data, room.charge(wanted), read, weight, take)?;
+                budget.add_other_file(place, data);
+                flow = self.read_in(data, budget.sort_affordable(wanted), read, weight, take)?;
             }
+            // The search ends as soon as all code objects are found.
             Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
+        // If `take` broke off, the rest is not missing: nobody wants it.
         let mut missing: Vec<_> = by_data.into_values().flatten().filter(|_| flow.is_continue()).collect();
         missing.sort_unstable_by_key(|(index, _)| *index);
         for wanted in missing {
@@ -391,6 +393,7 @@ impl Scan {
     }
 }
 
+/// Returns the code object of a pair of key and code object.
 fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeObject {
     code_object.borrow()
 }
@@ -412,11 +415,14 @@ impl<K, C> ChargedCode<K, C> {
 /// A limit on the bytes of bundles that are read again. Bundles may share bytes, so the sum of their sizes may exceed
 /// the length of the data by far.
 struct ReadBudget<'i> {
+    /// The file for errors.
     path: &'i Path,
+    /// The bytes that may still be read.
     left: Allowance,
 }
 
 impl<'i> ReadBudget<'i> {
+    /// Returns the limit for a file: as many bytes as the search of it may read.
     fn new(input: &'i Input, limits: Limits) -> Self {
         let left = Allowance::new(limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
         Self { path: input.path(), left }
@@ -431,7 +437,7 @@ impl<'i> ReadBudget<'i> {
 
     /// Charges the bundles of some code objects, each once, and sorts the code objects by whether their bundle is
     /// affordable. The code objects of a bundle follow one another.
-    fn charge<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
+    fn sort_affordable<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
         let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
         // The bundle of the previous code object, and whether the bundle is affordable.
         let (mut previous, mut is_affordable) = (None::<Arc<BundleInfo>>, true);
