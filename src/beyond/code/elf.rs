@@ -188,8 +188,8 @@ impl<'d> File<'d> {
     }
 }
 
-/// Charges bytes to which a table at `offset` refers. Hostile tables may all refer to the same bytes, so the sum of the
-/// bytes is limited.
+/// Charges bytes that a table at `offset` uses. Hostile tables may all use the same bytes, so the sum of the bytes is
+/// limited.
 pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     match work.take(bytes) {

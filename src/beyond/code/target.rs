@@ -79,8 +79,8 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
 }
 
 /// Returns the name of the SM architecture of a cubin, or `None` for an unknown operating system in its header. The
-/// flags are those of the table at the head of this file. Since CUDA 13, an attribute in a section replaces the flag
-/// for the suffix. If `data` ends before that section, the flag decides.
+/// table at the head of this file describes the flags. Since CUDA 13, an attribute in a section replaces the flag for
+/// the suffix. If `data` ends before that section, the flag decides.
 fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
     let (number, is_specific) = match *data.get(OS_AT)? {
         CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),

@@ -209,7 +209,7 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
-            // The GPUs of the directory are those of a coverage that has only this directory.
+            // A coverage with nothing but this directory finds out its GPUs.
             let mut alone = Self { has_too_many_sets: self.has_too_many_sets, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
@@ -253,7 +253,7 @@ impl Coverage {
         self.bundles.values().sum::<usize>() + self.units.incomplete.len() + self.directories().len()
     }
 
-    /// Returns in how many bundles a GPU is served.
+    /// Returns the number of bundles that serve a GPU, and the number that should.
     pub fn served(&self, device: &Device) -> ServedBundles {
         count_serving(device, &self.code_sets())
     }
@@ -268,7 +268,8 @@ impl Coverage {
         unfound.into_iter().collect()
     }
 
-    /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
+    /// Returns for each of some GPUs the number of bundles that serve it, and the number that should. Returns `None` if
+    /// there are too many bundles or GPUs to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
         let sets = self.code_sets();
         // A set without code costs a comparison too.
@@ -396,7 +397,7 @@ impl LoadUnit {
 /// Puts units together from the bundles of a search, which are added in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadUnits {
-    /// The units of offload binaries at one place to which the next offload binary may add code, by their offload kind.
+    /// The units of offload binaries at one place, by their offload kind. The next offload binary may add code to them.
     /// The kind is `None` as long as a unit has no code.
     incomplete: Vec<(Option<OffloadKind>, LoadUnit)>,
     /// The file that was read last, if it is a code object, a bundle or a fatbin itself. If more bundles of the file
@@ -532,7 +533,7 @@ impl LoadUnits {
         complete
     }
 
-    /// Takes the units of offload binaries, to which nothing more is added.
+    /// Takes the units of offload binaries, because nothing more is added to them.
     fn take_all_incomplete(&mut self) -> Vec<LoadUnit> {
         std::mem::take(&mut self.incomplete).into_iter().map(|(_, unit)| unit).collect()
     }

@@ -82,13 +82,13 @@ impl DeviceError {
 pub(crate) struct Rank {
     /// The form of the code, in the order of preference of the table at the head of this file. Machine code is 0.
     form: u32,
-    /// The version of the GPU less that of the code: the latest code is best. 0 for other GPUs than NVIDIA's.
+    /// The version of the GPU minus the version of the code: the latest code is best. 0 for other GPUs than NVIDIA's.
     distance: u32,
     /// The suffix of the code. Code that uses more features is better.
     suffix: Suffix,
 }
 
-/// AMD GPUs on which XNACK cannot be off, so that code for XNACK off need not exist.
+/// AMD GPUs whose XNACK cannot be off, so that code for XNACK off need not exist.
 const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 
 /// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
@@ -387,8 +387,8 @@ impl GpuVariant {
                 gpus
             }
             Self::Other(targets) => {
-                // The alphabetical order is that of preference: `xcore1000`, the machine code, is before
-                // `xcore1000-bc`, the bitcode.
+                // Alphabetical order puts the better code first: `xcore1000`, machine code, before `xcore1000-bc`,
+                // bitcode.
                 let mut all: BTreeSet<String> = targets.iter().cloned().collect();
                 all.extend(targets.iter().filter_map(|target| other_form(target)));
                 vec![Self::Other(all.into_iter().collect())]
@@ -434,9 +434,9 @@ impl GpuVariant {
 }
 
 impl Sm {
-    /// Returns the version of a GPU less that of some code, or `None` if the code does not run there. Code for a
-    /// version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that has
-    /// no suffix, if it is earlier.
+    /// Returns the version of a GPU minus the version of some code, or `None` if the code does not run there. Code for
+    /// a version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that
+    /// has no suffix, if it is earlier.
     fn distance_to(self, gpu: Self, takes_earlier: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && takes_earlier);
@@ -451,8 +451,8 @@ impl Sm {
         if runs { gpu.number.checked_sub(self.number) } else { None }
     }
 
-    /// Returns the version of a virtual architecture less that of PTX or LTO-IR. Returns `None` if the code is later,
-    /// or if a suffix binds it or the virtual architecture to other GPUs.
+    /// Returns the version of a virtual architecture minus the version of PTX or LTO-IR. Returns `None` if the code is
+    /// later, or if a suffix binds it or the virtual architecture to other GPUs.
     fn distance_to_virtual(self, virtual_sm: Self) -> Option<u32> {
         let has_suffix = self.suffix != Suffix::None || virtual_sm.suffix != Suffix::None;
         if has_suffix && self != virtual_sm {

@@ -552,8 +552,9 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.in_place(self.index)
     }
 
-    /// Returns the URI, as [`Place::uri`], or `None` if the bytes are not contiguous, if the searched bytes are not
-    /// from a file, or if the code object is compressed with others and was not inflated.
+    /// Returns the URI, as [`Place::uri`]. Returns `None` if the code object's bytes are not contiguous, or if the
+    /// searched bytes are not from a file. Also returns `None` if the code object is compressed with others, and was
+    /// not inflated.
     ///
     /// # Errors
     /// The errors of [`Place::uri`].

@@ -246,8 +246,8 @@ fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
     }
 }
 
-/// Prepares the error of an archive for a finding whose place names the library: a fault in the content keeps the path
-/// of the archive, and any other error is marked as that of a file to which the library refers.
+/// Prepares the error of an archive for a finding at a place in the library. A fault in the archive's content keeps the
+/// path of the archive. Any other error is marked as [`ErrorKind::Referred`]: the library refers to the file.
 fn error_at_library(error: Error) -> Error {
     match error.fault() {
         Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
@@ -401,7 +401,7 @@ impl Walk<'_, '_, '_> {
         Ok(Followed { path, archive: Some(archive), code_objects })
     }
 
-    /// Opens and reads a kpack archive to which the searched file refers. Returns it with its file.
+    /// Opens and reads a kpack archive that the searched file names. Returns the archive and its file.
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
         let input = self.sources.open_referred(path)?;
         let archive = KpackArchive::read(&input);

@@ -52,10 +52,10 @@ const MAGICS: [&[u8]; 8] = [
 /// The searchers for `MAGICS`, made once, because making them takes longer than searching a small section.
 static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
-/// The longest of the [`MAGICS`], from which a search knows how far a magic may reach into the next block.
+/// The longest of the [`MAGICS`]: a magic reaches no further into the next block.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
 
-/// The number of bytes from which the format at a magic is identified.
+/// The number of bytes that are enough to identify the format at a magic.
 const HEAD_LEN: u64 = 512;
 
 /// The number of bytes that are inflated to identify the content of a compressed container.
@@ -95,8 +95,8 @@ fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<S
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: sections of data, and sections into which
-    /// its wrappers point. `found` is the number of bundles in the sections for bundles. Device images in the image
+    /// Searches sections of an object that are not made for device code: sections of data, and sections with a target
+    /// of its wrappers. `found` is the number of bundles in the sections for bundles. Device images in the image
     /// tables of `joint` were found already, and are left out.
     pub(super) fn search_other_sections(
         &mut self,
@@ -475,8 +475,8 @@ fn find_magics(block: &[u8]) -> Vec<u64> {
     hits
 }
 
-/// Returns whether the fields after the magic may be those of the format. This takes almost no time, and rules out most
-/// of the places at which other data has the bytes of the magic.
+/// Returns whether the fields after the magic are plausible for the format. This takes almost no time, and rules out
+/// most of the places at which other data has the bytes of the magic.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     let what = "a field";
     match magic {

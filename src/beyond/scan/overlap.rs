@@ -97,8 +97,8 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
     Ok(bundles.into_values().collect())
 }
 
-/// Returns the first of some ranges of an ELF file with bytes that two segments load, or `None` if no range has such
-/// bytes or if the file is not an ELF file. Rewriting such a range would change both segments.
+/// Returns the first of some ranges of an ELF file with bytes that two segments load. Returns `None` if no range has
+/// such bytes, or if the file is not an ELF file. Rewriting such a range would change both segments.
 fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
     let file = elf::File::read(data).ok()?;
     let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();

@@ -21,7 +21,7 @@ pub struct Selection {
     pub comparison: Comparison,
 }
 
-/// The prefix of the names of NVIDIA's virtual architectures, by which IDs of PTX are recognised.
+/// The prefix of the names of NVIDIA's virtual architectures. An ID with such a name is for PTX.
 const COMPUTE: &str = "compute_";
 
 /// How the target of a code object is compared with a pattern.
@@ -220,8 +220,7 @@ pub(crate) struct PreparedSelection<'s> {
 }
 
 impl<'s> PreparedSelection<'s> {
-    /// Puts the patterns into tables by which IDs find them. Of several patterns with one text, only the first is put
-    /// there.
+    /// Puts the patterns into the tables. Of several patterns with one text, only the first is put there.
     pub(crate) fn new(selection: &'s Selection) -> Self {
         let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
         let names_entries = has_entry || !selection.kinds.is_empty();

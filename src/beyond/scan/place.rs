@@ -26,13 +26,13 @@ pub enum Step {
     Member(Vec<u8>),
     /// The section with this name.
     Section(Vec<u8>),
-    /// An object that bitcode embeds, counted from 0.
+    /// An object that bitcode embeds, by its index from 0.
     Embedded(usize),
     /// The code object with this bundle entry ID, which is itself a bundle.
     Entry(Vec<u8>),
 }
 
-/// The start of the offsets at a place: that of a file, or of inflated data.
+/// The start of the offsets at a place: the start of a file, or of inflated data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceOrigin {
     /// This file: the searched file, or a member of a thin archive, which is a separate file.
@@ -312,7 +312,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The counts of steps with the same name from the same place, from which steps get their numbers.
+/// Numbers the steps with the same name from the same place, by counting them.
 #[derive(Default)]
 pub(super) struct StepNumbers {
     state: RandomState,

@@ -119,8 +119,8 @@ impl BundleInfo {
     }
 }
 
-/// Code objects that a search has to read, each with a key by which the caller knows it again. They are read while
-/// their bytes are there: members and bundles are inflated only for a part of the search.
+/// Code objects that a search has to read, each with a key of the caller, which comes back with the result. They are
+/// read while their bytes are there: members and bundles are inflated only for a part of the search.
 pub(crate) struct ReadList<K, C> {
     /// Code objects that can be read only during the visit of their bundle, because it was inflated, with their indices
     /// in the bundle.
@@ -452,7 +452,7 @@ impl<'i> ReadBudget<'i> {
                 }
                 previous = Some(Arc::clone(bundle));
             }
-            // If the bundle is not affordable, the last refusal is that of this bundle.
+            // If the bundle is not affordable, the last refusal is about this bundle.
             match charged.refused.last_mut() {
                 Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
                 _ => charged.affordable.push(wanted),
@@ -559,7 +559,7 @@ fn read_range<T>(
     read(whole.as_slice().claimed(&range)?)
 }
 
-/// Returns the weight of results that were read together. `weight` returns that of a single content.
+/// Returns the weight of results that were read together. `weight` returns the weight of a single content.
 pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
     // The list of results takes memory too: one unit is enough. The same holds for an error.
     let mut sum = 1_usize;

@@ -52,8 +52,8 @@ pub(crate) enum SectionContent {
     FatObject,
     /// Containers, if the section begins with one. Other programs use sections of this name for other content.
     PerhapsContainers,
-    /// Wrappers of this kind: records by which a program registers its device code with a runtime. In a split library,
-    /// wrappers of bundles hold the indices of code in kpack archives instead of addresses.
+    /// Wrappers of this kind: a program passes these records to a runtime to register its device code. In a split
+    /// library, wrappers of bundles hold the indices of code in kpack archives instead of addresses.
     Wrappers(WrapperKind),
     /// The reference of a split library to kpack archives.
     KpackReference,

@@ -9,7 +9,7 @@ use crate::base::error::{Error, ErrorKind, Malformed};
 use crate::base::io::input::Slice;
 use crate::beyond::once;
 
-/// The number of bytes from which the format of the data is identified, if the data has so many.
+/// The number of bytes that are enough to identify the format of the data.
 pub(crate) const HEAD: u64 = 4096;
 
 /// Data that is read once, from start to end.

@@ -94,7 +94,7 @@ impl ImageTables {
         ranges
     }
 
-    /// Whether an offset in the object is in a section with device images.
+    /// Returns whether an offset in the object is in a section with device images.
     fn is_in_section(&self, offset: u64) -> bool {
         let starting_before = self.sections.partition_point(|range| range.start <= offset);
         let Some(last) = starting_before.checked_sub(1) else { return false };

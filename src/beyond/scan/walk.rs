@@ -188,7 +188,7 @@ fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Inp
 pub(super) struct JointSections<'d> {
     /// Whether the object is a program or a library.
     is_linked: bool,
-    /// The content of the section with HIP's wrappers, of which linkers write one. In a split library, the wrappers
+    /// The content of the first section with HIP's wrappers; linkers write only one. In a split library, the wrappers
     /// hold the indices of code in kpack archives.
     hip_wrappers: Option<Slice<'d>>,
     pub(super) images: ImageTables,

@@ -43,7 +43,7 @@ pub(super) fn lacks_strtab(data: &[u8]) -> bool {
 }
 
 /// Checks the kernel descriptors of a file, and that each symbol that the metadata names exists. `tables` and `notes`
-/// are those of the file, and were checked before.
+/// are the file's symbol tables and metadata, which were checked before.
 pub(super) fn check(
     file: &File<'_>,
     tables: &[SymbolTable<'_>],

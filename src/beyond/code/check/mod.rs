@@ -21,7 +21,7 @@ use crate::beyond::container::ptx;
 use crate::llvm::container::bitcode;
 use crate::llvm::container::magic::Magic;
 
-/// Zeros with which no code object begins.
+/// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];
 
 /// The minimum size of data that is a fault if it begins with zeros. Less data has no header.
