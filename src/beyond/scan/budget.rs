@@ -67,7 +67,7 @@ impl Budget {
     }
 
     /// Returns the limits for a compressed container at a place. In the file itself, the limits of the search apply to
-    /// each container alone. In inflated data, the rest of the budget is a limit too.
+    /// each container alone. In inflated data, where containers multiply, the rest of the budget is a limit too.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             PlaceOrigin::File(_) => self.limits,

@@ -78,6 +78,7 @@ impl AnyBundle {
 impl Container for AnyBundle {
     type Entry = SearchEntry;
 
+    /// Returns the length of bytes between bundles that are skipped like padding.
     fn filler_len(&self, data: &[u8]) -> u64 {
         if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
     }

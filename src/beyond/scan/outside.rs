@@ -327,7 +327,7 @@ impl Walk<'_, '_, '_> {
                 let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
                 Ok(len_u64(ptx))
             }
-            // DXBC is the only unread format that a search by content looks for.
+            // DXBC, shaders of Direct3D, is the only unread format that a search by content looks for.
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
         };

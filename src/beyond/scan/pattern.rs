@@ -129,6 +129,7 @@ impl PatternForm {
                 Err(error) => Err(error.msg.to_owned()),
             };
         }
+        // Almost any word is a valid target ID, so the other forms are tried first.
         if is_any_ptx(text) {
             return Ok(Self::Ptx);
         }

@@ -208,15 +208,17 @@ pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
-    // The closure returns the content of sections that are made for device code, and adds other sections to `others`.
+    // `host::sections` checks the sections with a returned content: it fails if one reaches beyond the object. So other
+    // sections, which need not be sound, are collected in `others` instead.
     let mut for_device = host::sections(data, base, |section| {
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
         let content = known_content(section);
+        let has_content = section.range.is_some();
         if let Some(content) = content
             && content.is_always_containers()
-            && section.range.is_none()
+            && !has_content
         {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
@@ -225,6 +227,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
             Some(SectionContent::Data) => SectionContent::Data,
             _ => return Ok(content),
         };
+        // An empty section, or one that reaches beyond the object, has nothing to search.
         if let Some((start, len)) = section.range
             && len > 0
             && slice(data, start, len).is_some()
