@@ -27,17 +27,20 @@ pub(crate) fn check_names(data: &[u8]) -> Result {
 /// A symbol table whose bytes are all inside the file.
 pub(super) struct SymbolTable<'d> {
     pub(super) symbols: Table<'d, Symbol>,
+    /// The string table with the names of the symbols.
     pub(super) names: &'d [u8],
-    /// The offset in the file.
+    /// The offset of the symbol table in the file.
     pub(super) offset: u64,
-    /// Section numbers that do not fit the symbols.
+    /// The section `SHT_SYMTAB_SHNDX` of the table, if there is one: for each symbol, 4 bytes with the section index,
+    /// for indices that do not fit in the symbol.
     extended: Option<&'d [u8]>,
 }
 
 impl<'d> File<'d> {
-    /// Reads all symbol tables. Each symbol has a name in the string table, and an existing section if it has one.
+    /// Reads and checks all symbol tables that have symbols: names begin in the string table, and sections exist.
+    /// `work` limits the bytes that are read.
     pub(super) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d>>> {
-        // For each symbol table, the section numbers that do not fit its symbols.
+        // The sections with extended section indices, by the index of their symbol table.
         let mut extended = HashMap::new();
         for section in self.sections.iter() {
             if section.is(SHT_SYMTAB_SHNDX) {
@@ -55,11 +58,13 @@ impl<'d> File<'d> {
         Ok(tables)
     }
 
-    /// Returns the string table with the names of all sections, or no bytes if the file has no sections or no names.
+    /// Returns the string table with the names of all sections, and checks that all names begin in it. Returns no bytes
+    /// if the file has no sections or no names.
     pub(super) fn section_names(&self) -> Result<&'d [u8]> {
         let Header { sections_at, section_count, names: recorded, .. } = self.header;
         if self.sections.is_empty() {
-            if sections_at != 0 || section_count != 0 || recorded != 0 {
+            let claims_sections = sections_at != 0 || section_count != 0 || recorded != 0;
+            if claims_sections {
                 let what = "an ELF header whose table of sections has either no offset or no entries,";
                 return fail_at(what, sections_at);
             }
@@ -67,6 +72,7 @@ impl<'d> File<'d> {
         }
         let mut names: &[u8] = &[];
         if recorded != 0 {
+            // `self.names` is the index with the extension for files with very many sections.
             let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
             names = self.strings(number.into(), "section names", sections_at)?;
         }
@@ -83,7 +89,8 @@ impl<'d> File<'d> {
         Ok(names)
     }
 
-    /// Returns the content of the string table in this section.
+    /// Returns the string table in the section with an index. `what` says whose names it has, for errors, which are
+    /// reported at `offset`.
     fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
         let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
             Some(section) if section.is(SHT_STRTAB) => section,
@@ -101,6 +108,7 @@ impl<'d> File<'d> {
         slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
     }
 
+    /// Reads the symbol table in a section. `extended` is the section with its extended section indices.
     fn read_symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
         let Section { offset, size, entry_len, .. } = *section;
         if entry_len != self.encoding.len_of::<Symbol>() || size.checked_rem(entry_len) != Some(0) {
@@ -115,6 +123,7 @@ impl<'d> File<'d> {
         Ok(SymbolTable { symbols, names, offset, extended })
     }
 
+    /// Checks that the symbols of a table have names in its string table, and sections that exist.
     fn check_symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
         charge(work, len_u64(table.symbols.bytes), table.offset)?;
         let sections = self.sections.len();
@@ -129,22 +138,24 @@ impl<'d> File<'d> {
         Ok(())
     }
 
-    /// Returns the number of the section that defines a symbol, or `None` for a symbol without a section.
-    pub(super) fn section_of(&self, table: &SymbolTable<'d>, number: usize, symbol: &Symbol) -> Option<usize> {
+    /// Returns the index of the section that defines a symbol, which has the index `index` in its table. Returns `None`
+    /// for a symbol without a section, such as an undefined one.
+    pub(super) fn section_of(&self, table: &SymbolTable<'d>, index: usize, symbol: &Symbol) -> Option<usize> {
         if symbol.section != u64::from(SHN_XINDEX.0) {
             let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
             return if is_section { usize::try_from(symbol.section).ok() } else { None };
         }
-        // `SHN_XINDEX` says that the number is too large for the symbol. A separate table has it, in 4 bytes.
-        let at = to_u64(number).checked_mul(4)?;
-        let Some(number) = table.extended.and_then(|numbers| slice(numbers, at, 4)) else {
-            // A missing number is treated as the number of a section that does not exist, which is a fault.
+        // `SHN_XINDEX` says that the index does not fit in the symbol. The separate table has it, in 4 bytes.
+        let at = to_u64(index).checked_mul(4)?;
+        let Some(section) = table.extended.and_then(|sections| slice(sections, at, 4)) else {
+            // A missing index is treated as the index of a section that does not exist, which is a fault.
             return Some(usize::MAX);
         };
-        Some(usize::try_from(self.encoding.read(number)).unwrap_or(usize::MAX))
+        Some(usize::try_from(self.encoding.read(section)).unwrap_or(usize::MAX))
     }
 
-    /// Reads all notes and returns those with the metadata of AMD GPUs.
+    /// Reads and checks all notes, and returns the notes with the metadata of AMD GPUs. Returns no notes for files for
+    /// NVIDIA and Intel GPUs, whose notes are not read.
     pub(super) fn metadata_notes(&self, work: &mut Allowance) -> Result<Vec<MetadataNote<'d>>> {
         let mut metadata = Vec::new();
         let machine = self.header.machine();
@@ -162,14 +173,14 @@ impl<'d> File<'d> {
                 places.push((section.offset, section.size, section.alignment));
             }
         }
-        // Most notes are in both a section and a segment.
+        // Most notes are in both a section and a segment. They are read once, with the lower alignment.
         places.sort_unstable();
         places.dedup_by_key(|(offset, len, _)| (*offset, *len));
         for (offset, len, align) in places {
             charge(work, len, offset)?;
             let data = self.bytes(offset, len, "the notes")?;
-            // The finalizer of HSAIL, whose code is in ROCm's runtime, aligned sections to 8 and the notes in them to
-            // 4.
+            // Files for AMD GPUs align notes to 4 even in sections that are aligned to 8: HSAIL's finalizer, which is
+            // in ROCm's runtime, wrote such sections.
             let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
             Notes { data, offset, align, encoding: self.encoding }.read(&mut metadata)?;
         }
@@ -177,7 +188,8 @@ impl<'d> File<'d> {
     }
 }
 
-/// Charges bytes that a table at `offset` refers to. Tables may share bytes, so only their sum is limited.
+/// Charges bytes that a table at `offset` uses. Hostile tables may all use the same bytes, so the sum of the bytes is
+/// limited.
 pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     const SHARED: &str = "tables that share their bytes, together many times the size of the file";
     match work.take(bytes) {
@@ -186,7 +198,7 @@ pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
     }
 }
 
-/// Consecutive notes.
+/// The notes of a section or segment, one after another.
 struct Notes<'d> {
     data: &'d [u8],
     offset: u64,
@@ -203,7 +215,7 @@ pub(super) struct MetadataNote<'d> {
     pub(super) offset: u64,
 }
 
-/// The form of metadata.
+/// The form of the metadata in a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MetadataForm {
     /// MessagePack, in code object versions 3 and up.
@@ -216,10 +228,12 @@ pub(super) enum MetadataForm {
 const FORMS: [(&[u8], u64, MetadataForm); 2] =
     [(b"AMDGPU\0", 32, MetadataForm::MessagePack), (b"AMD\0", 10, MetadataForm::Yaml)];
 
+/// The length of a note's header: the lengths of name and content, and the type, 4 bytes each.
 const NOTE_HEADER: u64 = 12;
 
 impl<'d> Notes<'d> {
-    /// Reads all notes, and adds those with metadata to a list.
+    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes have to fill the data, but
+    /// for padding.
     fn read(&self, metadata: &mut Vec<MetadataNote<'d>>) -> Result {
         let end = len_u64(self.data);
         let mut at = 0_u64;
@@ -247,7 +261,7 @@ impl<'d> Notes<'d> {
         Ok(())
     }
 
-    /// Reads the number of 4 bytes at an offset of a note.
+    /// Returns the 4-byte number at an offset in the note at `note`, or `None` if the data ends before.
     fn number(&self, note: u64, offset: u64) -> Option<u64> {
         let bytes = slice(self.data, note.saturating_add(offset), 4)?;
         Some(self.encoding.read(bytes))

@@ -92,12 +92,13 @@ const BY_FAMILY: [(u32, &str); 23] = [
 /// `ocloc`.
 const SPIRV: &[u8] = b"SPIRV Object";
 
-/// Returns the SPIR-V in an ELF file that is for any GPU.
+/// Returns the SPIR-V in an ELF file that is for any GPU, or `None` for an ELF file with machine code.
 pub(super) fn spirv(data: &[u8]) -> Option<&[u8]> {
     File::read(data).ok()?.section_named(SPIRV)
 }
 
-/// Returns the name of the GPU that an ELF file is for, or `None` if the notes do not have it.
+/// Returns the name of the GPU that an ELF file is for. Returns `None` if the file has no such notes, or if they have
+/// no IP version and an unknown product family.
 pub(super) fn name(data: &[u8]) -> Option<String> {
     let notes = File::read(data).ok()?.section_named(SECTION)?;
     match find_note(notes, PRODUCT_CONFIG) {
@@ -110,7 +111,8 @@ pub(super) fn name(data: &[u8]) -> Option<String> {
     Some((*name).to_owned())
 }
 
-/// Returns the name of the GPU with an IP version.
+/// Returns the name of the GPU with an IP version, or the version as text for a GPU that is not in the table. The head
+/// of this file says which bits hold the three numbers.
 fn name_of_version(config: u32) -> String {
     let (architecture, release, revision) = (config >> 22, (config >> 14) & 0xff, config & 0x3f);
     match BY_VERSION.iter().find(|(version, _)| *version == (architecture, release)) {
@@ -123,8 +125,9 @@ fn padded(len: u32) -> u64 {
     u64::from(len).next_multiple_of(4)
 }
 
-/// Finds the first note of a type, and returns the first four bytes of its value, or `None` if there is no such note.
-/// Names and values are padded to 4 bytes, but the padding of the last value may be missing.
+/// Finds the first note of a type, and returns the first four bytes of its value as a number. Returns `None` if there
+/// is no such note, or if a note before it is cut off. Names and values are padded to 4 bytes, but the padding of the
+/// last value may be missing.
 fn find_note(notes: &[u8], wanted: u32) -> Option<u32> {
     let what = "a note";
     let mut cursor = Cursor::new(notes, 0);

@@ -51,14 +51,15 @@ const VERSION_3: u8 = 1;
 const CUDA_BEFORE_SM_100: u8 = 51;
 const CUDA: u8 = 65;
 
-/// The first SM architecture with code for it alone.
+/// The first SM architecture with code for it alone, which has the suffix `a`.
 const FIRST_SPECIFIC: u32 = 90;
 
 /// The section of a cubin with attributes about the GPUs that run it, of CUDA 13 and later.
 const COMPAT_SECTION: &[u8] = b".nv.compat";
-/// The format (one byte) and number of the attribute that is 1 if a cubin is for its architecture alone.
+/// The format and the number of the attribute that is 1 if a cubin is for its architecture alone: the first two bytes
+/// of the attribute.
 const SPECIFIC_TARGET: [u8; 2] = [2, 9];
-/// The format of an attribute with a length.
+/// The format of an attribute that is followed by data. Its value is the length of that data.
 const SIZED: u8 = 4;
 
 /// Returns the target ID that an ELF file for a GPU records, or `None` for other data and for unknown processors. The
@@ -77,23 +78,25 @@ pub(crate) fn target_id(head: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns the name of an SM architecture. If the section with the attributes of a cubin is outside of `data`, the flag
-/// decides whether the name has a suffix.
+/// Returns the name of the SM architecture of a cubin, or `None` for an unknown operating system in its header. The
+/// table at the head of this file describes the flags. Since CUDA 13, an attribute in a section replaces the flag for
+/// the suffix. If `data` ends before that section, the flag decides.
 fn sm_architecture(data: &[u8], flags: u32) -> Option<String> {
     let (number, is_specific) = match *data.get(OS_AT)? {
-        // The bits of the tables above.
         CUDA_BEFORE_SM_100 => (flags & 0xff, flags & 0x800 != 0),
         CUDA => ((flags >> 8) & 0xffff, specific_attribute(data).unwrap_or(flags & 0x8 != 0)),
         _ => return None,
     };
+    // Before sm_90, the flag has another meaning.
     let suffix = if is_specific && number >= FIRST_SPECIFIC { "a" } else { "" };
     Some(format!("sm_{number}{suffix}"))
 }
 
-/// Returns the attribute of a cubin that is true if it is for its architecture alone, or `None` without the attribute.
+/// Returns whether the attributes of a cubin say that it is for its architecture alone. Returns `None` if `data` does
+/// not have the section with the attributes, or if the section lacks this one.
 fn specific_attribute(data: &[u8]) -> Option<bool> {
     let mut attributes = File::read(data).ok()?.section_named(COMPAT_SECTION)?;
-    // Format, number, and a value of two bytes. For one format, this value is the length of the data after it.
+    // An attribute has a format, a number, and a value of two bytes.
     while let [format, number, low, high, rest @ ..] = attributes {
         if [*format, *number] == SPECIFIC_TARGET {
             return Some(*low != 0);
@@ -108,7 +111,7 @@ fn specific_attribute(data: &[u8]) -> Option<bool> {
 fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let [number, features, ..] = flags.to_le_bytes();
     let processor = processors::by_elf_number(number)?.name;
-    // A header that ends before its version is read like one of the latest version.
+    // If `head` ends before the version, the flags are read as in the latest version.
     let version = head.get(VERSION_AT).copied().unwrap_or(u8::MAX);
     let (sramecc, xnack) = if version <= VERSION_3 {
         (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
@@ -124,21 +127,24 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     Some(target_id)
 }
 
-/// The sign of a feature in a target ID, by its bit of version 3. Without a sign, the feature may be off or on.
+/// Returns the sign of a feature in a target ID, by its bit in version 3. That version does not distinguish a feature
+/// that is off from one that may be off or on, so a clear bit gives no sign.
 fn sign_in_version_3(bit: u8) -> &'static str {
     if bit == 0 { "" } else { "+" }
 }
 
-/// The sign of a feature in a target ID, by the lower two of `bits`, in version 4 and up.
+/// Returns the sign of a feature in a target ID, by the lower two of `bits`, in version 4 and up.
 fn sign_of_feature(bits: u8) -> &'static str {
     match bits & 3 {
         2 => "-",
         3 => "+",
+        // The feature is not supported, or may be off or on.
         _ => "",
     }
 }
 
-/// Returns the triple and target ID of a code object, as in a bundle entry ID.
+/// Returns the triple and target ID of a code object, as in a bundle entry ID but without an offload kind. Whatever is
+/// not recorded is left empty.
 pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
     match Magic::identify(data) {
         Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
@@ -157,7 +163,7 @@ pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
     }
 }
 
-/// The architecture of a SPIR-V module in LLVM's triples.
+/// Returns the architecture of a SPIR-V module in LLVM's triples. A module without physical addresses has no width.
 fn spirv_arch(data: &[u8]) -> &'static str {
     match spirv::width(data) {
         Some(Width::Bits32) => "spirv32",
@@ -166,7 +172,7 @@ fn spirv_arch(data: &[u8]) -> &'static str {
     }
 }
 
-/// Whether bitcode with this triple is for a GPU or another device, not for a host.
+/// Returns whether bitcode with this triple is for a GPU or another device, not for a host.
 pub(crate) fn is_for_device(triple: &str) -> bool {
     let arch = Triple::parse(triple).arch();
     ["amdgpu", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
@@ -181,6 +187,7 @@ fn amd_target(head: &[u8]) -> String {
         _ => "amdhsa",
     };
     let target_id = target_id(head).unwrap_or_default();
+    // A processor that is not known is newer than the table, so it is not from before GCN.
     let arch = if target_id.is_empty() || target_id.starts_with("gfx") { "amdgcn" } else { "r600" };
     format!("{arch}-amd-{os}--{target_id}")
 }

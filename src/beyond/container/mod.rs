@@ -12,7 +12,7 @@
 //!    add it to `Magic::is_container`. If a deep search looks for it, add it to `MAGICS` in `scan/outside.rs`.
 //! 3. If objects hold it in special sections, add rows to `SECTIONS` (`scan/sections.rs`).
 //! 4. Add an arm to `Walk::search_as` (`scan/walk.rs`):
-//!    - `search_bundles` for a `Container`, which `BundleReader::for_magic` (`scan/wide.rs`) chooses
+//!    - `search_bundles` for a `Container`, which `BundleReader::for_magic` (`scan/bundle_reader.rs`) chooses
 //!    - `report_entries` for a format that only this library treats as a bundle
 //!    - `search_members` for an archive, or an arm in `Walk::search_package` for one that is read once, from start to end
 //!

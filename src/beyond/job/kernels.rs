@@ -255,7 +255,7 @@ impl<'j> Search<'j> {
                 }
             }
             // Entries may overlap, so a small bundle could otherwise take very long to read.
-            if let Err(error) = overlap_limit.take(&code_object, self.input) {
+            if let Err(error) = overlap_limit.charge(&code_object, self.input) {
                 self.add_problem(error.at(found.place));
                 break;
             }
@@ -393,7 +393,7 @@ impl ListRoom {
         }
         if let Some(list) = arguments {
             let shared = match self.arguments_left.take(to_u64(list.len())) {
-                Some(()) => self.lists.shared(Arc::clone(list)),
+                Some(()) => self.lists.share(Arc::clone(list)),
                 None => None,
             };
             self.is_full_of_arguments = shared.is_none();

@@ -17,8 +17,9 @@ use crate::llvm::container::content_kind::ContentKind;
 pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
-    /// Another vendor, with a kind of entry IDs for it alone.
+    /// Another vendor, whose compiler writes entry IDs with an offload kind of its own.
     Of(OffloadKind),
+    /// An unknown vendor.
     Other,
 }
 
@@ -35,13 +36,14 @@ pub(crate) enum Code {
     Ptx(Sm),
     /// LTO-IR, which a program links for its GPU with NVIDIA's linker.
     LtoIr(Sm),
-    /// Code for another GPU.
+    /// Code for a GPU of another vendor, with this target ID.
     Other(String),
 }
 
 /// An architecture of NVIDIA: the compute capability without its dot, such as 90, and the suffix of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Sm {
+    /// The major version times ten, plus the minor version.
     pub(crate) number: u32,
     pub(crate) suffix: Suffix,
 }
@@ -85,14 +87,14 @@ impl Sm {
         format!("{prefix}_{}{suffix}", self.number)
     }
 
-    /// The major and the minor number of the compute capability.
+    /// Returns the major and the minor version of the compute capability.
     pub(crate) fn capability(self) -> (u32, u32) {
         (self.number.checked_div(10).unwrap_or(0), self.number.checked_rem(10).unwrap_or(0))
     }
 }
 
 impl Code {
-    /// The name of its target, which also names a GPU that it serves.
+    /// Returns the name of the target of the code. Parsed as a device, the name means the GPUs that the code serves.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Amd(target) => target.to_string(),
@@ -111,7 +113,7 @@ impl Code {
         if content == Some(ContentKind::Empty) {
             return None;
         }
-        // The target alone shows this. The architecture of the triple is that of SPIR-V.
+        // SPIR-V for AMD GPUs has this target ID, while its triple is `spirv64-amd-amdhsa`.
         if target.processor() == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
@@ -125,13 +127,14 @@ impl Code {
         }
     }
 
-    /// Returns the code of an entry, or `None` if the target of the entry does not name its GPUs. LTO-IR counts like
-    /// PTX, because it is compiled for the same GPUs.
+    /// Returns the code of an entry for comparing which GPUs it was compiled for: empty entries count, and LTO-IR is
+    /// returned as PTX, because both are compiled for the same GPUs. Returns `None` if the target ID does not name
+    /// GPUs.
     pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         match content {
-            // The entries of the inner container name their GPUs.
+            // The entries inside of the container name the GPUs.
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
-            // An entry without content has an ID, which names its GPU.
+            // Without content, the ID still names the GPU.
             Some(ContentKind::Empty) => Self::of_entry(id, None),
             content => match Self::of_entry(id, content) {
                 Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
@@ -140,7 +143,8 @@ impl Code {
         }
     }
 
-    /// Returns the code with this [name](Self::name).
+    /// Returns the code with this [name](Self::name), or `None` if the name is not a target ID. Any name that is not
+    /// NVIDIA's is parsed like a processor of AMD.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
@@ -151,8 +155,9 @@ impl Code {
         }
     }
 
-    /// Returns NVIDIA's code for a name such as `sm_90`, or `None` for a name of another form. PTX and LTO-IR may have
-    /// the name of the GPU too, so the content decides.
+    /// Returns NVIDIA's code for a name such as `sm_90`, or `None` for a name of another form. Entries with PTX or
+    /// LTO-IR may be named after the GPU (`sm_90`) rather than the virtual architecture (`compute_90`), so the content
+    /// decides.
     fn of_nvidia(processor: &str, content: Option<ContentKind>) -> Option<Self> {
         let (form, sm) = processor.split_once('_')?;
         let sm = Sm::parse(sm)?;
@@ -177,16 +182,16 @@ impl Code {
 /// The target of SPIR-V for all AMD GPUs.
 pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 
-/// The code of a bundle.
+/// The code of a bundle, sorted by whether runtimes find it.
 #[derive(Debug, Default)]
 pub(crate) struct BundleCodes {
     /// The code objects that runtimes find.
     pub(crate) found: Vec<FoundCode>,
-    /// Code that HIP's runtime does not find there.
+    /// The code objects that HIP's runtime does not find, because of their IDs or positions in the bundle.
     pub(crate) unfound: Vec<UnfoundCode>,
-    /// The vendors of the GPUs that it has entries for, found or not. Empty if that is unknown.
+    /// The vendors of the GPUs that the bundle has entries for, found or not. Empty if they are not known.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// Whether all code of the bundle is in containers inside of it, which the search reports as bundles too.
+    /// Whether all code of the bundle is in containers inside of it. The search reports these as bundles too.
     pub(crate) is_outer: bool,
 }
 
@@ -200,6 +205,7 @@ pub(crate) struct FoundCode {
 }
 
 impl FoundCode {
+    /// Returns whether the code is LTO-IR.
     fn is_lto_ir(&self) -> bool {
         matches!(self.code, Code::LtoIr(_))
     }
@@ -214,7 +220,7 @@ pub(crate) struct UnfoundCode {
     pub(crate) reason: UnfoundReason,
 }
 
-/// Writes the entry ID, and the name of the entries that the runtime looks for.
+/// Writes a sentence with the entry ID and a description of the entries that the runtime looks for.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.looked_for())
@@ -222,8 +228,9 @@ impl fmt::Display for UnfoundCode {
 }
 
 impl BundleCodes {
-    /// Sorts the code objects of a bundle by whether a runtime finds them. Leaves out host code, and code objects that
-    /// cannot be read. Also leaves out containers in the bundle, which the search reports as bundles of their own.
+    /// Sorts the code objects of a bundle by whether a runtime finds them. Leaves out host code, code objects without a
+    /// valid ID or without a target ID, and code objects that cannot be read. Also leaves out containers in the bundle,
+    /// which the search reports as bundles of their own, and LTO-IR beside other code.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
@@ -267,13 +274,14 @@ impl BundleCodes {
         }
     }
 
-    /// Returns the code that runtimes find, without its places.
+    /// Returns the code that runtimes find, without indices and kinds.
     pub(crate) fn into_codes(self) -> Vec<Code> {
         self.found.into_iter().map(|found| found.code).collect()
     }
 }
 
-/// Returns the vendor of the GPUs that an entry is for.
+/// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides,
+/// otherwise the triple does.
 fn vendor_in(id: &EntryId) -> GpuVendor {
     match (id.triple().arch(), id.triple().vendor()) {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),

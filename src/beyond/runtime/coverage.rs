@@ -11,11 +11,15 @@ use crate::base::id::OffloadKind;
 use crate::beyond::container::kpack;
 use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 
-/// The largest number of comparisons of a GPU with a kind of bundle. Hostile files can have any number of both.
+/// The largest number of comparisons of a GPU with a code object of a [`CodeSet`]. Hostile files can have any number of
+/// both. Tests have smaller limits, so that they reach them quickly.
 const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 4_000_000 };
 
-/// The largest number of different sets of code that are counted.
-const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
+/// The largest number of different [`CodeSet`]s, and of directories, that are counted.
+const CODE_SETS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
+
+/// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
+const NO_POSITION: usize = 0;
 
 /// The bundles of a file, or of several, by the GPUs that they serve.
 ///
@@ -26,13 +30,14 @@ const KINDS_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 /// serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
+    /// The number of bundles with each set of code. Most bundles of a library have code for the same GPUs.
     bundles: BTreeMap<CodeSet, usize>,
     /// The files of each directory.
     directories: HashMap<Place, FileSet>,
-    /// The last units, to which the next bundles of the search may belong.
+    /// The units that are not complete, because the next bundles of the search may belong to them.
     units: LoadUnits,
     /// Whether there are more different sets of code than the limit.
-    is_full: bool,
+    has_too_many_sets: bool,
 }
 
 /// The code of a bundle, which other bundles may have too, and the vendors of the GPUs that it has entries for.
@@ -45,7 +50,8 @@ pub(crate) struct CodeSet {
 }
 
 impl CodeSet {
-    /// Whether the bundle should serve a GPU.
+    /// Returns whether the bundle should serve a GPU: it has entries for GPUs of the same vendor, or no entries for
+    /// any.
     pub(crate) fn is_for(&self, device: &Device) -> bool {
         self.vendors.is_empty() || self.vendors.contains(&device.vendor())
     }
@@ -58,7 +64,7 @@ impl CodeSet {
     }
 }
 
-/// Adds clones of the items that a set does not have yet.
+/// Adds clones of the items that a set does not have yet. `BTreeSet::extend` would clone all of them.
 fn insert_new<T: Clone + Ord>(set: &mut BTreeSet<T>, others: &BTreeSet<T>) {
     for item in others {
         if !set.contains(item) {
@@ -77,10 +83,12 @@ pub(crate) struct FileSet {
 }
 
 impl FileSet {
+    /// Adds a file.
     pub(crate) fn add(&mut self, file: &LoadUnit) {
         self.merge(&Self { code: file.set(), files: 1 });
     }
 
+    /// Adds the files of another set.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.code.merge(&other.code);
         self.files += other.files;
@@ -137,7 +145,7 @@ impl Coverage {
         for unit in self.units.add(found) {
             match &unit.directory {
                 Some(directory) => self.add_files(directory, &FileSet { code: unit.set(), files: 1 }),
-                None => self.count(unit.set(), 1),
+                None => self.count_bundles(unit.set(), 1),
             }
         }
     }
@@ -145,36 +153,37 @@ impl Coverage {
     /// Adds the code objects in kpack archives that a split library loads.
     pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
         for unit in LoadUnit::of_split(place, split) {
-            self.count(unit.set(), 1);
+            self.count_bundles(unit.set(), 1);
         }
     }
 
     /// Adds the bundles of another file.
     pub fn merge(&mut self, other: &Self) {
-        self.is_full |= other.is_full;
+        self.has_too_many_sets |= other.has_too_many_sets;
         for (set, count) in &other.bundles {
-            self.count(set.clone(), *count);
+            self.count_bundles(set.clone(), *count);
         }
-        // Nothing follows in the other file, so its last units are complete.
-        for (_, unit) in &other.units.open {
-            self.count(unit.set(), 1);
+        // Nothing follows in the other file, so its last units are complete. Its last file is among `directories`.
+        for (_, unit) in &other.units.incomplete {
+            self.count_bundles(unit.set(), 1);
         }
         for (directory, files) in other.directories() {
             self.add_files(directory, &files);
         }
     }
 
-    /// Adds files to the other files of their directory. If there are too many directories already, only notes that.
+    /// Adds files to the other files of their directory. If there are too many directories already, only notes that, so
+    /// that no numbers are reported for single GPUs.
     fn add_files(&mut self, directory: &Place, files: &FileSet) {
-        if self.directories.len() >= KINDS_MAX && !self.directories.contains_key(directory) {
-            self.is_full = true;
+        if self.directories.len() >= CODE_SETS_MAX && !self.directories.contains_key(directory) {
+            self.has_too_many_sets = true;
             return;
         }
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
-    /// Returns the files of each directory. The last file is not yet in `self.directories`, because more of its bundles
-    /// may follow, which would show that it is not a single bundle. It is added here, as if nothing followed.
+    /// Returns the files of each directory, with the file that was read last. That file is not yet in
+    /// `self.directories`: if more bundles of it follow, it does not serve together with the others.
     fn directories(&self) -> HashMap<&Place, Cow<'_, FileSet>> {
         let all = self.directories.iter().map(|(directory, files)| (directory, Cow::Borrowed(files)));
         let mut all: HashMap<&Place, Cow<'_, FileSet>> = all.collect();
@@ -189,7 +198,7 @@ impl Coverage {
     /// Returns the directory of the only file that was added, if the file is itself a code object, a bundle or a
     /// fatbin. Returns `None` if anything else was added.
     pub(crate) fn directory_of_file(&self) -> Option<Place> {
-        let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.open.is_empty();
+        let is_alone = self.bundles.is_empty() && self.directories.is_empty() && self.units.incomplete.is_empty();
         if !is_alone {
             return None;
         }
@@ -200,8 +209,8 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
-            // A coverage of this directory alone knows its GPUs.
-            let mut alone = Self { is_full: self.is_full, ..Self::default() };
+            // A coverage with nothing but this directory finds out its GPUs.
+            let mut alone = Self { has_too_many_sets: self.has_too_many_sets, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
         }
@@ -210,22 +219,23 @@ impl Coverage {
     }
 
     /// Counts `more` bundles with the same code. If there are too many different sets of code already, only notes that.
-    fn count(&mut self, set: CodeSet, more: usize) {
-        if self.bundles.len() >= KINDS_MAX && !self.bundles.contains_key(&set) {
-            self.is_full = true;
+    fn count_bundles(&mut self, set: CodeSet, more: usize) {
+        if self.bundles.len() >= CODE_SETS_MAX && !self.bundles.contains_key(&set) {
+            self.has_too_many_sets = true;
             return;
         }
         let count = self.bundles.entry(set).or_default();
         *count += more;
     }
 
-    /// Returns the code of all bundles, with the number of bundles that have it.
+    /// Returns the sets of code of all bundles and directories so far, each with the number of bundles that have it.
+    /// Units that are not complete are included as they are.
     fn code_sets(&self) -> Vec<(Cow<'_, CodeSet>, usize)> {
         let mut sets = Vec::new();
         for (set, count) in &self.bundles {
             sets.push((Cow::Borrowed(set), *count));
         }
-        for (_, unit) in &self.units.open {
+        for (_, unit) in &self.units.incomplete {
             sets.push((Cow::Owned(unit.set()), 1));
         }
         for files in self.directories().into_values() {
@@ -240,10 +250,10 @@ impl Coverage {
 
     /// The number of bundles.
     pub fn bundles(&self) -> usize {
-        self.bundles.values().sum::<usize>() + self.units.open.len() + self.directories().len()
+        self.bundles.values().sum::<usize>() + self.units.incomplete.len() + self.directories().len()
     }
 
-    /// Returns in how many bundles a GPU is served.
+    /// Returns the number of bundles that serve a GPU, and the number that should.
     pub fn served(&self, device: &Device) -> ServedBundles {
         count_serving(device, &self.code_sets())
     }
@@ -258,12 +268,13 @@ impl Coverage {
         unfound.into_iter().collect()
     }
 
-    /// Returns in how many bundles each of some GPUs is served, or `None` if there are too many to compare.
+    /// Returns for each of some GPUs the number of bundles that serve it, and the number that should. Returns `None` if
+    /// there are too many bundles or GPUs to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
         let sets = self.code_sets();
         // A set without code costs a comparison too.
         let all: usize = sets.iter().map(|(set, _)| set.codes.len() + set.unfound.len() + 1).sum();
-        if self.is_full || devices.len().saturating_mul(all) > COMPARISONS_MAX {
+        if self.has_too_many_sets || devices.len().saturating_mul(all) > COMPARISONS_MAX {
             return None;
         }
         Some(devices.iter().map(|device| count_serving(device, &sets)).collect())
@@ -288,12 +299,12 @@ impl Coverage {
     }
 }
 
-/// Counts the bundles that serve a GPU, and the bundles that should.
+/// Counts the bundles that serve all variants of a GPU, and the bundles that should.
 fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> ServedBundles {
     let mut served = ServedBundles::default();
     for (set, count) in sets {
         if set.is_for(device) {
-            let serves = device.unserved(set.codes.iter()).next().is_none();
+            let serves = device.unserved_variants(set.codes.iter()).next().is_none();
             served.bundles += *count;
             served.serving += if serves { *count } else { 0 };
         }
@@ -301,9 +312,11 @@ fn count_serving(device: &Device, sets: &[(Cow<'_, CodeSet>, usize)]) -> ServedB
     served
 }
 
-/// Code objects for several GPUs. A program needs one of them, for its GPU.
+/// Code objects that one program loads together, for several GPUs: it needs one of them, for its GPU. A unit is usually
+/// a bundle, but may be several offload binaries, a file, or the code of a wrapper in kpack archives.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadUnit {
+    /// The place of the first bundle of the unit.
     pub(crate) place: Place,
     /// The index and the offset of the bundle at the place, or `None` if the unit is not a single bundle.
     pub(crate) bundle: Option<(usize, u64)>,
@@ -311,14 +324,16 @@ pub(crate) struct LoadUnit {
     pub(crate) directory: Option<Place>,
     /// The first source file that the code objects record.
     pub(crate) source: Option<String>,
+    /// The vendors of the GPUs that the unit has entries for. It should serve all their GPUs.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// The code with its position in the search, among all code objects.
+    /// The code, each with the position of its code object in the search: its index among all code objects found.
     pub(crate) codes: Vec<(usize, Code)>,
     /// Code in the unit that a runtime does not find.
     pub(crate) unfound: Vec<UnfoundCode>,
 }
 
 impl LoadUnit {
+    /// Returns a unit for a bundle, still without code.
     fn new(found: &FoundBundle<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
         // Several offload binaries may be one unit.
         let is_single = found.format != Format::OffloadBinary;
@@ -334,7 +349,7 @@ impl LoadUnit {
     }
 
     /// Returns the units of a split library: one for each index in its wrappers, with the code of that index in the
-    /// archives. Returns no units if the reference of the library was not followed.
+    /// kpack archives. Returns no units if the reference of the library was not followed.
     pub(crate) fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
         let Some(archives) = split.archives else { return Vec::new() };
         let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
@@ -343,12 +358,11 @@ impl LoadUnit {
                 let Some(index) = split.reference.index_of(&binary.key) else { continue };
                 let codes = by_index.entry(index).or_default();
                 for target in binary.entries.iter().map(kpack::target_of) {
-                    // The loader does not ask an archive for a target ID that the archive does not claim.
+                    // The loader asks an archive only for target IDs in the archive's list.
                     if archive.claims(target)
                         && let Some(code) = Code::of_kpack(target)
                     {
-                        // 0, because code in an archive has no position in the search of the library.
-                        codes.push((0, code));
+                        codes.push((NO_POSITION, code));
                     }
                 }
             }
@@ -356,7 +370,8 @@ impl LoadUnit {
         let mut units = Vec::new();
         let mut seen = HashSet::new();
         for index in split.indices {
-            // Without code for its index, a unit serves no GPU.
+            // An index without code in the archives makes a unit that serves no GPU, because the library needs that
+            // code.
             if seen.insert(*index) {
                 units.push(Self {
                     place: place.clone(),
@@ -372,28 +387,31 @@ impl LoadUnit {
         units
     }
 
+    /// Returns the code without positions, as it is counted and compared.
     pub(crate) fn set(&self) -> CodeSet {
         let codes = self.codes.iter().map(|(_, code)| code.clone()).collect();
         CodeSet { vendors: self.vendors.clone(), codes, unfound: self.unfound.iter().cloned().collect() }
     }
 }
 
-/// Puts units together from the bundles of a file.
+/// Puts units together from the bundles of a search, which are added in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadUnits {
-    /// The units of offload binaries at one place that the next offload binary may add code to, by their offload kind.
+    /// The units of offload binaries at one place, by their offload kind. The next offload binary may add code to them.
     /// The kind is `None` as long as a unit has no code.
-    open: Vec<(Option<OffloadKind>, LoadUnit)>,
-    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. More may follow in it.
+    incomplete: Vec<(Option<OffloadKind>, LoadUnit)>,
+    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. If more bundles of the file
+    /// follow, it is not one, and counts in another way.
     file: Option<LoadUnit>,
-    /// Whether such files count as bundles like others, and code objects without a bundle do not count.
+    /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its
+    /// directory. Code objects without a bundle are no units then.
     ignores_files: bool,
-    /// The number of code objects so far.
+    /// The number of code objects of all bundles so far: the position of the next one.
     code_objects: usize,
 }
 
 impl LoadUnits {
-    /// Makes units of bundles alone, without regard to files that serve together.
+    /// Returns a value that makes units of bundles alone, without regard to files that serve together.
     pub(crate) fn of_bundles() -> Self {
         Self { ignores_files: true, ..Self::default() }
     }
@@ -405,15 +423,17 @@ impl LoadUnits {
         complete
     }
 
-    /// Takes the last file. `next` is the place of the next bundle, or `None` if nothing follows. Returns the unit of
-    /// the file, or `None` if there is no such file, or if the file has several code objects without a bundle.
+    /// Takes the file that was read last, and returns its unit. `next` is the place of the next bundle, or `None` if
+    /// nothing follows. Returns `None` if there is no such file, and for the first of several code objects without a
+    /// bundle in one file.
     fn end_file(&mut self, next: Option<&Place>) -> Option<LoadUnit> {
         let file = self.file.take()?;
-        if next != Some(&file.place) {
+        let has_more_bundles = next == Some(&file.place);
+        if !has_more_bundles {
             return Some(file);
         }
-        // More follows in the file, so it is not a single bundle, and does not serve together with the other files of
-        // its directory. Code objects without a bundle are not counted at all.
+        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
+        // in it is a unit of its own, and a code object without a bundle is none.
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
@@ -428,7 +448,7 @@ impl LoadUnits {
             return Vec::new();
         }
         let BundleCodes { found: codes, unfound, vendors, is_outer } = BundleCodes::of(found);
-        // The containers in the bundle are added as bundles themselves.
+        // The search reports the containers in such a bundle as bundles themselves.
         if is_outer {
             return Vec::new();
         }
@@ -450,8 +470,9 @@ impl LoadUnits {
         self.add_offload_binary(found, first, codes, &vendors)
     }
 
-    /// Adds an offload binary to the units of its place, by the offload kinds of its code. `first` is the position of
-    /// its first code object. Returns the units that are complete.
+    /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
+    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the
+    /// first code object. Returns the units that are complete.
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
@@ -459,43 +480,51 @@ impl LoadUnits {
         codes: Vec<FoundCode>,
         vendors: &BTreeSet<GpuVendor>,
     ) -> Vec<LoadUnit> {
-        // The first offload binary at a place has the index 0. It may not have come here, so the places are compared
-        // too.
-        let is_elsewhere = found.index == 0 || self.open.iter().any(|(_, unit)| unit.place != *found.place);
+        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
+        // compared too.
+        let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place != *found.place);
         // Nothing more is added to the units of the previous place.
-        let mut complete = if is_elsewhere { self.finish_open(|_| true) } else { Vec::new() };
+        let mut complete = if is_new_place { self.take_all_incomplete() } else { Vec::new() };
         // An offload binary without code counts as a bundle too, unless others at its place have code.
-        if codes.is_empty() && self.open.is_empty() {
-            self.open.push((None, LoadUnit::new(found, vendors.clone())));
+        if codes.is_empty() && self.incomplete.is_empty() {
+            self.incomplete.push((None, LoadUnit::new(found, vendors.clone())));
         }
         for FoundCode { index, kind, code } in codes {
-            let same_kind = self.open.iter_mut().find(|(open, unit)| match open {
-                Some(open) => *open == kind,
+            let same_kind = self.incomplete.iter_mut().find(|(unit_kind, unit)| match unit_kind {
+                Some(unit_kind) => *unit_kind == kind,
                 // The first code decides the kind of a unit without code.
                 None => unit.codes.is_empty(),
             });
             match same_kind {
-                Some((open, unit)) => {
-                    // A second image for the same GPU is from another source file.
+                Some((unit_kind, unit)) => {
+                    // A second code object for the same GPU is from another source file, so a new unit begins.
                     if unit.codes.iter().any(|(_, other)| *other == code) {
                         complete.push(std::mem::replace(unit, LoadUnit::new(found, vendors.clone())));
                     }
-                    *open = Some(kind);
+                    *unit_kind = Some(kind);
                     unit.vendors.extend(vendors);
                     unit.codes.push((first + index, code));
                 }
                 None => {
                     let codes = vec![(first + index, code)];
-                    self.open.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
+                    self.incomplete.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
                 }
             }
         }
         complete
     }
 
-    /// Completes the units at the places that `is_over` accepts, and returns these units.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
-        let mut complete = self.finish_open(&is_over);
+    /// Returns all units that were not complete. Called at the end of the search.
+    pub(crate) fn finish_all(&mut self) -> Vec<LoadUnit> {
+        let mut complete = self.take_all_incomplete();
+        complete.extend(self.end_file(None));
+        complete
+    }
+
+    /// Returns the units that were not complete at the places that `is_over` accepts: no more bundles follow there.
+    pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
+        let over = self.incomplete.extract_if(.., |(_, unit)| is_over(&unit.place));
+        let mut complete: Vec<LoadUnit> = over.map(|(_, unit)| unit).collect();
         if let Some(file) = &self.file
             && is_over(&file.place)
         {
@@ -504,15 +533,14 @@ impl LoadUnits {
         complete
     }
 
-    /// Takes the units of offload binaries at the places that `is_over` accepts.
-    fn finish_open(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
-        let complete = self.open.extract_if(.., |(_, unit)| is_over(&unit.place));
-        complete.map(|(_, unit)| unit).collect()
+    /// Takes the units of offload binaries, because nothing more is added to them.
+    fn take_all_incomplete(&mut self) -> Vec<LoadUnit> {
+        std::mem::take(&mut self.incomplete).into_iter().map(|(_, unit)| unit).collect()
     }
 
-    /// Whether the next offload binary may add code to some units.
-    pub(crate) fn has_open(&self) -> bool {
-        !self.open.is_empty()
+    /// Returns whether the next offload binary may add code to some units.
+    pub(crate) fn has_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
     }
 
     /// The number of code objects of all bundles so far.
@@ -544,9 +572,9 @@ mod tests {
     #[test]
     fn merged_files_count_as_one() {
         let (mut first, mut second) = (Coverage::default(), Coverage::default());
-        first.count(amd_codes(&["gfx906"]), 2);
-        second.count(amd_codes(&["gfx906"]), 3);
-        second.count(amd_codes(&["gfx90a"]), 4);
+        first.count_bundles(amd_codes(&["gfx906"]), 2);
+        second.count_bundles(amd_codes(&["gfx906"]), 3);
+        second.count_bundles(amd_codes(&["gfx90a"]), 4);
         first.merge(&second);
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
@@ -558,8 +586,8 @@ mod tests {
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
         // A file over the limit makes the sum incomplete, whatever is merged later.
-        for is_full in [true, false] {
-            first.merge(&Coverage { is_full, ..Coverage::default() });
+        for has_too_many_sets in [true, false] {
+            first.merge(&Coverage { has_too_many_sets, ..Coverage::default() });
             assert!(first.gpus().is_none());
         }
     }
@@ -567,8 +595,8 @@ mod tests {
     #[test]
     fn bundles_without_entries_count_for_every_vendor() {
         let mut coverage = Coverage::default();
-        coverage.count(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
-        coverage.count(amd_codes(&["gfx906"]), 1);
+        coverage.count_bundles(CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
+        coverage.count_bundles(amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
             assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
         }
@@ -576,19 +604,23 @@ mod tests {
 
     #[test]
     fn different_sets_of_code_are_counted_up_to_a_limit() {
-        let sets = (0..KINDS_MAX - 1).map(|index| (other_codes([format!("{index:06}")]), 1));
+        let sets = (0..CODE_SETS_MAX - 1).map(|index| (other_codes([format!("{index:06}")]), 1));
         let mut coverage = Coverage { bundles: sets.collect(), ..Coverage::default() };
-        for (name, is_full) in [("first", false), ("first", false), ("second", true)] {
-            coverage.count(other_codes([name.to_owned()]), 1);
-            assert_eq!((coverage.bundles.len(), coverage.is_full), (KINDS_MAX, is_full), "{name}");
+        for (name, has_too_many_sets) in [("first", false), ("first", false), ("second", true)] {
+            coverage.count_bundles(other_codes([name.to_owned()]), 1);
+            assert_eq!(
+                (coverage.bundles.len(), coverage.has_too_many_sets),
+                (CODE_SETS_MAX, has_too_many_sets),
+                "{name}"
+            );
         }
-        assert_eq!(coverage.bundles(), KINDS_MAX + 1);
+        assert_eq!(coverage.bundles(), CODE_SETS_MAX + 1);
     }
 
     #[test]
     fn comparisons_are_limited() {
         let mut coverage = Coverage::default();
-        coverage.count(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
+        coverage.count_bundles(other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
         assert!(coverage.served_each(&devices).is_none());
         assert_eq!(coverage.served_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));

@@ -36,24 +36,25 @@ use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_o
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Device {
     name: String,
-    /// The GPU with each setting that its name leaves open. A bundle has to serve all variants.
+    /// The GPU with each setting of features that its name leaves open, such as XNACK on and off. A bundle has to serve
+    /// all variants.
     variants: Vec<GpuVariant>,
 }
 
 /// A GPU with known features.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GpuVariant {
-    /// An AMD GPU, and its generic target.
+    /// An AMD GPU, and the generic target whose code it takes too, if there is one.
     Amd(TargetId, Option<TargetId>),
-    /// Any AMD GPU, as compiled from SPIR-V.
+    /// All AMD GPUs, which take SPIR-V alone.
     AmdSpirV,
-    /// An NVIDIA GPU.
+    /// An NVIDIA GPU. A suffix means that it takes code with this suffix alone.
     Nvidia(Sm),
-    /// NVIDIA GPUs of this version and later ones.
+    /// All NVIDIA GPUs of this version and later ones, which take PTX alone.
     Ptx(Sm),
-    /// NVIDIA GPUs of this version and later ones, with LTO-IR.
+    /// All NVIDIA GPUs of this version and later ones, which take LTO-IR alone.
     LtoIr(Sm),
-    /// Another GPU, with the targets of the code that it takes, the best first.
+    /// Another GPU, with the target IDs of the code that it takes, the best first.
     Other(Vec<String>),
 }
 
@@ -76,23 +77,24 @@ impl DeviceError {
     }
 }
 
-/// The rank of code that serves a GPU; less is better. The fields are compared in their order.
+/// The rank of code that serves a GPU; the runtime chooses the lowest. The fields are compared in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// The form of the code, in the order of preference: machine code is 0.
+    /// The form of the code, in the order of preference of the table at the head of this file. Machine code is 0.
     form: u32,
-    /// How much earlier the version of the code is than that of the GPU; 0 for other GPUs than NVIDIA's.
+    /// The version of the GPU minus the version of the code: the latest code is best. 0 for other GPUs than NVIDIA's.
     distance: u32,
+    /// The suffix of the code. Code that uses more features is better.
     suffix: Suffix,
 }
 
-/// AMD GPUs whose XNACK cannot be off.
+/// AMD GPUs whose XNACK cannot be off, so that code for XNACK off need not exist.
 const ALWAYS_XNACK: [&str; 3] = ["gfx12-5-generic", "gfx1250", "gfx1251"];
 
 /// NVIDIA's embedded GPUs, which share no machine code with others of their major version.
 const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 
-/// A version later than any other: GPUs of it would take all PTX without a suffix.
+/// A version later than any GPU's. The device `ptx` has it, and so takes PTX of any version without a suffix.
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
 /// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
@@ -175,8 +177,9 @@ impl Device {
         &self.name
     }
 
-    /// Whether the name means a single GPU and any code for it. Other names mean all GPUs that run generic code, PTX or
-    /// SPIR-V, or code for one architecture alone.
+    /// Whether the name means a single GPU and any code for it, such as `gfx90a` or `sm_90`. Other names mean all GPUs
+    /// that run generic code, PTX or SPIR-V (`gfx11-generic`, `compute_90`), or a GPU with code for it alone
+    /// (`sm_90a`).
     pub fn is_one(&self) -> bool {
         match self.variants.first() {
             Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
@@ -186,7 +189,7 @@ impl Device {
         }
     }
 
-    /// Whether code with this target ID may run on the GPU, with one of its settings at least.
+    /// Whether code with this target ID runs on the GPU in at least one of the settings that the name leaves open.
     ///
     /// ```
     /// let sm_89 = offload_bundle::runtime::Device::parse("sm_89")?;
@@ -200,15 +203,16 @@ impl Device {
         }
     }
 
-    /// Returns the GPUs that the name means, for any code that they take. A GPU of compute capability 9.0 runs `sm_90a`
-    /// and `sm_90`. A processor of a generic target also takes code for itself. Bitcode is compiled for its processor.
+    /// Returns the GPUs that the name means, with all code that they take. A name such as `sm_90a` means less as a
+    /// device: only code of this name. The GPU of compute capability 9.0 runs `sm_90` too. In the same way, a processor
+    /// of a generic target also takes code for itself, and bitcode is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
         let variants = self.variants.iter().flat_map(GpuVariant::gpus).collect();
         Self { name: self.name.clone(), variants }
     }
 
-    /// Describes a bundle without any code for the GPU, as the end of a message.
-    pub(crate) fn lack(&self) -> String {
+    /// Describes a bundle without any code for the GPU, for the end of a message.
+    pub(crate) fn describe_lack(&self) -> String {
         match self.variants.first() {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
@@ -217,6 +221,7 @@ impl Device {
         }
     }
 
+    /// Returns the vendor of the GPU.
     pub(crate) fn vendor(&self) -> GpuVendor {
         match self.variants.first() {
             Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
@@ -231,25 +236,26 @@ impl Device {
         }
     }
 
-    /// Whether some code is for this GPU, with one of its settings at least.
+    /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
         self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
-    /// Returns the variants of the GPU that no code of a bundle serves.
-    pub(crate) fn unserved<'c>(
+    /// Returns the variants of the GPU that take none of the codes of a bundle.
+    pub(crate) fn unserved_variants<'c>(
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
-    /// The number of the GPU's variants, one for each setting that its name leaves open.
+    /// Returns the number of variants of the GPU.
     pub(crate) fn variant_count(&self) -> usize {
         self.variants.len()
     }
 
-    /// Returns the code objects that the runtime chooses among some, one for each variant of the GPU.
+    /// Returns the keys of the code objects that the runtime chooses: the best one for each variant of the GPU. Among
+    /// code of the same rank, that is the lowest key. A variant that takes none of the code has no choice.
     pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
@@ -262,6 +268,7 @@ impl Device {
     }
 }
 
+/// Adds a device that is not in a list yet.
 fn push_new(devices: &mut Vec<Device>, device: Device) {
     if !devices.contains(&device) {
         devices.push(device);
@@ -276,7 +283,7 @@ impl fmt::Display for Device {
 
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
 
-/// Returns the variants of a GPU that is not NVIDIA's, or `None` if no GPU has this name.
+/// Returns the variants of a GPU that is not NVIDIA's, or `None` if no GPU of another vendor has this name.
 fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
@@ -297,7 +304,7 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     }
 }
 
-/// Whether a name looks like a new processor of AMD's: `gfx1310`, `gfx13-generic`.
+/// Returns whether a name looks like a processor of AMD's that is newer than the table: `gfx1310`, `gfx13-generic`.
 fn is_like_a_processor(name: &str) -> bool {
     let Some(number) = name.strip_prefix("gfx") else { return false };
     // A number is the major version, and one hexadecimal digit each for the minor version and the stepping.
@@ -307,7 +314,7 @@ fn is_like_a_processor(name: &str) -> bool {
     }
 }
 
-/// Returns a target ID with each setting of the features that it leaves open.
+/// Returns a target ID once with each combination of settings of the features that it leaves open.
 fn target_variants(target: &TargetId, known: &Processor) -> Vec<TargetId> {
     let mut all = vec![target.to_string()];
     for &feature in known.features {
@@ -337,7 +344,8 @@ fn variants_of_generic(generic: &TargetId) -> Vec<GpuVariant> {
     variants
 }
 
-/// Returns the generic target whose code CLR takes for a processor, or `None` if there is no such target.
+/// Returns the generic target whose code CLR, AMD's HIP runtime, takes for a processor. Returns `None` if the processor
+/// has no generic target.
 fn generic_of(processor: &str) -> Option<&'static str> {
     Some(match processor {
         "gfx900" | "gfx902" | "gfx904" | "gfx906" | "gfx909" | "gfx90c" => "gfx9-generic",
@@ -367,12 +375,13 @@ fn generic_target_of(target: &TargetId) -> Option<TargetId> {
 }
 
 impl GpuVariant {
+    /// Returns the variant of an AMD GPU with this target ID.
     fn amd(target: TargetId) -> Self {
         let generic = generic_target_of(&target);
         Self::Amd(target, generic)
     }
 
-    /// Returns the GPUs that the variant means, for any code that they take.
+    /// Returns the GPUs that the variant means, with all code that they take: see [`Device::gpus`].
     fn gpus(&self) -> Vec<Self> {
         match self {
             Self::Nvidia(sm) => vec![Self::Nvidia(Sm { suffix: Suffix::None, ..*sm })],
@@ -382,7 +391,8 @@ impl GpuVariant {
                 gpus
             }
             Self::Other(targets) => {
-                // In alphabetical order, a processor is before bitcode for it, as `xcore1000` is before `xcore1000-bc`.
+                // Alphabetical order puts the better code first: `xcore1000`, machine code, before `xcore1000-bc`,
+                // bitcode.
                 let mut all: BTreeSet<String> = targets.iter().cloned().collect();
                 all.extend(targets.iter().filter_map(|target| bitcode_counterpart(target)));
                 vec![Self::Other(all.into_iter().collect())]
@@ -391,8 +401,7 @@ impl GpuVariant {
         }
     }
 
-    /// Returns how well some code serves the GPU, or `None` if it does not run there. The forms of code are numbered in
-    /// the order of preference of the table above.
+    /// Returns the rank of some code on the GPU, or `None` if the code does not run there.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
         let (form, distance, suffix) = match (self, code) {
             (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
@@ -406,7 +415,7 @@ impl GpuVariant {
             // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
             (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
-            // These variants mean all later GPUs too, so only code that each of them takes is of use.
+            // These variants mean all later GPUs too, so all of them have to take the code.
             (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
@@ -420,7 +429,8 @@ impl GpuVariant {
         Some(Rank { form, distance, suffix })
     }
 
-    /// The features with their settings, such as `xnack+`.
+    /// Returns the features with their settings, such as `xnack+`. Returns no features for GPUs of other vendors than
+    /// AMD.
     pub(crate) fn features(&self) -> Vec<String> {
         let Self::Amd(target, _) = self else { return Vec::new() };
         target.features().map(|(name, on)| format!("{name}{}", if on { '+' } else { '-' })).collect()
@@ -428,24 +438,25 @@ impl GpuVariant {
 }
 
 impl Sm {
-    /// Returns how much earlier the architecture of some code is than that of a GPU, or `None` if the code does not run
-    /// there. Code for an architecture later than the GPU never runs. For others, `is_same_line` says whether the GPU
-    /// takes code without a suffix.
-    fn distance_to(self, gpu: Self, is_same_line: bool) -> Option<u32> {
+    /// Returns the version of a GPU minus the version of some code, or `None` if the code does not run there. Code for
+    /// a version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that
+    /// has no suffix, if it is earlier.
+    fn distance_to(self, gpu: Self, takes_earlier: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
-        let is_family = is_same || (self.capability().0 == gpu.capability().0 && is_same_line);
+        let is_family = is_same || (self.capability().0 == gpu.capability().0 && takes_earlier);
         // The suffix of a GPU comes from a name such as `sm_90a`, which means code with this suffix alone.
         let runs = match (gpu.suffix, self.suffix) {
-            (Suffix::None, Suffix::None) => is_same || is_same_line,
+            (Suffix::None, Suffix::None) => is_same || takes_earlier,
             (Suffix::None | Suffix::Family, Suffix::Family) => is_family,
             (_, Suffix::Architecture) => is_same,
             (Suffix::Family | Suffix::Architecture, _) => false,
         };
+        // The subtraction fails for code later than the GPU.
         if runs { gpu.number.checked_sub(self.number) } else { None }
     }
 
-    /// Returns how much earlier the architecture of PTX or LTO-IR is than a virtual one, or `None` if GPUs of that one
-    /// may not run it.
+    /// Returns the version of a virtual architecture minus the version of PTX or LTO-IR. Returns `None` if the code is
+    /// later, or if a suffix binds it or the virtual architecture to other GPUs.
     fn distance_to_virtual(self, virtual_sm: Self) -> Option<u32> {
         let has_suffix = self.suffix != Suffix::None || virtual_sm.suffix != Suffix::None;
         if has_suffix && self != virtual_sm {
@@ -455,8 +466,8 @@ impl Sm {
     }
 }
 
-/// Whether a GPU runs machine code for an architecture that is not later than its own: for its own version, and for
-/// others of the same major version if neither is embedded.
+/// Returns whether a GPU takes machine code of this version, provided that it is not later than the GPU's: code of its
+/// own version, and code of the same major version unless either is of an embedded GPU.
 fn is_same_line(code: Sm, gpu: Sm) -> bool {
     let is_embedded = EMBEDDED.contains(&code.number) || EMBEDDED.contains(&gpu.number);
     code.number == gpu.number || (code.capability().0 == gpu.capability().0 && !is_embedded)
@@ -504,7 +515,7 @@ mod tests {
     fn chosen(gpu: &str, names: &[&'static str]) -> (Vec<&'static str>, bool) {
         let (device, codes) = (Device::parse(gpu).unwrap(), codes(names));
         let plain: Vec<Code> = codes.iter().map(|(_, code)| code.clone()).collect();
-        let is_served = device.unserved(plain.iter()).next().is_none();
+        let is_served = device.unserved_variants(plain.iter()).next().is_none();
         (device.choose(&codes).into_iter().map(|index| names[index]).collect(), is_served)
     }
 
@@ -597,7 +608,10 @@ mod tests {
             assert_eq!((found.first().copied(), is_served), (expected, expected.is_some()), "{gpu}");
         }
         assert!(!Device::parse("lto_90").unwrap().is_one());
-        assert_eq!(Device::parse("lto_90").unwrap().lack(), "it has no LTO-IR for lto_90 or an earlier version");
+        assert_eq!(
+            Device::parse("lto_90").unwrap().describe_lack(),
+            "it has no LTO-IR for lto_90 or an earlier version"
+        );
     }
 
     #[test]

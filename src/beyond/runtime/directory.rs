@@ -13,11 +13,12 @@ use crate::base::io::sys;
 use crate::beyond::scan::{Format, FoundBundle, Place, Step};
 use crate::llvm::container::content_kind::ContentKind;
 
-/// The placeholder for the name of a GPU in the path of a directory.
+/// The placeholder for the name of a GPU in the path of a directory. Directories of several GPUs become one in this
+/// way.
 const ANY_GPU: &str = "*";
 
-/// Whether a program loads a bundle or code object as a file: it is a whole file or member of a package, and not an
-/// input of compilers and linkers.
+/// Returns whether a program loads a bundle or code object as a file: it is at the start of a file or of a member of a
+/// package, and not an input of compilers and linkers.
 pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     if !found.is_file() {
         return false;
@@ -36,8 +37,9 @@ pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     }
 }
 
-/// Returns the directory of a file or of a member of a package. For a member at the top of a package, that is the
-/// package. Directories whose paths differ only in names of GPUs are one (`hsa/gfx942/gemm` and `hsa/gfx950/gemm`).
+/// Returns the place of the directory of a file or of a member of a package. For a member at the top of a package, that
+/// is the package. Directories whose paths differ only in names of GPUs have one place: `hsa/gfx942/gemm` and
+/// `hsa/gfx950/gemm` are `hsa/*/gemm`.
 pub(crate) fn directory_of(place: &Place) -> Place {
     let Some((package, name)) = place.parent() else {
         return Place::of_file(&directory_path(place.file()));
@@ -60,7 +62,8 @@ fn member_name(directory: &Path) -> Vec<u8> {
     names.join(&b'/')
 }
 
-/// Returns the path of the directory of a file, with a placeholder for names of GPUs.
+/// Returns the path of the directory of a file, with [`ANY_GPU`] for names of GPUs. A file without a directory is in
+/// `.`.
 fn directory_path(file: &Path) -> PathBuf {
     let mut directory = PathBuf::new();
     for component in file.parent().into_iter().flat_map(Path::components) {
@@ -73,7 +76,7 @@ fn directory_path(file: &Path) -> PathBuf {
     if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory }
 }
 
-/// Whether a directory has the name of a GPU of AMD or NVIDIA.
+/// Returns whether a directory has the name of a GPU of AMD or NVIDIA. Names of other vendors' GPUs are not recognised.
 fn is_gpu(name: &str) -> bool {
     if !name.starts_with("gfx") && !name.starts_with("sm_") {
         return false;

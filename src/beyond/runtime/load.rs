@@ -79,7 +79,7 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
             ReadEvent::End(place, reads) => {
                 // A choice among several bundles (a unit) stays open until the data that holds them ends. It is made
                 // now, because the bytes cannot be read afterwards.
-                for (position, loaded) in loader.finish(|unit| unit.data() == *place) {
+                for (position, loaded) in loader.finish_places(|unit| unit.data() == *place) {
                     load.add(position, loaded.code_object, None, reads);
                 }
             }
@@ -103,8 +103,9 @@ struct Load<'i> {
 }
 
 impl Load<'_> {
-    /// Borrows a code object from the file if it is there as it is. Otherwise adds it to the code objects that the
-    /// search reads. `found` is the bundle that is being visited, or `None` at the end of its data.
+    /// Borrows a code object from the file if the file has its bytes as they are. Otherwise adds the code object to
+    /// `reads`, so that the search inflates or restores it. `found` is the bundle that is being visited, or `None` at
+    /// the end of its data.
     fn add(
         &mut self,
         position: usize,
@@ -112,7 +113,8 @@ impl Load<'_> {
         found: Option<&FoundBundle<'_>>,
         reads: &mut ReadList<usize, CodeObject>,
     ) {
-        // The stored bytes of a code object that is compressed on its own are not its content.
+        // A code object that is compressed on its own is stored in the file too, but the stored bytes are not its
+        // content.
         let stored = if code_object.packed.is_none() { code_object.stored_in(self.input) } else { None };
         match stored {
             Some(stored) => {

@@ -22,7 +22,8 @@ use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::work::loadable::{first_lost, is_for_runtime};
 
-/// The beginnings of entry IDs that the runtime finds, without the kind. The target ID follows.
+/// The beginnings of entry IDs that HIP's runtime finds, after the kind. The target ID follows. The head of this file
+/// says why SPIR-V has two.
 const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
 
 /// The reason why the runtime does not find an entry of a bundle.
@@ -35,7 +36,7 @@ pub(crate) enum UnfoundReason {
 }
 
 impl UnfoundReason {
-    /// The name of the entries that the runtime looks for instead.
+    /// Describes the entries that the runtime looks for instead, for a message.
     pub(crate) fn looked_for(self) -> &'static str {
         match self {
             Self::Position => "entries in the beginning of a bundle",
@@ -47,8 +48,8 @@ impl UnfoundReason {
 /// The entries of a bundle that the runtime does not find, by their indices.
 pub(crate) type UnfoundEntries = BTreeMap<usize, UnfoundReason>;
 
-/// Returns why the runtime finds no entry with this ID at any position in a bundle. Returns `None` if it may find the
-/// entry, and for IDs of other kinds, which other runtimes load.
+/// Returns the reason if HIP's runtime never finds an entry with this ID, at whatever position in a bundle. Returns
+/// `None` if it may find the entry, and for IDs of other offload kinds, which other runtimes load.
 pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     let triple = match id.strip_prefix(b"hipv4-") {
         Some(triple) => triple,
@@ -57,24 +58,24 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(UnfoundReason::Triple) }
 }
 
-/// Returns the entries of a bundle that the runtime does not find, by their indices, with the reasons. Returns no
-/// entries for a bundle or another container that is not for the runtime: linkers and other tools find all of them.
+/// Returns the entries of a bundle that HIP's runtime does not find, by their indices, with the reasons. Returns no
+/// entries for other containers, and for bundles that the runtime does not load, such as inputs of linkers.
 pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
         return unfound;
     }
-    let first = first_unread(found);
+    let first_unread = first_unread(found);
     for (index, entry) in found.bundle.entries.iter().enumerate() {
         if let Some(reason) = unfound_id(entry.id()) {
             unfound.insert(index, reason);
-        } else if let Some(first) = first
-            && index >= first
+        } else if let Some(first_unread) = first_unread
+            && index >= first_unread
         {
             unfound.insert(index, UnfoundReason::Position);
         }
     }
-    // This is asked last, because it looks at the content of all entries.
+    // This check comes last, because it identifies the content of all entries.
     if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
         unfound.clear();
     }
@@ -88,30 +89,31 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
     if u32::try_from(total).is_err() { Some(total) } else { None }
 }
 
-/// Returns the index of the first code object of a bundle for the runtime that it does not find because of its
-/// position, or `None` if it finds all.
+/// Returns the index of the first entry of a bundle that HIP's runtime does not find because of its position. Returns
+/// `None` if the runtime reads all entries, and for bundles that it does not load.
 pub(crate) fn first_lost_in(found: &FoundBundle<'_>) -> Option<usize> {
     let first = first_unread(found)?;
     if is_for_runtime(kinds_in(found)) { Some(first) } else { None }
 }
 
-/// Returns the index of the first entry of a bundle outside of the part that the runtime reads, or `None` if it reads
-/// all entries.
+/// Returns the index of the first entry of a bundle that HIP's runtime does not read, or `None` if it reads all
+/// entries. From the first unread entry on, it reads none.
 fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     if found.format != Format::Bundle {
         return None;
     }
     let Bundle { compressed, entries, .. } = found.bundle;
     match compressed {
-        // From a wrong size, the runtime finds nothing.
+        // With a wrong size, the runtime cannot inflate the bundle, and finds nothing.
         Some(recorded) if misread_size(*recorded).is_some() => Some(0),
-        // With the right size, the runtime reads the whole bundle.
         Some(_) => None,
+        // Of a plain bundle, the runtime reads only the first 4096 bytes.
         None => first_lost(entries.iter().map(|entry| entry.id())),
     }
 }
 
-/// Whether a bundle is an input of compilers and linkers: it holds host code or bitcode.
+/// Returns whether a bundle is an input of compilers and linkers, which no runtime loads: it holds host code or
+/// bitcode. An empty host entry does not count, because bundles for runtimes have one too.
 pub(super) fn is_for_tools(found: &FoundBundle<'_>) -> bool {
     for (kind, content) in kinds_in(found) {
         let is_for_tools = match kind {
@@ -125,7 +127,7 @@ pub(super) fn is_for_tools(found: &FoundBundle<'_>) -> bool {
     false
 }
 
-/// The kinds of the entries of a bundle, and of their content.
+/// Returns the offload kind and the kind of content of each entry of a bundle. Either is `None` if it is not known.
 fn kinds_in<'f>(found: &FoundBundle<'f>) -> impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)> + use<'f> {
     found.code_objects().map(|entry| (entry.entry_id().map(|id| id.kind()), entry.kind()))
 }

@@ -47,32 +47,35 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
         }
         Ok(())
     })?;
-    // Consecutive offload binaries at one place are one choice. The next place ends the choice, but the last place has
-    // no next one. The search is over, so every place is.
-    loaded.extend(loader.finish(|_| true));
+    // Consecutive offload binaries at one place are one choice. The next place ends the choice, and the end of the
+    // search the last one.
+    loaded.extend(loader.finish_all());
     loaded.sort_unstable_by_key(|(position, _)| *position);
     Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
 }
 
-/// Chooses the code objects that runtimes load on some GPUs, as a search finds them. It returns each code object with
-/// its position in the search, once it is chosen: offload binaries at one place are one choice.
+/// Chooses the code objects that runtimes load on some GPUs, while a search finds them. The position of a code object
+/// is its index among all code objects of the search. A choice may have to wait for the next bundles, because
+/// consecutive offload binaries at one place are one choice.
 pub(crate) struct Loader {
-    /// The [GPUs](Device::gpus) of each name.
+    /// The [GPUs](Device::gpus) of each name that the caller asked for.
     devices: Vec<Device>,
     units: LoadUnits,
-    /// The code objects that may still be chosen, by their positions in the search.
+    /// The code objects that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
-    /// The first code for each GPU that HIP's runtime does not find.
+    /// For the GPU with an index in `devices`, the first code that HIP's runtime does not find.
     unfound: BTreeMap<usize, UnfoundCode>,
 }
 
 impl Loader {
+    /// Returns a loader for the GPUs that these names mean.
     pub(crate) fn new(devices: &[Device]) -> Self {
         let (devices, units) = (devices.iter().map(Device::gpus).collect(), LoadUnits::of_bundles());
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
-    /// Adds the next bundle of the search, and returns the code objects that are chosen now.
+    /// Adds the next bundle of the search, and returns the code objects that are chosen now, with their positions.
+    /// These may be of earlier bundles.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
@@ -86,28 +89,35 @@ impl Loader {
         if found.is_for_some_gpus() {
             let codes = BundleCodes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
-            // A program has device images for each of its kernels.
+            // Device images are not alternatives: a program needs each image that runs on its GPU.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
-            // `chunks` takes no size of 0, not even for no code.
-            let size = if is_each_needed { 1 } else { codes.len().max(1) };
-            for codes in codes.chunks(size) {
+            // `chunks` panics for a size of 0.
+            let codes_per_choice = if is_each_needed { 1 } else { codes.len().max(1) };
+            for codes in codes.chunks(codes_per_choice) {
                 loaded.extend(self.choose(codes));
             }
         }
-        // No unit waits for later bundles, so no code object of the bundles so far can still be chosen.
-        if !self.units.has_open() {
+        // If no unit waits for later bundles, no code object of the bundles so far can still be chosen.
+        if !self.units.has_incomplete() {
             self.waiting.clear();
         }
         Ok(loaded)
     }
 
-    /// Ends the choices at the places that `is_over` accepts: nothing more is found there. Returns the chosen code
-    /// objects.
-    pub(crate) fn finish(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
-        self.units.finish(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+    /// Makes all choices that are left, and returns the chosen code objects with their positions. Called at the end of
+    /// the search.
+    pub(crate) fn finish_all(&mut self) -> Vec<(usize, LoadedCodeObject)> {
+        self.units.finish_all().iter().flat_map(|unit| self.choose(&unit.codes)).collect()
     }
 
-    /// Notes code that HIP's runtime does not find, for each GPU that would take it and has no such note yet.
+    /// Makes the choices at the places that `is_over` accepts: no more bundles follow there. Returns the chosen code
+    /// objects with their positions.
+    pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
+        self.units.finish_places(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+    }
+
+    /// Notes code that HIP's runtime does not find, for each GPU that would take the code. Only the first code for a
+    /// GPU is kept.
     fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
         for code in unfound {
             for (index, device) in self.devices.iter().enumerate() {
@@ -118,13 +128,13 @@ impl Loader {
         }
     }
 
-    /// Takes the noted code that HIP's runtime does not find, by the indices of the GPUs that it is for: one for each.
+    /// Takes the noted code that HIP's runtime does not find: one code object for each GPU, by the index of the GPU.
     pub(crate) fn take_unfound(&mut self) -> BTreeMap<usize, UnfoundCode> {
         std::mem::take(&mut self.unfound)
     }
 
-    /// Chooses a code object for each GPU. A program needs only one of `codes`. Returns the chosen code objects, which
-    /// no longer wait.
+    /// Chooses a code object for each GPU among `codes`, which are alternatives, and their positions. Returns the
+    /// chosen code objects, and takes them out of `waiting`.
     fn choose(&mut self, codes: &[(usize, Code)]) -> Vec<(usize, LoadedCodeObject)> {
         let mut chosen: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, device) in self.devices.iter().enumerate() {

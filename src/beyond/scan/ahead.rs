@@ -1,8 +1,8 @@
 //! Inflates parts of a file before their turn, on all processors.
 //!
 //! Large parts go to temporary files. Twice the size of the parts that are inflated at a time has to be free on the
-//! disk, because the search may need as much again for containers inside of them. Otherwise, or once the disk is full,
-//! all other parts are inflated in their turn.
+//! disk, because the search may need as much again for containers inside of them. With less space, or once the disk is
+//! full, the walk inflates each part itself when it reaches the part.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, iter};
@@ -20,10 +20,11 @@ const LARGE: u64 = 1 << 20;
 /// Inflated data or an error, with a number for the caller: the index or the offset of the item.
 type NumberedResult<T> = (u64, Result<T>);
 
-/// Calls `inflate` for items that are large, and passes the results to `consume`, in order. The items come with their
-/// inflated sizes. Items that would exceed `budget`, in bytes, are left out, and so are items for which `inflate`
-/// returns `None`. Without enough space on the disk, all are left out. The caller reads or reports these items in their
-/// turn.
+/// Calls `inflate` for large items on all processors, and passes the results to `consume`, in order. Returns the result
+/// of `consume`. The items come with their inflated sizes.
+///
+/// These items are left out: small ones, items that would exceed `budget`, in bytes, items for which `inflate` returns
+/// `None`, and all items if the disk lacks space. `consume` has to inflate them itself, and to report why it cannot.
 pub(super) fn inflate<I: Send, T: Send, R>(
     items: impl Iterator<Item = (u64, I)>,
     budget: u64,
@@ -57,10 +58,10 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             }
             Some(inflated)
         },
-        // A result weighs more than the limit, so that no other item is inflated while one waits.
+        // One waiting result exceeds the limit on waiting results, so that no further item is inflated to the disk.
         |_| WEIGHT_MAX.saturating_add(1),
-        // Once the disk is full, the results are dropped: the caller inflates these items in their turn, which needs
-        // less space, and reports the errors.
+        // Once the disk is full, the results are dropped: `consume` inflates these items itself, one at a time, which
+        // needs less space.
         |results| consume(&mut iter::from_fn(|| results.flatten().find(|_| !is_full.load(Ordering::Relaxed)))),
     )
 }
@@ -71,8 +72,9 @@ fn has_disk_space(mut sizes: Vec<u64>) -> bool {
     // Smaller parts stay in memory.
     sizes.retain(|size| *size > MEMORY_MAX);
     sizes.sort_unstable();
-    // Each thread has a file, one waits, and one is searched.
+    // At a time, each thread writes a file, one finished file waits, and one is searched.
     let largest = sizes.iter().rev().take(THREADS_MAX.saturating_add(2));
+    // The search may need as much again for containers inside of the parts.
     let needed = total(largest.copied()).saturating_mul(2);
     if needed == 0 {
         return true;

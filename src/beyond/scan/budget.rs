@@ -9,37 +9,38 @@ use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
 use crate::llvm::container::magic::Magic;
 
-/// The cost that a search may still have.
+/// The bytes, findings and names that a search may still cost.
 pub(crate) struct Budget {
     limits: Limits,
     /// The number of bytes to read or inflate.
     bytes: Allowance,
-    found: Allowance,
-    /// The number of bytes of names.
+    /// The number of bundles, code objects and faults that are reported.
+    findings: Allowance,
+    /// The number of bytes of names in the reported places and entry IDs.
     names: Allowance,
     /// Whether the walk reads nothing more: a limit is exceeded, the visitor broke off, or the goal was reached.
-    pub(super) is_spent: bool,
+    pub(super) is_over: bool,
 }
 
-/// An exceeded limit: its unit and its value.
+/// An exceeded limit: the noun for the counted units in the error, and the limit.
 pub(crate) type ExceededLimit = (&'static str, u64);
 
 impl Budget {
     /// Returns the budget for a file of `len` bytes.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(SEARCHED_MAX));
-        let [bytes, found, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);
-        Self { limits, bytes, found, names, is_spent: false }
+        let [bytes, findings, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);
+        Self { limits, bytes, findings, names, is_over: false }
     }
 
-    /// Adds another file of `len` bytes to the search.
+    /// Raises the limits for another file of `len` bytes, which the searched file names.
     pub(super) fn add_file(&mut self, len: u64) {
         self.bytes.add(len.saturating_mul(SEARCHED_MAX));
         self.names.add(len);
     }
 
     /// Charges `bytes` to read.
-    pub(crate) fn take(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
+    pub(crate) fn charge_bytes(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.bytes.take(bytes).ok_or(("bytes to read", self.bytes.most()))
     }
 
@@ -49,24 +50,24 @@ impl Budget {
     }
 
     /// Charges `count` bundles, code objects and faults.
-    pub(super) fn take_found(&mut self, count: u64) -> Result<(), ExceededLimit> {
-        self.found.take(count).ok_or(("bundles, code objects and faults", self.found.most()))
+    pub(super) fn charge_findings(&mut self, count: u64) -> Result<(), ExceededLimit> {
+        self.findings.take(count).ok_or(("bundles, code objects and faults", self.findings.most()))
     }
 
     /// Charges `bytes` of names.
-    pub(super) fn take_names(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
+    pub(super) fn charge_names(&mut self, bytes: u64) -> Result<(), ExceededLimit> {
         self.names.take(bytes).ok_or(("bytes of names", self.names.most()))
     }
 
-    /// Charges a bundle in the file itself: its entries, their IDs, and the inflated sizes of entries that are
-    /// compressed one by one.
-    pub(crate) fn take_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
-        self.take(ids_len(bundle, WHOLE_ID).saturating_add(bundle.packed_len()))?;
-        self.take_found(findings_in(bundle))
+    /// Charges a bundle that a job reads without a walk: its entries, their IDs, and the inflated sizes of entries that
+    /// are compressed one by one.
+    pub(crate) fn charge_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
+        self.charge_bytes(ids_len(bundle, WHOLE_ID).saturating_add(bundle.packed_len()))?;
+        self.charge_findings(findings_in(bundle))
     }
 
     /// Returns the limits for a compressed container at a place. In the file itself, the limits of the search apply to
-    /// each container alone. In inflated data, the rest of the budget is a limit too.
+    /// each container alone. In inflated data, where containers multiply, the rest of the budget is a limit too.
     pub(super) fn limits_at(&self, place: &Place) -> Limits {
         match place.origin() {
             PlaceOrigin::File(_) => self.limits,
@@ -79,9 +80,9 @@ impl Budget {
         Limits { inflated: self.limits.inflated.min(self.bytes.left()), ..self.limits }
     }
 
-    /// Returns the cost of inflating a compressed container to `bytes`. It is nothing in the file itself, where
-    /// containers are not nested. In inflated data it is at least [`INFLATED_MIN`], because many small containers take
-    /// time too.
+    /// Returns the cost of inflating a compressed container to `bytes`. In the file itself the cost is 0, because only
+    /// nested containers multiply. In inflated data the cost is at least [`INFLATED_MIN`], because many small
+    /// containers take time too.
     pub(super) fn cost_of_inflating(place: &Place, bytes: u64) -> u64 {
         match place.origin() {
             PlaceOrigin::File(_) => 0,
@@ -98,8 +99,8 @@ pub(super) fn ids_len(bundle: &Bundle<'_>, most: usize) -> u64 {
     total(bundle.entries.iter().map(|entry| len_u64(entry.id().get(..most).unwrap_or(entry.id()))))
 }
 
-/// Returns the number of bytes, beyond headers, that may be read to find the targets of the code objects of a bundle.
-/// An ELF file for an Intel GPU names the GPU in a section.
+/// Returns the number of bytes after the first ones that may be read to find the targets of the code objects of a
+/// bundle. Only an ELF file for an Intel GPU costs more than its first bytes: it names the GPU in a section.
 pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
     let mut len = 0;
     for (index, entry) in bundle.entries.iter().enumerate() {
@@ -128,17 +129,17 @@ mod tests {
     fn a_budget_is_that_of_the_file_or_of_the_limits() {
         let limits = Limits { inflated: 1000, nested: 100, streamed: None };
         let mut budget = Budget::new(limits, 0);
-        assert_eq!((budget.take(100), budget.take(1)), (Ok(()), Err(("bytes to read", 100))));
+        assert_eq!((budget.charge_bytes(100), budget.charge_bytes(1)), (Ok(()), Err(("bytes to read", 100))));
         budget.add_file(2);
         assert_eq!(
-            (budget.take(2 * SEARCHED_MAX), budget.take(1)),
+            (budget.charge_bytes(2 * SEARCHED_MAX), budget.charge_bytes(1)),
             (Ok(()), Err(("bytes to read", 100 + 2 * SEARCHED_MAX)))
         );
-        assert_eq!(Budget::new(limits, 2).take(2 * SEARCHED_MAX), Ok(()));
-        assert_eq!(budget.take_found(FOUND_MAX), Ok(()));
-        assert_eq!(budget.take_found(1), Err(("bundles, code objects and faults", FOUND_MAX)));
-        assert_eq!(budget.take_names(FOUND_NAMES_MAX + 2), Ok(()));
-        assert_eq!(budget.take_names(1), Err(("bytes of names", FOUND_NAMES_MAX + 2)));
+        assert_eq!(Budget::new(limits, 2).charge_bytes(2 * SEARCHED_MAX), Ok(()));
+        assert_eq!(budget.charge_findings(FOUND_MAX), Ok(()));
+        assert_eq!(budget.charge_findings(1), Err(("bundles, code objects and faults", FOUND_MAX)));
+        assert_eq!(budget.charge_names(FOUND_NAMES_MAX + 2), Ok(()));
+        assert_eq!(budget.charge_names(1), Err(("bytes of names", FOUND_NAMES_MAX + 2)));
     }
 
     #[test]

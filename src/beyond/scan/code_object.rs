@@ -30,7 +30,7 @@ use crate::llvm::uri::Uri;
 pub(super) const ID_MAX: usize = 4096;
 const FEATURES_MAX: usize = 32;
 
-/// The facts about a bundle that a search keeps. The code objects of the bundle share them.
+/// The facts about a bundle that are kept after the search. All kept code objects of the bundle share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BundleInfo {
@@ -49,6 +49,7 @@ pub struct BundleInfo {
 }
 
 impl BundleInfo {
+    /// Copies the facts from a bundle that is being visited.
     pub(super) fn new(found: &FoundBundle<'_>) -> Result<Self> {
         let FoundBundle { place, format, index, bundle, .. } = *found;
         let (range, compressed) = (bundle.range()?, bundle.compressed);
@@ -85,7 +86,7 @@ impl AddAssign for Sizes {
     }
 }
 
-/// The address of a code object in a file, unique in a search.
+/// The address of a code object in a file. No two code objects of a search have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Locator<'c> {
     /// The place of its bundle.
@@ -118,18 +119,19 @@ pub struct CodeObject {
     pub recorded_target: Option<Box<str>>,
     /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
-    /// Whether the code object is itself a container whose code objects the search lists too. Then only those count in
-    /// sums of sizes. Set by jobs that search whole files.
+    /// Whether the code object is itself a container, and the search lists the code objects in it too. Then only these
+    /// count in sums of sizes. Set by jobs that search whole files.
     pub has_parts: bool,
     /// The number of bytes that the code object shares with code objects before it in the bundle: inflated bytes in a
     /// compressed bundle, otherwise stored bytes. Compilers write no bundle that shares bytes.
     pub(crate) shared: u64,
-    /// The number among the entries at the place with the same ID, for the URI; 0 if it is not known.
+    /// The number of the entry among the entries at the place with the same ID, counted from 1, for the URI. 0 if the
+    /// entries are not numbered.
     pub(super) number: u64,
 }
 
 impl CodeObject {
-    /// The address in the file.
+    /// Returns the address of the code object in the file.
     pub(crate) fn locator(&self) -> Locator<'_> {
         Locator { place: &self.bundle.place, bundle: self.bundle.index, entry: self.entry }
     }
@@ -139,7 +141,7 @@ impl CodeObject {
         parse_id(&self.id, self.bundle.format).ok()
     }
 
-    /// The ID, parsed once for all uses.
+    /// Parses the ID, for callers that use it more than once.
     pub(crate) fn parsed_id(&self) -> ParsedId {
         ParsedId::parse(&self.id, self.bundle.format)
     }
@@ -153,6 +155,7 @@ impl CodeObject {
     /// `host`, the triple or the whole ID.
     pub fn target(&self) -> String {
         let Some(id) = self.entry_id() else { return self.shown_id() };
+        // A code object without a bundle is never host code.
         if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
             return "host".to_owned();
         }
@@ -160,8 +163,8 @@ impl CodeObject {
         printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
     }
 
-    /// The stored size in bytes. If the bundle is compressed as a whole, it is a share of the stored size of the
-    /// bundle, by the inflated size of the code object.
+    /// The stored size in bytes. If the bundle is compressed as a whole, the code object has a share of the stored size
+    /// of the bundle, in proportion to its inflated size.
     pub fn stored(&self) -> u64 {
         match (self.bundle.compressed, &self.packed) {
             (Some(_), _) => scale(self.bundle.stored(), self.size, self.bundle.size).unwrap_or(0),
@@ -178,13 +181,14 @@ impl CodeObject {
             return Sizes::default();
         }
         let Sizes { code_objects, size, stored } = self.own_sizes();
-        // The shared bytes are counted as inflated ones in a compressed bundle, and as stored ones elsewhere.
+        // `shared` counts inflated bytes in a compressed bundle, and stored bytes elsewhere. Both sizes shrink by the
+        // same proportion.
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
-        let own = whole.saturating_sub(self.shared);
+        let unshared = whole.saturating_sub(self.shared);
         Sizes {
             code_objects,
-            size: scale(size, own, whole).unwrap_or(size),
-            stored: scale(stored, own, whole).unwrap_or(stored),
+            size: scale(size, unshared, whole).unwrap_or(size),
+            stored: scale(stored, unshared, whole).unwrap_or(stored),
         }
     }
 
@@ -206,7 +210,7 @@ impl CodeObject {
     }
 }
 
-/// The entry ID of a code object, parsed once for all uses.
+/// The entry ID of a code object as text and, if it is valid, parsed: made once for all comparisons with patterns.
 #[derive(Debug)]
 pub(crate) struct ParsedId {
     /// The ID, safe to print on a terminal, as [`CodeObjectRef::shown_id`].
@@ -246,6 +250,7 @@ impl ParsedId {
         Some(target)
     }
 
+    /// Returns the offload kind, or `None` for an ID that cannot be parsed.
     fn kind(&self) -> Option<OffloadKind> {
         self.parsed.as_ref().map(EntryId::kind)
     }
@@ -267,8 +272,8 @@ fn scale(value: u64, part: u64, whole: u64) -> Option<u64> {
     u64::try_from(product.checked_div(whole.into())?).ok()
 }
 
-/// Parses the ID recorded in a container of this format, or returns why it is not valid. Overlong IDs are not parsed,
-/// because a bundle may consist of them.
+/// Parses the ID recorded in a container of this format, or returns the reason why it is not valid. Overlong IDs are
+/// not valid: parsing them would take too long for a hostile bundle that consists of them.
 fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     if id.len() > ID_MAX {
         return Err(format!("it is longer than {ID_MAX} bytes"));
@@ -279,7 +284,8 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     }
     let text = bytes::text(id).ok_or("it is not valid UTF-8")?;
     let parsed = match format {
-        // The kind is not recorded; only the fields after it are used.
+        // A code object without a bundle has a triple and a target ID, but no kind. The usual kind makes an entry ID of
+        // them.
         Format::CodeObject if text.starts_with(sycl::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
@@ -287,8 +293,8 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     parsed.map_err(|error| error.to_string())
 }
 
-/// Returns the URI of a range at a place or, with the range of a compressed bundle there, of a range in that bundle.
-/// Returns `None` without a range, or if the searched data has no file name.
+/// Returns the URI of a range at a place. If `compressed` is the range of a compressed bundle there, `range` counts in
+/// the inflated bundle. Returns `None` without a range, or if the searched data has no file name.
 fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>) -> Result<Option<Uri>> {
     let Some(range) = range else { return Ok(None) };
     if place.file().as_os_str().is_empty() {
@@ -300,9 +306,10 @@ fn uri(place: &Place, compressed: Option<Range<u64>>, range: Option<Range<u64>>)
     }
 }
 
-/// Returns the URI of a code object that is compressed on its own, or with others, in the bundle at `place`. Its entry
-/// is a step of the URI, and the range counts in the inflated bytes. Returns `None` if the searched data has no file
-/// name, if the exact end of the code object is not known, or if its compression is unknown.
+/// Returns the URI of a code object that is compressed on its own, or with others, in the bundle at `place`. The entry
+/// with this ID and number is a step of the URI, and the range counts in the inflated bytes. Returns `None` if the
+/// searched data has no file name, if the end of the code object is not known exactly, or if its compression is
+/// unknown.
 fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<Option<Uri>> {
     if place.file().as_os_str().is_empty() || !packed.is_exact() || packed.codec == Codec::Unknown {
         return Ok(None);
@@ -310,7 +317,7 @@ fn packed_uri(place: &Place, packed: &Packed, id: &[u8], number: u64) -> Result<
     place.join_numbered(Step::Entry(step_name(id).to_vec()), number).inflated().uri(packed.range.clone(), None)
 }
 
-/// Returns an ID as the name of a step. Long IDs are cut.
+/// Returns an ID as the name of a step. Long IDs are cut, because a place is copied for each finding in it.
 pub(super) fn step_name(id: &[u8]) -> &[u8] {
     id.get(..ID_MAX).unwrap_or(id)
 }
@@ -321,6 +328,7 @@ pub struct CodeObjectRef<'f> {
     /// The bundle that holds the code object.
     pub(crate) found: FoundBundle<'f>,
     pub(super) entry: &'f SearchEntry,
+    /// The index of the entry in the bundle.
     pub(super) index: usize,
 }
 
@@ -357,17 +365,17 @@ impl<'f> CodeObjectRef<'f> {
         self.parse_id().ok()
     }
 
-    /// The bundle entry ID, for callers that use it more than once.
+    /// Parses the bundle entry ID, for callers that use it more than once.
     pub(crate) fn parsed_id(&self) -> ParsedId {
         ParsedId::parse(self.entry.id(), self.found.format)
     }
 
-    /// The bundle entry ID, or why the recorded ID is not valid.
+    /// Returns the bundle entry ID, or the reason why the recorded ID is not valid.
     pub(crate) fn parse_id(&self) -> Result<EntryId, String> {
         parse_id(self.entry.id(), self.found.format)
     }
 
-    /// The number among the entries at the place with the same ID, or 0 if it is not known.
+    /// Returns the number of the entry among the entries at the place with the same ID, or 0 if they are not numbered.
     fn number(&self) -> u64 {
         self.found.facts.numbers.get(self.index).copied().unwrap_or_default()
     }
@@ -394,9 +402,9 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.packed.as_ref()
     }
 
-    /// Returns the range of its bytes, or `None` if they are not contiguous. It counts from the
-    /// [origin](Place::origin) of its place or, in a compressed bundle, from the start of the inflated bundle. If the
-    /// code object is [in the file](Self::is_in_file) and not compressed, its range can be taken from the searched
+    /// Returns the range of the code object's bytes, or `None` if they are not contiguous. The range counts from the
+    /// [origin](Place::origin) of the place or, in a compressed bundle, from the start of the inflated bundle. If the
+    /// code object is [in the file](Self::is_in_file) and not compressed, the range can be taken from the searched
     /// bytes after the search.
     pub fn range(&self) -> Option<Range<u64>> {
         let range = self.entry.range()?;
@@ -415,8 +423,8 @@ impl<'f> CodeObjectRef<'f> {
         self.entry.unreadable()
     }
 
-    /// Returns a description of a code object with unreadable content, or `None` if the content can be read. Such a
-    /// code object is obfuscated, or its compression is unknown or missing in this build.
+    /// Returns a description of a code object whose content cannot be inflated: it is obfuscated, or its compression is
+    /// unknown or missing in this build. Returns `None` for other code objects.
     pub fn unread(&self) -> Option<Unread> {
         let codec = self.packed()?.codec;
         let name = match codec {
@@ -430,6 +438,7 @@ impl<'f> CodeObjectRef<'f> {
         Some(Unread::device_code(name))
     }
 
+    /// Returns whether the code object is an obfuscated image of a CUDA fatbin.
     fn is_obfuscated(&self) -> bool {
         match self.cuda() {
             Some(image) => image.is_obfuscated(),
@@ -437,13 +446,14 @@ impl<'f> CodeObjectRef<'f> {
         }
     }
 
-    /// Returns the kind of its content, or `None` if finding it out needs more inflating than the search was asked to
-    /// do.
+    /// Returns the kind of the content, or `None` if neither the container records it nor the first bytes are known
+    /// without more inflating than the search was asked to do.
     pub fn kind(&self) -> Option<ContentKind> {
         if self.size() == 0 {
             return Some(ContentKind::Empty);
         }
-        // A fatbin records the kind, and so does a container for compressed code objects, which then need no inflating.
+        // For code objects of fatbins, and for compressed ones, the container's record saves inflating them. For
+        // others, the content itself is more reliable.
         let is_record_used = self.cuda().is_some() || self.packed().is_some();
         if is_record_used && let Some(kind) = self.recorded_kind() {
             return Some(kind);
@@ -451,8 +461,8 @@ impl<'f> CodeObjectRef<'f> {
         Some(ContentKind::identify(&self.head()?))
     }
 
-    /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if finding them out needs more inflating
-    /// than the search was asked to do. The first bytes of a compressed device image are inflated.
+    /// Returns the first bytes, up to [`ContentKind::HEAD_LEN`], or `None` if reading them needs more inflating than
+    /// the search was asked to do. Compressed device images are inflated anyway, because nothing records their kind.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         if let Some(packed) = self.packed()
             && self.found.format == Format::DeviceImages
@@ -470,7 +480,8 @@ impl<'f> CodeObjectRef<'f> {
                 CudaKind::Ptx => Some(ContentKind::Ptx),
                 CudaKind::Cubin => Some(ContentKind::Cubin),
                 CudaKind::LtoIr => Some(ContentKind::LtoIr),
-                // Content that is not compressed is identified by its first bytes instead.
+                // The first bytes of compressed content are not known, so its kind is unknown. Content that is not
+                // compressed is identified by its first bytes instead.
                 CudaKind::TileIr | CudaKind::Other(_) => self.packed().map(|_| ContentKind::Unknown),
             };
         }
@@ -496,6 +507,7 @@ impl<'f> CodeObjectRef<'f> {
     pub fn recorded_target(&self) -> Option<String> {
         let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         let is_whole_needed = match Magic::identify(head) {
+            // The name of the GPU is in a section of the file.
             Magic::IntelGpu => true,
             // The suffix of the architecture is in a section of the file. In a container, the entry ID has it already.
             Magic::Cubin => self.found.format == Format::CodeObject,
@@ -524,7 +536,7 @@ impl<'f> CodeObjectRef<'f> {
     }
 
     /// Returns the code object as it is stored: its bytes, or its compressed form if it is compressed on its own.
-    /// Returns `None` if its bundle is compressed, or it has to be restored.
+    /// Returns `None` if its bundle is compressed, or if the code object has to be restored.
     pub(crate) fn stored_bytes(&self) -> Option<Slice<'f>> {
         if let Some(bytes) = self.in_place() {
             return Some(bytes);
@@ -540,8 +552,9 @@ impl<'f> CodeObjectRef<'f> {
         self.found.bundle.in_place(self.index)
     }
 
-    /// Returns the URI, as [`Place::uri`], or `None` if the bytes are not contiguous, if the searched bytes are not
-    /// from a file, or if the code object is compressed with others and was not inflated.
+    /// Returns the URI, as [`Place::uri`]. Returns `None` if the code object's bytes are not contiguous, or if the
+    /// searched bytes are not from a file. Also returns `None` if the code object is compressed with others, and was
+    /// not inflated.
     ///
     /// # Errors
     /// The errors of [`Place::uri`].

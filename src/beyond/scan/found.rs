@@ -55,7 +55,8 @@ impl Format {
         }
     }
 
-    /// Returns whether a bundle of this format need not serve every GPU of a program. Other bundles may serve the rest.
+    /// Returns whether a bundle of this format need not serve every GPU of a program, because other bundles or files
+    /// may serve the rest.
     pub(crate) fn is_for_some_gpus(self) -> bool {
         matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
     }
@@ -152,38 +153,38 @@ pub struct Followed {
 /// An event of a walk, for its visitor.
 pub(super) enum WalkEvent<'f> {
     Found(Finding<'f>),
-    /// The end of a file, or of inflated data, with its place and its bytes. After this event the bytes are gone, so
-    /// this is the last chance to read code objects in them.
+    /// The end of a file, or of inflated data, with its place and its bytes. After this event the walk releases the
+    /// bytes, so the visitor has to read code objects in them now.
     End(&'f Place, Slice<'f>),
 }
 
-/// Facts about a bundle and its entries that the bundle does not record.
+/// Facts about a bundle and its entries that the search finds out, because the bundle does not record them.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
-    /// The number of each entry among the entries at the place with the same ID, counted from 1. Empty if the entries
-    /// are not numbered.
+    /// For each entry, its ordinal among the entries at the place with the same ID, counted from 1: two bundles at one
+    /// place may have entries of one ID. Empty if a job reads the bundle without a walk.
     pub(super) numbers: Vec<u64>,
-    /// The number of bytes that each entry shares with entries before it. Empty if the bytes are not counted.
+    /// The number of bytes that each entry shares with entries before it. Empty if a job does not sum up sizes.
     pub(super) shared: Vec<u64>,
-    /// Whether a file, or a member of a package, begins with the bundle.
+    /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
-    /// Whether this is relocatable code that the linker left in a linked file, from which the driver can link code for
-    /// further GPUs.
+    /// Whether the bundle has relocatable CUDA code that the linker left in a linked file.
     pub(super) is_relinked: bool,
-    /// The targets of ELF files that are read as a whole, by their ranges: many entries may share one.
+    /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
+    /// have the same range, which is then read once.
     pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
-    /// Returns the target of the ELF file in some bytes of the bundle.
+    /// Returns the target of the ELF file in some bytes of the bundle. The first call for the bytes reads them.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
         self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
     }
 }
 
-/// The [`space_end`](FoundBundle::space_end) of a bundle whose surroundings are not known.
-pub(crate) const UNKNOWN_END: u64 = 0;
+/// The [`space_end`](FoundBundle::space_end) of a bundle that other data may follow directly.
+pub(crate) const UNKNOWN_SPACE_END: u64 = 0;
 
 /// A bundle at a place.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +198,8 @@ pub struct FoundBundle<'f> {
     /// The bundle itself.
     pub bundle: &'f Bundle<'f>,
     pub(crate) facts: &'f EntryFacts,
-    /// The end of the section, member or file that holds only such bundles and padding, or [`UNKNOWN_END`].
+    /// The end of the section, member or file around the bundle, if that holds only bundles of this format and padding.
+    /// Otherwise [`UNKNOWN_SPACE_END`]: other data may follow, which a longer bundle would overwrite.
     pub(crate) space_end: u64,
 }
 
@@ -216,23 +218,25 @@ impl<'f> FoundBundle<'f> {
         BundleInfo::new(self).map(Arc::new)
     }
 
-    /// Returns whether a file, or a member of a zip file, a tar or cpio archive, begins with the bundle.
+    /// Returns whether the bundle is at the start of a file, or of a member of a zip file, a tar or cpio archive. It
+    /// may still be followed by more bundles.
     pub(crate) fn is_file(&self) -> bool {
         self.facts.begins_file
     }
 
-    /// Returns whether the bundle need not serve every GPU of a program. Other bundles may serve the rest.
+    /// Returns whether the bundle need not serve every GPU of a program, because other bundles or files may serve the
+    /// rest.
     pub(crate) fn is_for_some_gpus(&self) -> bool {
         self.format.is_for_some_gpus() || self.is_relinked()
     }
 
-    /// Returns whether the bundle has relocatable code of a linked file. The driver links such code on GPUs without
-    /// linked code.
+    /// Returns whether the bundle has relocatable CUDA code that the linker left in a linked file. The driver can link
+    /// it for GPUs that the linked code in the file does not serve.
     pub(crate) fn is_relinked(&self) -> bool {
         self.facts.is_relinked
     }
 
-    /// The address of an entry.
+    /// Returns the address of the entry with an index.
     pub(crate) fn locator(&self, entry: usize) -> Locator<'f> {
         Locator { place: self.place, bundle: self.index, entry }
     }

@@ -40,7 +40,7 @@ pub struct Follow {
     /// Files that the caller searches too. Archives among them report their own code, so it is not reported again for a
     /// library.
     pub own: Vec<PathBuf>,
-    /// The canonical paths of these files, once they are needed.
+    /// The canonical paths of the files in `own`, once they are needed.
     own_canonical: OnceLock<HashSet<PathBuf>>,
     /// Whether only the tables of contents of archives are read, and no code in them is reported.
     is_tables_only: bool,
@@ -55,13 +55,14 @@ impl Follow {
         Self { instead, before, ..Self::default() }
     }
 
-    /// Returns a copy that reads only the tables of contents of archives, and reports no code in them.
+    /// Returns these settings, but for a search that reads only the tables of contents of archives, and reports no code
+    /// in them.
     pub(crate) fn tables_only(&self) -> Self {
         Self { is_tables_only: true, ..self.clone() }
     }
 
     /// Returns whether the caller searches the file with this canonical path too.
-    fn is_own(&self, path: &Path) -> bool {
+    fn is_searched_by_caller(&self, path: &Path) -> bool {
         let own =
             self.own_canonical.get_or_init(|| self.own.iter().filter_map(|path| path.canonicalize().ok()).collect());
         own.contains(path)
@@ -74,8 +75,9 @@ impl Follow {
         !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
     }
 
-    /// Finds the archives for a library, each once, in the order of the search. Also returns the errors of directories
-    /// that cannot be read or are too large.
+    /// Finds the archives for a library, each once, in the order in which ROCm's loader searches them. Archives that
+    /// replace the references are the only ones then. Also returns the errors of directories that cannot be read or are
+    /// too large.
     pub(super) fn find_archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
         let mut found = FoundArchives::default();
         if !self.instead.is_empty() {
@@ -112,7 +114,7 @@ fn paths_in_variable(name: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The archives that were found.
+/// The kpack archives for a library that were found so far, and the errors of looking for them.
 #[derive(Default)]
 struct FoundArchives {
     /// The canonical paths, each file once.
@@ -123,7 +125,8 @@ struct FoundArchives {
 }
 
 impl FoundArchives {
-    /// Adds the archives that the reference of a library names.
+    /// Adds the existing archives that the reference of a library names. `library` is a canonical path, because
+    /// references count from the directory of the library after symbolic links.
     fn add_referenced(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
             let path = sys::join(&library.with_file_name(""), path);
@@ -142,7 +145,8 @@ impl FoundArchives {
         }
     }
 
-    /// Adds a path if it leads to a regular file.
+    /// Adds a path if it leads to a regular file that was not added before. A missing file is not an error: references
+    /// name more archives than are installed.
     fn add(&mut self, path: &Path) {
         match canonical_path_and_stat(path) {
             Ok((path, stat)) => {
@@ -156,6 +160,7 @@ impl FoundArchives {
     }
 }
 
+/// Returns the path of a file after symbolic links, and the metadata of the file.
 fn canonical_path_and_stat(path: &Path) -> io::Result<(PathBuf, Stat)> {
     let path = path.canonicalize()?;
     let stat = Stat::at(&path)?;
@@ -167,8 +172,8 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Returns the existing paths that have a target ID between `before` and `after`, or no paths if their directory does
-/// not exist. The paths of a processor follow one another. Those with more features come first, as the loader tries
-/// them.
+/// not exist. The paths of one processor follow one another, and more features come before fewer: the loader tries them
+/// in this order.
 fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     let name_start = match memchr::memrchr(b'/', before) {
         Some(slash) => slash.saturating_add(1),
@@ -227,10 +232,11 @@ fn is_target_id(text: &[u8]) -> bool {
         || (text.starts_with(b"gfx") && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-+:".contains(byte)))
 }
 
-/// Returns whether a loader could load a library and resolve its references. Their paths count from the directory of
-/// the file.
+/// Returns whether a loader could load a library and resolve its references, which are paths beside the file. Returns
+/// false for bytes that are not from a file, for members of packages, and for devices and missing files.
 fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
-    if section.input().is_none() || !library.steps().is_empty() {
+    let is_member = !library.steps().is_empty();
+    if section.input().is_none() || is_member {
         return false;
     }
     match library.file().metadata() {
@@ -240,7 +246,8 @@ fn is_loadable(library: &Place, section: Slice<'_>) -> bool {
     }
 }
 
-/// Prepares the error of an archive for a finding whose place names the library.
+/// Prepares the error of an archive for a finding at a place in the library. A fault in the archive's content keeps the
+/// path of the archive. Any other error is marked as [`ErrorKind::Referred`]: the library refers to the file.
 fn error_at_library(error: Error) -> Error {
     match error.fault() {
         Some(fault) => Error::refused(error.kind(), error.path(), error.offset(), fault),
@@ -248,28 +255,29 @@ fn error_at_library(error: Error) -> Error {
     }
 }
 
-/// The code objects that a library loads from archives. Of several with the same key and target ID, it loads the first.
+/// The code objects that a library loads from archives. If several archives have code for the same index and target ID,
+/// the library loads the code of the first archive.
 struct WantedCode<'r> {
     reference: &'r Reference,
-    /// The indices in the wrappers of the library; if there are none, any index is wanted.
+    /// The indices in the wrappers of the library. If there are none, as in a library without readable wrappers, code
+    /// of any index is wanted.
     indices: HashSet<u32>,
     /// The indices and target IDs of the code objects found so far.
     seen: HashSet<(u32, Vec<u8>)>,
 }
 
 impl WantedCode<'_> {
-    /// Returns whether a code object is wanted, and notes that it is found.
-    fn take(&mut self, key: &[u8], target: &[u8]) -> bool {
+    /// Notes a code object with this binary key and target ID. Returns whether the library loads it: the key has an
+    /// index that the library uses, and no earlier archive has such code.
+    fn note_if_wanted(&mut self, key: &[u8], target: &[u8]) -> bool {
         let Some(index) = self.reference.index_of(key) else { return false };
-        if !self.indices.is_empty() && !self.indices.contains(&index) {
-            return false;
-        }
-        self.seen.insert((index, target.to_vec()))
+        let is_used = self.indices.is_empty() || self.indices.contains(&index);
+        is_used && self.seen.insert((index, target.to_vec()))
     }
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches a kpack archive.
+    /// Reports the code objects of a kpack archive, as one bundle for each binary key, and then the archive itself.
     pub(super) fn search_kpack_archive(&mut self, at: FilePart<'_>) -> Result<()> {
         let archive = match KpackArchive::read(at.data) {
             Ok(archive) => archive,
@@ -277,15 +285,15 @@ impl Walk<'_, '_, '_> {
         };
         for WrappedBinary { key, entries } in &archive.binaries {
             let Some(place) = self.step(at.place, Step::Member(key.clone())) else { continue };
-            self.report_entries(at.to(&place, at.data), Format::Kpack, 0, entries.clone())?;
+            self.report_entries(at.at_place(&place, at.data), Format::Kpack, 0, entries.clone())?;
         }
         self.report_faults(at, archive.faults.iter().cloned())?;
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives, and the code in existing archives. `at` is the section
-    /// with the reference, and `wrappers` the content of the section with the wrappers. If the reference cannot be
-    /// read, or another one was followed before, only that is reported.
+    /// Reports a library whose device code is in kpack archives and, if the settings ask for it, the code in the
+    /// archives that exist. `at` is the section with the reference, and `wrappers` the content of the section with the
+    /// wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
@@ -307,8 +315,8 @@ impl Walk<'_, '_, '_> {
         if let Some(follow) = &self.scan.follow
             && is_loadable(library, section)
         {
-            let is_further = std::mem::replace(&mut self.has_followed, true);
-            if is_further {
+            let has_followed_another = std::mem::replace(&mut self.has_followed, true);
+            if has_followed_another {
                 let offset = section.offset();
                 let (what, problem) = ("another reference to kpack archives", ": only the first one is followed");
                 return self.report_broken(at, at.error(Malformed::fault(what, offset, problem)));
@@ -321,7 +329,8 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Split { place: at.place, split })
     }
 
-    /// Searches the archives in the reference of a library.
+    /// Searches the archives in the reference of a library for the wanted code, and returns them. Archives that cannot
+    /// be found are reported.
     fn follow_reference(
         &mut self,
         follow: &Follow,
@@ -340,8 +349,9 @@ impl Walk<'_, '_, '_> {
         Ok(followed)
     }
 
-    /// Searches a kpack archive in the reference of a library for code that the library loads, and counts it. The code
-    /// is not reported if the caller searches the archive too, or if only tables of contents are wanted.
+    /// Searches a kpack archive in the reference of a library for code that the library loads, and returns the archive
+    /// with the number of code objects. The code objects are not reported if the caller searches the archive too, or if
+    /// only tables of contents are wanted.
     fn search_followed_archive(
         &mut self,
         follow: &Follow,
@@ -349,20 +359,20 @@ impl Walk<'_, '_, '_> {
         path: PathBuf,
         wanted: &mut WantedCode<'_>,
     ) -> Result<Followed> {
-        let is_own = follow.is_own(&path);
+        let is_searched_by_caller = follow.is_searched_by_caller(&path);
         let place = at.place.clone().in_file(&path);
         let (archive, input) = match self.open_kpack_archive(&path) {
             Ok(opened) => opened,
             Err(error) => {
                 let error = error_at_library(error);
                 // The caller's own search of the archive reports faults of its content.
-                if !is_own || error.kind() == ErrorKind::Referred {
-                    self.report_broken(at.to(&place, at.data), error)?;
+                if !is_searched_by_caller || error.kind() == ErrorKind::Referred {
+                    self.report_broken(at.at_place(&place, at.data), error)?;
                 }
                 return Ok(Followed { path, archive: None, code_objects: 0 });
             }
         };
-        let is_reported = !is_own && !follow.is_tables_only;
+        let is_reported = !is_searched_by_caller && !follow.is_tables_only;
         if is_reported {
             self.budget.add_file(input.len());
         }
@@ -371,26 +381,27 @@ impl Walk<'_, '_, '_> {
             let mut entries = Vec::new();
             for entry in &binary.entries {
                 let target = target_of(entry);
-                // The loader asks an archive only for target IDs that the archive claims.
-                if archive.claims(target) && wanted.take(&binary.key, target) {
+                // The loader asks an archive only for target IDs in the archive's list.
+                if archive.claims(target) && wanted.note_if_wanted(&binary.key, target) {
                     entries.push(entry.clone());
                 }
             }
             code_objects = code_objects.saturating_add(entries.len());
-            if is_reported && !entries.is_empty() && !self.budget.is_spent {
+            if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
-                let searched = self.report_entries(at.to(&place, input.as_slice()), Format::Kpack, 0, entries);
+                let searched = self.report_entries(at.at_place(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.unless_changed(searched)?;
             }
         }
         if is_reported {
-            let at = at.to(&place, input.as_slice());
+            let at = at.at_place(&place, input.as_slice());
             self.report_faults(at, archive.faults.iter().cloned())?;
             self.report_end(at)?;
         }
         Ok(Followed { path, archive: Some(archive), code_objects })
     }
 
+    /// Opens and reads a kpack archive that the searched file names. Returns the archive and its file.
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
         let input = self.sources.open_referred(path)?;
         let archive = KpackArchive::read(&input);

@@ -45,6 +45,7 @@
 
 mod ahead;
 mod budget;
+mod bundle_reader;
 mod code_object;
 mod found;
 mod kpack;
@@ -60,13 +61,13 @@ pub(crate) mod sections;
 mod stream;
 mod sycl;
 mod walk;
-mod wide;
 
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
+pub(crate) use bundle_reader::{AnyBundle, BundleReader};
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
-pub(crate) use found::{EntryFacts, UNKNOWN_END};
+pub(crate) use found::{EntryFacts, UNKNOWN_SPACE_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
@@ -85,7 +86,6 @@ pub(crate) use read::{
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
 pub(crate) use walk::is_zip;
-pub(crate) use wide::{AnyBundle, BundleReader};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -165,8 +165,8 @@ impl Scan {
         self.run_in_members(data.into(), &walk::all_members, visitor)
     }
 
-    /// Searches data that is at a place of another file, as [`run`](Self::run) does. The places of all findings begin
-    /// with that place.
+    /// Searches data that a caller has taken from `place` in another file, as [`run`](Self::run) does. The places of
+    /// all findings begin with that place.
     pub(crate) fn run_at(
         &self,
         place: &Place,
@@ -197,7 +197,8 @@ impl Scan {
         Ok(is_found)
     }
 
-    /// As [`run_until`](Self::run_until). In a zip file, only members with names that `members` accepts are searched.
+    /// Passes findings to `visitor` until the visitor breaks off. In a zip file, only members with names that `members`
+    /// accepts are searched.
     pub(crate) fn run_in_members(
         &self,
         data: Slice<'_>,
@@ -210,8 +211,8 @@ impl Scan {
         })
     }
 
-    /// As [`run_in_members`](Self::run_in_members). The visitor also sees where the data of a file, or inflated data,
-    /// ends.
+    /// Passes findings, and the ends of files and of inflated data, to `visitor` until the visitor breaks off. In a zip
+    /// file, only members with names that `members` accepts are searched.
     fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
         walk.members = Some(members);

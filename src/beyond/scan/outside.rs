@@ -37,7 +37,7 @@ use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{self, Container, Limits, binary, compressed, offload_binary};
 
-/// The first bytes that are looked for.
+/// The magics that a search by content looks for.
 const MAGICS: [&[u8]; 8] = [
     BUNDLE,
     compressed::MAGIC,
@@ -52,22 +52,22 @@ const MAGICS: [&[u8]; 8] = [
 /// The searchers for `MAGICS`, made once, because making them takes longer than searching a small section.
 static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
 
-/// The longest of the magics.
+/// The longest of the [`MAGICS`]: a magic reaches no further into the next block.
 const BUNDLE: &[u8] = container::MAGIC.as_bytes();
 
-/// The number of bytes that identify a format found by its first bytes.
+/// The number of bytes that are enough to identify the format at a magic.
 const HEAD_LEN: u64 = 512;
 
 /// The number of bytes that are inflated to identify the content of a compressed container.
 const HEAD_INFLATED: usize = 64;
 
-/// The maximum number of compressed bytes that identifying a compressed container reads.
+/// The maximum number of compressed bytes that are read to identify the content of a compressed container.
 const HEAD_STORED: u64 = 128 << 10;
 
-/// The number of bytes that are searched at a time, once for each magic. They should stay in the cache.
+/// The number of bytes that are searched at a time, once for each magic, so that they stay in the processor's cache.
 const BLOCK: u64 = 256 << 10;
 
-/// The reason to read a container at some place.
+/// The reason to read a container at an offset. It decides whether a broken container is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReasonToRead {
     /// The bytes of a magic, which may be there for any reason.
@@ -91,18 +91,18 @@ pub(crate) fn source_files(data: &[u8]) -> HashMap<u64, String> {
 
 /// Returns the sections with wrappers of bundles.
 fn bundle_wrappers(sections: &Sections) -> impl Iterator<Item = &ChosenSection<SectionContent>> {
-    sections.chosen.iter().filter(|section| section.holds == SectionContent::Wrappers(WrapperKind::Bundle))
+    sections.for_device.iter().filter(|section| section.holds == SectionContent::Wrappers(WrapperKind::Bundle))
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches sections of an object that are not made for device code: sections of data, and sections into which
-    /// its wrappers point. `found` is the number of bundles in the sections for them. Images of `tables` were found
-    /// already.
+    /// Searches sections of an object that are not made for device code: sections of data, and sections with a target
+    /// of its wrappers. `found` is the number of bundles in the sections for bundles. Device images in the image
+    /// tables of `joint` were found already, and are left out.
     pub(super) fn search_other_sections(
         &mut self,
         object: FilePart<'_>,
         sections: Sections,
-        tables: &JointSections<'_>,
+        joint: &JointSections<'_>,
         found: u64,
     ) -> Result<()> {
         let data = object.data;
@@ -111,21 +111,23 @@ impl Walk<'_, '_, '_> {
         } else {
             Vec::new()
         };
+        // A wrapper may point into any section, so all sections are listed then.
         let mut others = if targets.is_empty() {
             sections.others
         } else {
             sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?.others
         };
         others.sort_by_key(|section| (section.range.start, section.range.end));
-        let (images, mut position) = (tables.images.elsewhere(), 0_u64);
-        // Sections are numbered here, in the way of `step`, which numbers only a limited count of steps in a search:
-        // the sections that are passed over must not use that up.
-        let (mut numbers, mut passed) = (HashMap::new(), 0);
+        let images = joint.images.ranges_outside_sections();
+        let mut searched_until = 0_u64;
+        // The walk numbers a limited count of steps in a search. Sections that are passed over must not use that up, so
+        // they are numbered here, in the same way.
+        let (mut numbers, mut passed_bytes) = (HashMap::new(), 0);
         for ChosenSection { holds, name, range } in &others {
             let number = numbers.entry(name).or_insert(0);
             add(number, 1);
             // Bytes that an earlier section has too are not searched again.
-            let range = range.start.max(position)..range.end;
+            let range = range.start.max(searched_until)..range.end;
             let has_target = has_any_in(&targets, &range);
             if !has_target && *holds != SectionContent::Data {
                 continue;
@@ -134,28 +136,29 @@ impl Walk<'_, '_, '_> {
             if content.is_empty() {
                 continue;
             }
-            // Objects have thousands of small sections, whose places take longer than the search. A walk to a goal does
-            // not search sections that do not lead there anyway.
-            let may_pass = !has_target && content.len() <= BLOCK && !self.has_goal();
-            if may_pass && find_magics(content.bytes()).is_empty() {
-                if !self.spend(object.with(content), content.len())? {
+            // Objects have thousands of small sections, and making a place for each takes longer than the search. So a
+            // small section without any magic gets no place. In a walk to a goal, `step_to` decides instead.
+            let may_pass_over = !has_target && content.len() <= BLOCK && !self.has_goal();
+            if may_pass_over && find_magics(content.bytes()).is_empty() {
+                if !self.spend(object.with_bytes(content), content.len())? {
                     return Ok(());
                 }
-                add(&mut passed, content.len());
-                position = range.end;
+                add(&mut passed_bytes, content.len());
+                searched_until = range.end;
                 continue;
             }
             let Some(place) = self.step_to(object.place, Step::Section(name.clone()), *number) else { continue };
-            position = self.search_around_images(object.to(&place, data), range, &images, &targets)?;
+            searched_until = self.search_around_images(object.at_place(&place, data), range, &images, &targets)?;
         }
-        // The sections are counted together, because each call may release memory.
-        data.slice(0, passed).inspect(Slice::note_all_read);
+        // The passed sections are noted as read in one call, because each call may release memory, which takes time.
+        // Only the number of bytes matters, so any range of that length does.
+        data.slice(0, passed_bytes).inspect(Slice::note_all_read);
         Ok(())
     }
 
     /// Searches a range of some data by content, except for the device images in it, which were found by their tables.
-    /// `images` are the ranges of all such images, in order. Returns the end of the range, or of its last image if that
-    /// is later.
+    /// `images` are the ranges of all device images in the data, in order. Returns the end of the range, or of its last
+    /// image if that is later.
     fn search_around_images(
         &mut self,
         at: FilePart<'_>,
@@ -173,9 +176,8 @@ impl Walk<'_, '_, '_> {
         Ok(position.max(range.end))
     }
 
-    /// Returns whether wrappers, the records that point at bundles, may point outside of the sections for bundles:
-    /// there are more wrappers than `found`, the number of bundles in these sections. A check of the whole file looks
-    /// at all wrappers, whatever their number.
+    /// Returns whether bundles may be outside of the sections for bundles: the object has more wrappers than `found`,
+    /// the number of bundles in these sections. Returns true in a check of the whole file, which follows all wrappers.
     fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
         if self.scan.checksums == Checksums::OfAll {
             return true;
@@ -203,14 +205,14 @@ impl Walk<'_, '_, '_> {
         Ok(targets)
     }
 
-    /// Searches an object in file order: sections for device code as always, all other bytes by content. `count` is the
-    /// number of bundles that were found at the place of the object itself, not in a section. Further ones at that
-    /// place, between the sections, are numbered from there on.
+    /// Searches an object in file order, in a deep search: sections for device code as always, all other bytes by
+    /// content. `count` is the number of bundles that were found at the place of the object itself, not in a section.
+    /// The indices of bundles between the sections go on from there.
     pub(super) fn search_all_sections(&mut self, object: FilePart<'_>, sections: Sections, count: usize) -> Result<()> {
         let data = object.data;
         let targets = self.wrapper_targets(object, &sections)?;
-        let tables = JointSections::new(data, &sections);
-        let mut all = sections.chosen;
+        let joint = JointSections::new(data, &sections);
+        let mut all = sections.for_device;
         all.extend(sections.others);
         all.sort_by_key(|section| (section.range.start, section.range.end));
         let (mut position, mut next_index) = (0_u64, count);
@@ -218,12 +220,12 @@ impl Walk<'_, '_, '_> {
             let Range { start, end } = section.range;
             self.search_by_content(object, position..start, &mut next_index, &targets)?;
             position = position.max(start);
-            let place = self.search_section(object, &section, &tables)?;
+            let place = self.search_section(object, &section, &joint)?;
             if let Some(place) = place
                 && !is_read_whole(data, &section)
             {
-                // Nothing was found in the section yet, so its bundles are numbered from 0.
-                self.search_by_content(object.to(&place, data), position..end, &mut 0, &targets)?;
+                // A section that was not searched as a whole has no findings yet, so its first bundle has the index 0.
+                self.search_by_content(object.at_place(&place, data), position..end, &mut 0, &targets)?;
             }
             position = position.max(end);
         }
@@ -233,20 +235,26 @@ impl Walk<'_, '_, '_> {
     /// Reports a container that cannot be read, and searches its bytes if the search is deep.
     pub(super) fn report_broken_container(&mut self, at: FilePart<'_>, error: Error) -> Result<()> {
         self.report_broken(at, error)?;
-        self.search_rest(at, 0, 0)
+        self.search_all_if_deep(at)
     }
 
-    /// Searches the rest of some data, from an offset in it, if the search is deep. `count` is the number of bundles
-    /// before the offset.
-    pub(super) fn search_rest(&mut self, at: FilePart<'_>, from: u64, mut count: usize) -> Result<()> {
+    /// Searches all of some data by content if the search is deep. Otherwise does nothing.
+    pub(super) fn search_all_if_deep(&mut self, at: FilePart<'_>) -> Result<()> {
+        self.search_rest_if_deep(at, 0, 0)
+    }
+
+    /// Searches the rest of some data by content, from an offset in it, if the search is deep. Otherwise does nothing.
+    /// `count` is the number of bundles before the offset, from which the indices of further bundles go on.
+    pub(super) fn search_rest_if_deep(&mut self, at: FilePart<'_>, from: u64, mut count: usize) -> Result<()> {
         if self.scan.deep {
             self.search_by_content(at, from..at.data.len(), &mut count, &[])?;
         }
         Ok(())
     }
 
-    /// Searches a range of some data for containers and code objects, which are numbered from `index` and end in the
-    /// range. `targets` are the targets of wrappers: offsets in the data.
+    /// Searches a range of some data for containers and code objects that end in the range. `index` is the index of the
+    /// next finding at the place, and is counted up. `targets` are the offsets in the data at which wrappers point: a
+    /// container there is reported even if it is broken.
     fn search_by_content(
         &mut self,
         at: FilePart<'_>,
@@ -255,36 +263,39 @@ impl Walk<'_, '_, '_> {
         targets: &[u64],
     ) -> Result<()> {
         let Some(region) = at.data.range(&range) else { return Ok(()) };
-        if region.is_empty() || !self.spend(at.with(region), len_of(&range))? {
+        if region.is_empty() || !self.spend(at.with_bytes(region), len_of(&range))? {
             return Ok(());
         }
         let mut position = 0_u64;
         while let Some(rest) = region.tail(position)
             && !rest.is_empty()
         {
+            // Holes of a sparse file are skipped: they take no time to skip, and have no magics.
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
-            // A magic may begin in the block and end after it.
+            // A magic that begins in the block may end after it, so the block is longer by the longest magic.
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
             // The end of the previous finding, or the start of the block.
             let mut previous_end = position;
-            for hit in find_magics(block.bytes()) {
-                if hit >= BLOCK {
-                    // The next block has it.
+            for offset_in_block in find_magics(block.bytes()) {
+                if offset_in_block >= BLOCK {
+                    // The next block begins with this magic.
                     break;
                 }
-                let hit = position.saturating_add(hit);
-                if hit < previous_end {
+                let hit = position.saturating_add(offset_in_block);
+                let is_in_previous = hit < previous_end;
+                if is_in_previous {
                     continue;
                 }
-                let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
+                let offset_in_data = range.start.saturating_add(hit);
+                let is_target = targets.binary_search(&offset_in_data).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
                 let Some(rest) = region.tail(start) else { continue };
-                if let Some(len) = self.report_found_at(at.with(rest), index, reason)? {
+                if let Some(len) = self.report_found_at(at.with_bytes(rest), index, reason)? {
                     previous_end = rest.start_in(region).saturating_add(len);
                 }
-                if self.budget.is_spent {
+                if self.budget.is_over {
                     return Ok(());
                 }
             }
@@ -300,22 +311,23 @@ impl Walk<'_, '_, '_> {
     fn report_found_at(&mut self, at: FilePart<'_>, index: &mut usize, reason: ReasonToRead) -> Result<Option<u64>> {
         let rest = at.data;
         let magic = Magic::identify(slice(rest.bytes(), 0, HEAD_LEN).unwrap_or(rest.bytes()));
-        // A broken container that a wrapper points at is a fault to report.
+        // A broken container at which a wrapper points is a fault to report. Other broken containers are not.
         let is_expected = reason == ReasonToRead::Wrapper && magic.is_container();
         if !is_expected && !is_plausible(magic, rest.bytes()) {
             return Ok(None);
         }
-        // The length of the code object or, if there is none, the number of bytes that were read to find that out.
+        // The length of the code object. If there is no code object, the error is the number of bytes that were read to
+        // find that out.
         let len = match magic {
             magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
             Magic::SpirV => spirv::len(rest.bytes()),
             Magic::Ptx => {
                 let text = ptx::text_at(rest.bytes());
-                // No part of the text is PTX either.
+                // If the text is not complete PTX, no part of it is either, so the whole text needs no further search.
                 let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
                 Ok(len_u64(ptx))
             }
-            // DXBC is the only unread format that a search by content looks for.
+            // DXBC, shaders of Direct3D, is the only unread format that a search by content looks for.
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
         };
@@ -329,17 +341,18 @@ impl Walk<'_, '_, '_> {
             }
         };
         match magic {
-            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with(code), SHADER)?,
-            Magic::Unread(format) => self.report_unread(at.with(code), format)?,
+            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with_bytes(code), SHADER)?,
+            Magic::Unread(format) => self.report_unread(at.with_bytes(code), format)?,
             _ => {
-                self.report_bare_code_object(at.with(code), *index)?;
+                self.report_bare_code_object(at.with_bytes(code), *index)?;
                 *index = index.saturating_add(1);
             }
         }
         Ok(Some(code.len()))
     }
 
-    /// Reports the container at the start of some data, as [`report_found_at`](Self::report_found_at).
+    /// Reports the container at the start of some data, and counts it in `index`. Returns its length. Returns `None` if
+    /// the bytes only look like a container, or if it is broken.
     fn report_container_at(
         &mut self,
         at: FilePart<'_>,
@@ -349,36 +362,11 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Option<u64>> {
         let rest = at.data;
         let reader = BundleReader::for_magic(magic);
-        let container = reader.container;
-        let limits = self.budget.limits_at(at.place);
-        // The trial reads headers only, whatever the search inflates. So a search that inflates more finds no less.
-        let mut trial = Bundles::new(rest, container, Inflate::Headers);
-        let mut bundle = Ok(None);
-        if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
-            bundle = trial.next_within(limits);
-        }
-        let len = match bundle {
-            Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
-                Some(bundle.stored_len()?)
-            }
-            Err(error) if error.is_of_system() => return Err(error),
-            // Other faults mean that the bytes only look like a container.
-            Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
-                self.report_broken(at, error)?;
-                None
-            }
-            _ => None,
-        };
-        let Some(len) = len else {
-            // The search goes on directly after the magic and may read the same bytes again, so they are charged.
-            let most = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-            self.spend(at, total([rest.len().min(most), trial.claimed().unwrap_or(0)]))?;
-            return Ok(None);
-        };
+        let Some(len) = self.try_container(at, magic, reader, reason)? else { return Ok(None) };
         // The bundle is read again, and now inflated as far as the search was asked to.
-        match self.next_bundle(at, &mut Bundles::new(rest, container, self.scan.inflate))? {
+        match self.next_bundle(at, &mut Bundles::new(rest, reader.container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
-                self.report_bundle(at.with(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
+                self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
             Some(Err(error)) => self.report_broken(at, error)?,
             None => {}
@@ -386,9 +374,45 @@ impl Walk<'_, '_, '_> {
         *index = index.saturating_add(1);
         Ok(Some(len))
     }
+
+    /// Reads the headers of a container on trial, and returns its length. Otherwise charges the trial and returns
+    /// `None`. A container that is broken is reported only if a wrapper points at it, or if it exceeds the limit of the
+    /// search.
+    fn try_container(
+        &mut self,
+        at: FilePart<'_>,
+        magic: Magic,
+        reader: BundleReader,
+        reason: ReasonToRead,
+    ) -> Result<Option<u64>> {
+        let (rest, container) = (at.data, reader.container);
+        let limits = self.budget.limits_at(at.place);
+        // Headers are enough, whatever the search inflates. So a search that inflates more finds no less.
+        let mut trial = Bundles::new(rest, container, Inflate::Headers);
+        let mut bundle = Ok(None);
+        if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
+            bundle = trial.next_within(limits);
+        }
+        match bundle {
+            Ok(Some(bundle)) if !bundle.entries.is_empty() && (reader.format_of)(&bundle).is_ok() => {
+                return Ok(Some(bundle.stored_len()?));
+            }
+            Err(error) if error.is_of_system() => return Err(error),
+            Err(error) if reason == ReasonToRead::Wrapper || claims_more_than(&error, self.scan.limits.inflated) => {
+                self.report_broken(at, error)?;
+            }
+            // With any other fault, the bytes only look like a container.
+            _ => {}
+        }
+        // The search goes on directly after the magic and may read the same bytes for each further magic, so the trial
+        // is charged: the bytes that it read and inflated at most.
+        let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
+        self.spend(at, total([rest.len().min(most_read), trial.claimed().unwrap_or(0)]))?;
+        Ok(None)
+    }
 }
 
-/// Returns whether offsets in order have one in a range.
+/// Returns whether any of some offsets, which are in order, is in a range.
 fn has_any_in(offsets: &[u64], range: &Range<u64>) -> bool {
     match offsets.get(offsets.partition_point(|&offset| offset < range.start)) {
         Some(&first) => first < range.end,
@@ -398,12 +422,16 @@ fn has_any_in(offsets: &[u64], range: &Range<u64>) -> bool {
 
 /// Returns whether a section of an object was searched as a whole, so that its bytes need no search by content.
 fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bool {
-    let Some(content) = data.range(&section.range) else { return section.holds == SectionContent::FatObject };
+    let magic = match data.range(&section.range) {
+        Some(content) => Magic::identify(content.bytes()),
+        None => Magic::Unknown,
+    };
     match section.holds {
+        // All sections of a fat object were read together as one bundle.
         SectionContent::FatObject => true,
-        SectionContent::DeviceImages => Magic::identify(content.bytes()) != Magic::Unknown,
+        SectionContent::DeviceImages => magic != Magic::Unknown,
         SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
-            Magic::identify(content.bytes()).is_container()
+            magic.is_container()
         }
         SectionContent::Wrappers(_)
         | SectionContent::KpackReference
@@ -413,8 +441,8 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
     }
 }
 
-/// Returns whether a compressed container can be inflated, and its content begins like a container. Returns true for a
-/// container that is not compressed.
+/// Returns whether the content of a compressed container begins like a container, or false if it cannot be inflated.
+/// Returns true for a container that is not compressed, and for one with a broken header, which reading it reports.
 fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
@@ -447,8 +475,8 @@ fn find_magics(block: &[u8]) -> Vec<u64> {
     hits
 }
 
-/// Returns whether the fields after the magic may be those of a container. This costs next to nothing, and leaves out
-/// almost all other data.
+/// Returns whether the fields after the magic are plausible for the format. This takes almost no time, and rules out
+/// most of the places at which other data has the bytes of the magic.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     let what = "a field";
     match magic {
@@ -478,9 +506,9 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
     }
 }
 
-/// Returns where the container or PTX starts whose magic was found at the offset `hit`. A container starts with its
-/// magic. PTX may start earlier, with comments, but not before `previous_end`, where the previous finding ends. Returns
-/// `None` if the magic of PTX is in the middle of a line of text.
+/// Returns the start of the container or PTX with the magic at the offset `hit`. A container starts with its magic. PTX
+/// may start earlier, with comments, but not before `previous_end`, where the previous finding ends. Returns `None` if
+/// the magic of PTX is in the middle of a line of text.
 fn start_of(data: &[u8], previous_end: u64, hit: u64) -> Option<u64> {
     if !tail(data, hit)?.starts_with(ptx::VERSION) {
         return Some(hit);

@@ -26,20 +26,24 @@ struct OccupiedRange<'d> {
     name: &'d [u8],
     is_table: bool,
     range: Range<u64>,
+    /// Whether this is a section with bundles to be rewritten.
     has_bundles: bool,
 }
 
 impl OccupiedRange<'_> {
-    fn described(&self) -> String {
+    /// Returns the name of the section or table for a message.
+    fn description(&self) -> String {
         if self.is_table { shown(self.name).to_string() } else { format!("the section '{}'", shown(self.name)) }
     }
 }
 
-/// The formats of sections in linked files. Their bundles stay at their offsets.
+/// The formats of sections that are rewritten in linked files. Their bundles have to stay at their offsets, because
+/// wrappers hold the addresses.
 const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
 
-/// The formats of sections in relocatable objects, whose bundles can be moved. Offload binaries are here only, because
-/// readers expect each directly after the previous one: if one changes its size, the next ones move.
+/// The formats of sections that are rewritten in relocatable objects, where bundles can be moved. Readers expect each
+/// offload binary directly after the previous one, so a change of its size moves the next ones: only here is that
+/// possible.
 const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
 
 /// Returns the sections of a linked ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets,
@@ -58,13 +62,14 @@ pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, MOVABLE)
 }
 
+/// Returns the sections of an object that begin with one of the magics, as [`bundle_sections`] does.
 fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
-    let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
+    let device = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.for_device;
     // The section table may be in any order.
     let mut bundles = BTreeMap::new();
     for section in &device {
-        if !section.holds.is_read() {
+        if !section.holds.is_always_containers() {
             continue;
         }
         let range = &section.range;
@@ -92,12 +97,14 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
     Ok(bundles.into_values().collect())
 }
 
-/// Returns the first of some ranges of an ELF file, in order, with bytes that two segments load. Returns `None` if
-/// there is no such range, or if the file is not an ELF file.
+/// Returns the first of some ranges of an ELF file with bytes that two segments load. Returns `None` if no range has
+/// such bytes, or if the file is not an ELF file. Rewriting such a range would change both segments.
 fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u64)>) -> Option<(u64, u64)> {
     let file = elf::File::read(data).ok()?;
     let mut segments: Vec<_> = file.segments.iter().filter(|segment| segment.is(PT_LOAD) && segment.size > 0).collect();
     segments.sort_by_key(|segment| segment.offset);
+    // The bytes that a segment loads again. Only the furthest end before a segment matters, because the segments are in
+    // the order of their offsets.
     let mut shared: Vec<Range<u64>> = Vec::new();
     let mut loaded_until = 0;
     for segment in segments {
@@ -115,7 +122,7 @@ fn first_loaded_twice<'r>(data: &[u8], ranges: impl Iterator<Item = &'r (u64, u6
     None
 }
 
-/// Returns the sections and tables of a file that occupy bytes of it. `has_bundles` says whether a section with this
+/// Returns the sections and tables of a file that occupy bytes of it. `has_bundles` returns whether a section with this
 /// range and name has bundles to be rewritten. Offsets in errors count from `base`.
 fn occupied_ranges(
     data: &[u8],
@@ -147,7 +154,7 @@ fn occupied_ranges(
     Ok(occupied)
 }
 
-/// Returns the locations of an ELF file's headers, each with its description.
+/// Returns the ranges of an ELF file's headers, each with its description for a message. Missing tables are left out.
 fn elf_tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
     let header = &file.header;
     let tables = [
@@ -159,21 +166,22 @@ fn elf_tables(file: &elf::File<'_>) -> Vec<(&'static [u8], Range<u64>)> {
 }
 
 /// Finds the first section in file order that has bundles and shares bytes. Returns its name, the description of the
-/// other range, and the offset of the first shared byte.
+/// other range, and the offset of the first shared byte, or `None` if no such section shares bytes.
 fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String, u64)> {
     occupied.sort_by_key(|section| (section.range.start, section.range.end, section.has_bundles));
-    // Device code sections with exactly the same range, which are neighbours now, count as one.
+    // Sections with the same range are neighbours now. If all of them have bundles, they count as one.
     occupied.dedup_by(|next, kept| next.has_bundles && kept.has_bundles && next.range == kept.range);
-    // The ranges so far that reach furthest: of all, and of sections with bundles.
+    // Of the ranges so far, the one that reaches furthest, and the section with bundles that reaches furthest. If the
+    // next range shares bytes with any earlier one, then also with the furthest.
     let (mut furthest, mut furthest_bundles) = (None::<&OccupiedRange<'_>>, None);
     for section in &occupied {
-        // Sections without bundles may share bytes with each other.
+        // Ranges without bundles may share bytes with each other, because they are not rewritten.
         let before = if section.has_bundles { furthest } else { furthest_bundles };
         if let Some(before) = before
             && before.range.end > section.range.start
         {
             let (bundles, other) = if section.has_bundles { (section, before) } else { (before, section) };
-            return Some((shown(bundles.name).to_string(), other.described(), section.range.start));
+            return Some((shown(bundles.name).to_string(), other.description(), section.range.start));
         }
         furthest = Some(further(furthest, section));
         if section.has_bundles {
@@ -183,7 +191,7 @@ fn first_overlap(mut occupied: Vec<OccupiedRange<'_>>) -> Option<(String, String
     None
 }
 
-/// Returns the range that reaches further; of two with the same end, the next one.
+/// Returns the range that reaches further: `next` if both end at the same byte.
 fn further<'r, 'd>(furthest: Option<&'r OccupiedRange<'d>>, next: &'r OccupiedRange<'d>) -> &'r OccupiedRange<'d> {
     match furthest {
         Some(furthest) if furthest.range.end > next.range.end => furthest,

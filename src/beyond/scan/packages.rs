@@ -28,13 +28,13 @@ use crate::llvm::container::magic::Magic;
 /// The maximum length of all headers of one member, in bytes: its name, its attributes, and the map of its holes.
 const HEADERS_MAX: u64 = 1 << 20;
 
-/// The buffer of a decoder, in bytes.
+/// The size of the buffer before a decoder, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// A member that holds only a later part of a file.
+/// The finding for a member that holds only a later part of a file: its start is in an earlier volume of the archive.
 const PART: Unread = Unread::anything("part of a file in a tar archive of several volumes");
 
-/// An RPM package with a compression that is not read.
+/// The finding for an RPM package with a compression that is not read.
 const PAYLOAD: Unread = Unread::anything("RPM package of unknown compression");
 
 /// The names of formats in error messages.
@@ -46,15 +46,17 @@ const AKS2: &str = "AKS2 file";
 /// The number of bytes in the magic of a cpio archive after the first one.
 const REST_OF_CPIO_MAGIC: u64 = 5;
 
-/// The cost of the header of a member, in bytes.
+/// The bytes that are charged for the header of each member, whatever its length, so that many empty members cost
+/// something too.
 const HEADER: u64 = 512;
 
-/// The errors for data beyond the limit: for headers, and for the input of a decoder.
+/// The messages for data that is longer than its limit: headers of a member, data of unknown length, and a stream with
+/// a recorded length.
 const LONG_HEADERS: &str = "the headers of a member are longer than 1 MiB";
 const LONG_DATA: &str = "it is larger than the limit";
 const LONG_STREAM: &str = "its stream is longer than its header says";
 
-/// Returns the step to a member. Most archives of file trees name their members `./usr/...`.
+/// Returns the step to a member. Most archives of file trees name their members `./usr/...`, and `./` is left out.
 fn member_step(name: &[u8]) -> Step {
     Step::Member(name.strip_prefix(b"./").unwrap_or(name).to_vec())
 }
@@ -64,8 +66,8 @@ pub(crate) fn member_too_large(source: Slice<'_>, limits: Limits, size: u64) -> 
     Error::malformed(source.path(), limits.exceeded("the member", source.offset(), size))
 }
 
-/// Returns the name of the content of a compressed file or member: its name without the extension, as the compressing
-/// tools do.
+/// Returns the name that compressing tools give the content of a compressed file or member: its name without the
+/// extension.
 fn name_of_inflated(place: &Place) -> Vec<u8> {
     let name = match place.innermost_member() {
         Some(member) => sys::os_str(member),
@@ -75,23 +77,23 @@ fn name_of_inflated(place: &Place) -> Vec<u8> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Searches data that is read once. The data is not read to its end, unless something in it needs that.
+    /// Searches data that is read once. The data is read to its end only if it may hold device code.
     pub(super) fn search_stream(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let head = StreamHead::read(stream.reader);
         self.search_stream_after_head(head, at, stream)
     }
 
-    /// Searches data after its first bytes were read. A fault that ends these bytes is reported here, unless a reader
-    /// of the data reports it.
+    /// Searches data whose first bytes were read already. Reports the fault that ended these bytes, if there is one,
+    /// exactly once.
     fn search_stream_after_head(&mut self, head: StreamHead, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let StreamHead { bytes, mut fault } = head;
-        // A member whose size is recorded is incomplete then, and not searched at all.
+        // With a recorded size, the fault shows that the member is incomplete, so it is not searched at all.
         if let Some(fault) = fault.take_if(|_| stream.size.is_some()) {
             return self.report_unreadable(at, MEMBER, fault);
         }
         let reader = &mut bytes.chain(FailingReader(&mut fault)).chain(stream.reader);
         self.search_stream_as(Magic::identify(&bytes), at, Stream { reader, ..stream })?;
-        // The error is still there if no reader has read up to it.
+        // A search that read up to the fault has taken it out of the option, and reported it.
         if let Some(fault) = fault {
             self.report_unreadable(at, MEMBER, fault)?;
         }
@@ -102,16 +104,16 @@ impl Walk<'_, '_, '_> {
     /// read only where its checksum is to be compared.
     fn search_stream_as(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         if magic.is_package() {
-            let Some(at) = self.one_deeper(at)? else { return Ok(()) };
+            let Some(at) = self.enter_container(at)? else { return Ok(()) };
             return self.search_package(magic, at, stream);
         }
         if self.scan.deep {
             return self.keep_and_search(at, stream);
         }
         if !magic.may_hold_code() {
-            // Members of an archive are read to their ends anyway.
+            // Members of an archive, which are charged already, are read to their ends anyway.
             if self.scan.checksums == Checksums::OfAll && !stream.is_charged {
-                let limit = ReadLimit::up_to(0, LONG_DATA);
+                let limit = ReadLimit::nothing_yet();
                 self.read_to_end(at, &mut BoundedReader { reader: stream.reader, limit: &limit })?;
             }
             return Ok(());
@@ -122,7 +124,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a format that is read from start to end.
+    /// Searches data of a format that is read from start to end: archives, packages and compressed files. Data of other
+    /// formats is kept first.
     pub(super) fn search_package(&mut self, magic: Magic, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         match magic {
             Magic::Tar => self.search_tar(at, stream),
@@ -144,29 +147,32 @@ impl Walk<'_, '_, '_> {
         self.ok_or_report(at, read.map_err(|error| error_in(at.data, what, error)))
     }
 
-    /// Keeps all of the data to search it.
+    /// Keeps all of the data in memory or a temporary file, and searches it. Data that is too large is reported
+    /// instead. If a fault ends data of unknown size early, the bytes before the fault are searched.
     fn keep_and_search(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let Stream { reader, size, is_charged, .. } = stream;
         let limits = self.budget.limits_at(at.place);
         let mut most = limits.inflated;
         if let Some(size) = size {
+            // A size beyond the rest of the budget, but not beyond this limit, is reported by `spend`.
             if size > self.scan.limits.inflated {
                 return self.report_broken(at, member_too_large(at.data, limits, size));
             }
             most = size.min(limits.inflated);
         }
+        // Data of unknown size is charged after it was read.
         let cost = if is_charged { 0 } else { size.unwrap_or(0) };
         if !self.spend(at, cost)? {
             return Ok(());
         }
-        // One byte more shows that the data is too large.
+        // Reading one byte more than allowed shows that the data is too large.
         let mut reader = ReaderUntilFault { reader: reader.take(most.saturating_add(1)), fault: None };
         let Some(input) = self.read_or_report(at, MEMBER, Input::spool(at.data.path(), &mut reader))? else {
             return Ok(());
         };
         if let Some(fault) = reader.fault {
             self.report_unreadable(at, MEMBER, fault)?;
-            // A part of a member has further faults, which say nothing new.
+            // Searching an incomplete member would report more faults with the same cause.
             if size.is_some() {
                 return Ok(());
             }
@@ -179,7 +185,7 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
-        self.search_part(at.copied(input.as_slice()))
+        self.search_part(at.with_copy(input.as_slice()))
     }
 
     /// Searches a file that is compressed as a whole: an archive, or a single member without a recorded name.
@@ -191,12 +197,14 @@ impl Walk<'_, '_, '_> {
         let Some(reader) = self.read_or_report(at, what, coding.inflate(reader))? else { return Ok(()) };
         let mut inflated = ExplainingReader { reader, explain: |error| error_in(source, what, error) };
         let head = match StreamHead::read(&mut inflated) {
+            // Without any inflated byte, the compressed file itself is broken, not its content.
             StreamHead { bytes, fault: Some(error) } if bytes.is_empty() => {
                 return self.report_unreadable(at, what, error);
             }
             head => head,
         };
-        // The members of an archive are named directly below the compressed file. Other content is one member itself.
+        // The members of an archive are named directly below the compressed file (`a.tar.gz(member)`). Other content is
+        // itself a member, named as the compressing tools do (`a.so.gz(a.so)`).
         let place = match Magic::identify(&head.bytes) {
             Magic::Tar | Magic::Cpio => at.place.clone(),
             _ => {
@@ -205,19 +213,19 @@ impl Walk<'_, '_, '_> {
                 place
             }
         };
-        let content = Stream { reader: &mut inflated, size: None, is_charged: false, is_source: false };
-        self.search_stream_after_head(head, at.to(&place.clone().inflated(), source), content)?;
+        let content = Stream { reader: &mut inflated, size: None, is_charged: false, has_source_offsets: false };
+        self.search_stream_after_head(head, at.at_place(&place.clone().inflated(), source), content)?;
         if let Some(offset) = inflated.reader.trailing() {
-            let offset = if stream.is_source { Some(source.absolute(offset)) } else { None };
+            let offset = if stream.has_source_offsets { Some(source.absolute(offset)) } else { None };
             self.report_trailing(at, offset, Some(what))?;
         }
-        // The compressed bytes are charged too. In a file they are no more than the file has, but they may also be
-        // inflated data, which was not kept and so not charged.
-        self.spend(at.to(&place, source), limit.total.get())?;
+        // The compressed bytes are charged too: they may be a stream that was itself inflated, and was not charged
+        // because nothing kept it.
+        self.spend(at.at_place(&place, source), limit.bytes_read.get())?;
         Ok(())
     }
 
-    /// Searches kernels of AOTriton, in the order of their images.
+    /// Searches an AKS2 file of AOTriton: a header, and a compressed stream with a directory and the images of kernels.
     fn search_aks2(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let source = at.data;
         let packed_limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
@@ -234,7 +242,7 @@ impl Walk<'_, '_, '_> {
         else {
             return Ok(());
         };
-        let limit = ReadLimit::up_to(0, LONG_STREAM);
+        let limit = ReadLimit::nothing_yet();
         let explained = ExplainingReader { reader: decoder, explain: |error| error_in(source, AKS2, error) };
         let mut reader = BoundedReader { reader: explained, limit: &limit };
         if !self.spend(at, header.directory)? {
@@ -250,44 +258,56 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         self.report_faults(at, faults)?;
-        let mut end = 0_u64;
-        for aks2::Aks2Kernel { name, image } in kernels {
-            if !self.skip_gap(at, image.start.saturating_sub(end), &mut reader)? {
-                return Ok(());
-            }
-            let (step, size) = (Step::Member(name), len_of(&image));
-            let is_readable = self.search_member(at, AKS2, step, size, &mut reader, |walk, at, reader| {
-                walk.search_whole_member(at, size, reader)
-            })?;
-            if !is_readable {
-                return Ok(());
-            }
-            end = image.end;
-        }
-        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(end);
+        let Some(images_end) = self.search_aks2_kernels(at, kernels, &mut reader)? else { return Ok(()) };
+        let rest = header.inflated.saturating_sub(header.directory).saturating_sub(images_end);
         if !self.skip_gap(at, rest, &mut reader)? {
             return Ok(());
         }
-        // Reading on shows whether the stream ends here, and compares its checksum.
+        // The stream should end here. Reading on shows that, and lets the decoder compare the checksum.
         limit.allow_up_to(0, LONG_STREAM);
         let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
             return Ok(());
         };
         if let Some(offset) = reader.reader.reader.trailing() {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
-            self.report_trailing(at, if stream.is_source { Some(offset) } else { None }, Some(AKS2))?;
+            self.report_trailing(at, if stream.has_source_offsets { Some(offset) } else { None }, Some(AKS2))?;
         }
-        self.spend(at, packed_limit.total.get())?;
+        self.spend(at, packed_limit.bytes_read.get())?;
         Ok(())
     }
 
-    /// Skips bytes between images of an AKS2 file, which are charged like a member. Returns whether the next image can
-    /// be read.
+    /// Searches the kernels of an AKS2 file, in the order of their images. The reader is at the start of the images.
+    /// Returns the end of the last image, counted from there, or `None` if the file cannot be read up to it.
+    fn search_aks2_kernels(
+        &mut self,
+        at: FilePart<'_>,
+        kernels: Vec<aks2::Aks2Kernel>,
+        reader: &mut BoundedReader<'_, impl Read>,
+    ) -> Result<Option<u64>> {
+        let mut end = 0_u64;
+        for aks2::Aks2Kernel { name, image } in kernels {
+            if !self.skip_gap(at, image.start.saturating_sub(end), reader)? {
+                return Ok(None);
+            }
+            let (step, size) = (Step::Member(name), len_of(&image));
+            let is_readable = self.search_member(at, AKS2, step, size, reader, |walk, at, reader| {
+                walk.search_whole_member(at, size, reader)
+            })?;
+            if !is_readable {
+                return Ok(None);
+            }
+            end = image.end;
+        }
+        Ok(Some(end))
+    }
+
+    /// Charges and skips bytes between images of an AKS2 file. Returns whether the next image can be read.
     fn skip_gap(&mut self, at: FilePart<'_>, len: u64, reader: &mut BoundedReader<'_, impl Read>) -> Result<bool> {
         Ok(self.begin_member(at, 0, len, reader.limit)? && self.end_member(at, reader, AKS2)?)
     }
 
-    /// Searches an RPM package: the cpio archive after its headers, which may be compressed.
+    /// Searches an RPM package: the cpio archive after its headers, usually compressed. Another format there is
+    /// reported as not read.
     fn search_rpm(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
         let limit = ReadLimit::up_to(self.budget.left(), LONG_DATA);
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
@@ -298,22 +318,23 @@ impl Walk<'_, '_, '_> {
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
-        if !self.spend(at, limit.total.get())? {
+        if !self.spend(at, limit.bytes_read.get())? {
             return Ok(());
         }
         match Magic::identify(&head.bytes) {
             Magic::Cpio | Magic::Coded(_) => {
-                let stream = Stream { reader: &mut reader, size: None, is_charged: false, is_source: false };
-                self.search_stream_after_head(head, at.to(&at.place.clone().inflated(), at.data), stream)
+                let stream = Stream { reader: &mut reader, size: None, is_charged: false, has_source_offsets: false };
+                self.search_stream_after_head(head, at.at_place(&at.place.clone().inflated(), at.data), stream)
             }
             _ => self.report_unread(at, PAYLOAD),
         }
     }
 
-    /// Searches a cpio archive, and the cpio archives that follow it after zeros.
+    /// Searches a cpio archive, and the cpio archives that follow it after zeros. Other data after it is reported as
+    /// trailing bytes.
     fn search_cpio(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let Stream { is_source, reader, .. } = stream;
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let Stream { has_source_offsets, reader, .. } = stream;
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: BufReader::new(reader), limit: &limit };
         // The magic of the next archive, if it was read already at the end of the previous one.
         let mut magic = Vec::new();
@@ -321,14 +342,15 @@ impl Walk<'_, '_, '_> {
             limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
             let header = match cpio::Header::read(&mut Cursor::new(mem::take(&mut magic)).chain(&mut reader)) {
                 Ok(Some(header)) => header,
+                // The archive has ended. Another one may follow.
                 Ok(None) => match self.skip_zeros_after_cpio(at, &mut reader)? {
                     Some(next) if cpio::MAGICS.contains(&next.as_slice()) => {
                         magic = next;
                         continue;
                     }
                     Some(next) => {
-                        let offset = at.data.absolute(limit.total.get().saturating_sub(len_u64(&next)));
-                        self.report_trailing(at, if is_source { Some(offset) } else { None }, Some(CPIO))?;
+                        let offset = at.data.absolute(limit.bytes_read.get().saturating_sub(len_u64(&next)));
+                        self.report_trailing(at, if has_source_offsets { Some(offset) } else { None }, Some(CPIO))?;
                         return self.read_to_end(at, &mut reader);
                     }
                     None => return Ok(()),
@@ -347,15 +369,15 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Skips the zeros after a cpio archive, which fill up blocks. Returns the first bytes after the zeros, in the
-    /// length of a magic, or `None` if nothing readable follows. Another archive may follow, as in the initramfs of
-    /// Linux.
+    /// Skips the zeros after a cpio archive, which fill up its last block. Returns the first bytes after the zeros, as
+    /// many as a magic has: another archive may follow, as in the initramfs of Linux. Returns `None` if nothing
+    /// follows, or after a fault or an exceeded limit, which is reported.
     fn skip_zeros_after_cpio(
         &mut self,
         at: FilePart<'_>,
         reader: &mut BoundedReader<'_, BufReader<impl Read>>,
     ) -> Result<Option<Vec<u8>>> {
-        let (start, limit) = (reader.limit.total.get(), reader.limit);
+        let (read_before, limit) = (reader.limit.bytes_read.get(), reader.limit);
         limit.allow_up_to(self.budget.left(), LONG_DATA);
         #[expect(clippy::unbuffered_bytes, reason = "the reader inside is buffered")]
         let first = reader.by_ref().bytes().find(|byte| !matches!(byte, Ok(0)));
@@ -364,14 +386,14 @@ impl Walk<'_, '_, '_> {
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
-        let cost = total([limit.total.get().saturating_sub(start), HEADER]);
+        let cost = total([limit.bytes_read.get().saturating_sub(read_before), HEADER]);
         let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
         Ok(if self.spend(at, cost)? { next } else { None })
     }
 
-    /// Searches a tar archive that is read once, such as one that is compressed.
+    /// Searches a tar archive that is a stream, such as a compressed one.
     fn search_tar(&mut self, at: FilePart<'_>, stream: Stream<'_>) -> Result<()> {
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: stream.reader, limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
@@ -379,11 +401,12 @@ impl Walk<'_, '_, '_> {
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
+                // Blocks of zeros are charged too: a stream may inflate to any number of them.
                 tar::NextMember::Zeros if self.spend(at, tar::BLOCK)? => continue,
                 tar::NextMember::Zeros => return Ok(()),
                 tar::NextMember::End { has_trailing } => {
                     if has_trailing {
-                        // The bytes have no offset: a tar archive in the file itself is not read as a stream.
+                        // The bytes have no offset to report: only inflated archives are streams.
                         self.report_trailing(at, None, Some(TAR))?;
                     }
                     return self.read_to_end(at, &mut reader);
@@ -399,86 +422,96 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Searches a member of a tar archive, which is charged already. The reader is at the start of the content.
+    /// Searches a member of a tar archive. Its stored bytes are charged already, and the reader is at their start.
+    /// Links, directories and the like are skipped. A part of a file is reported as not read.
     fn search_tar_member(&mut self, at: FilePart<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
-        let mut left = header.stored;
+        let mut stored_left = header.stored;
+        // The size of a sparse file, and the ranges in it that are stored: holes are not.
         let (size, ranges) = match header.kind {
             tar::MemberKind::Other => return Ok(()),
             tar::MemberKind::Part => {
                 return self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what: PART });
             }
             tar::MemberKind::File => {
-                return self.search_whole_member(at, left, reader);
+                return self.search_whole_member(at, stored_left, reader);
             }
             tar::MemberKind::Sparse(size, ranges) => (size, ranges),
             tar::MemberKind::MapInContent(size) => {
-                let ranges = tar::read_map(reader, size, &mut left);
+                let ranges = tar::read_map(reader, size, &mut stored_left);
                 let Some(ranges) = self.read_or_report(at, TAR, ranges)? else { return Ok(()) };
                 (size, ranges)
             }
         };
-        // A member that is too large is reported, and the search goes on with the next one.
+        // Holes take no bytes in the archive, so the size is compared with the limit before the file is restored.
         let limits = self.budget.limits_at(at.place);
         if size > limits.inflated {
             return self.report_broken(at, member_too_large(at.data, limits, size));
         }
-        let reader = &mut tar::Sparse::new(reader.take(left), size, ranges);
-        self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, is_source: false })
+        let reader = &mut tar::Sparse::new(reader.take(stored_left), size, ranges);
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: false, has_source_offsets: false })
     }
 
     /// Searches a tar archive that is not compressed: its members are ranges of the file.
     pub(super) fn search_tar_in_file(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
-        let limit = ReadLimit::up_to(0, LONG_HEADERS);
+        let limit = ReadLimit::nothing_yet();
         let mut reader = BoundedReader { reader: Cursor::new(data.bytes()), limit: &limit };
         let mut archive = tar::TarArchive::default();
         loop {
             limit.allow_up_to(HEADERS_MAX, LONG_HEADERS);
-            let before = reader.reader.position();
+            let header_start = reader.reader.position();
             let Some(next) = self.read_or_report(at, TAR, archive.next(&mut reader))? else { return Ok(()) };
             let header = match next {
                 tar::NextMember::Member(header) => header,
                 tar::NextMember::Zeros => continue,
                 tar::NextMember::End { has_trailing: false } => return Ok(()),
                 tar::NextMember::End { has_trailing: true } => {
-                    // The last block may be short.
-                    let blocks = limit.total.get().saturating_sub(1) / tar::BLOCK;
-                    let offset = data.absolute(blocks.saturating_mul(tar::BLOCK));
+                    // The trailing bytes begin with the block that was read last, which may be short.
+                    let blocks_before = limit.bytes_read.get().saturating_sub(1) / tar::BLOCK;
+                    let offset = data.absolute(blocks_before.saturating_mul(tar::BLOCK));
                     return self.report_trailing(at, Some(offset), Some(TAR));
                 }
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
             let on_way = self.step(at.place, member_step(&header.name));
-            let at = at.to(on_way.as_ref().unwrap_or(at.place), data);
-            if !self.spend(at, start.saturating_sub(before))? {
+            let at = at.at_place(on_way.as_ref().unwrap_or(at.place), data);
+            if !self.spend(at, start.saturating_sub(header_start))? {
                 return Ok(());
             }
             match (&header.kind, data.slice(start, header.stored)) {
-                // The walk does not lead to the member.
+                // The goal of the walk is not in this member.
                 _ if on_way.is_none() => {}
-                (tar::MemberKind::File, Some(content)) => self.search_part(at.with(content).as_file())?,
-                // The file ends in the content, which is reported below.
+                (tar::MemberKind::File, Some(content)) => self.search_part(at.with_bytes(content).as_file())?,
+                // The archive ends in the content, which is reported below.
                 (tar::MemberKind::File, None) => {}
+                // A sparse file has to be restored, as in a stream. Members that are not files are skipped or reported
+                // there.
                 _ => {
                     limit.allow_exactly(padded);
-                    self.search_tar_member(at.to(&at.place.clone().inflated(), data).as_file(), header, &mut reader)?;
+                    self.search_tar_member(
+                        at.at_place(&at.place.clone().inflated(), data).as_file(),
+                        header,
+                        &mut reader,
+                    )?;
                 }
             }
-            // The file ends in the member. If a read has failed, the search of the member has reported that already.
-            if !limit.has_failed.get() && data.slice(start, padded).is_none() {
+            // If a read has failed, the search of the member has reported that already.
+            let is_cut = data.slice(start, padded).is_none();
+            if is_cut && !limit.has_failed.get() {
                 return self.report_unreadable(at, TAR, io::ErrorKind::UnexpectedEof.into());
             }
             let end = start.saturating_add(padded);
-            // The reader has read only a part of the member, but offsets of trailing bytes count from the start of the
-            // file.
+            // The reader goes on after the member, whatever part of the member was read. `bytes_read` follows, because
+            // the offset of trailing bytes is computed from it.
             reader.reader.set_position(end);
-            limit.total.set(end);
+            limit.bytes_read.set(end);
             data.note_header_read();
         }
     }
 
-    /// Searches a member of an archive, if the walk leads to it. `stored` is the length of its content and padding.
+    /// Charges a member of an archive, calls `search` for it if it may have the goal of the walk, and skips the rest of
+    /// it. `what` is the name of the archive's format, and `stored` the length of the member's content and padding.
     /// Returns whether the next member can be read.
     fn search_member<R: Read>(
         &mut self,
@@ -491,9 +524,9 @@ impl Walk<'_, '_, '_> {
     ) -> Result<bool> {
         let name_len = len_u64(&step.name());
         let on_way = self.step(at.place, step).map(Place::inflated);
-        let at = at.to(on_way.as_ref().unwrap_or(at.place), at.data);
-        // Members of packages are files with paths. The kernels of an AKS2 file have only names, so they are not marked
-        // as files.
+        let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
+        // Members of other archives are files with paths. The kernels of an AKS2 file have only names, so they do not
+        // count as files.
         let at = if what == AKS2 { at } else { at.as_file() };
         if !self.begin_member(at, name_len, stored, reader.limit)? {
             return Ok(false);
@@ -504,30 +537,30 @@ impl Walk<'_, '_, '_> {
         self.end_member(at, reader, what)
     }
 
-    /// Searches the content of a member, which is charged already.
+    /// Searches the content of a member, whose `size` bytes are next in the reader and charged already.
     fn search_whole_member(&mut self, at: FilePart<'_>, size: u64, reader: &mut impl Read) -> Result<()> {
         let reader = &mut reader.take(size);
-        self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, is_source: false })
+        self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, has_source_offsets: false })
     }
 
-    /// Charges a member of an archive. `stored` is the length of its content and padding. Returns whether the member
-    /// can be read.
+    /// Charges a member of an archive, and lets the reader read as many bytes as the member has. `stored` is the length
+    /// of its content and padding. Returns whether the search may continue.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
         limit.allow_exactly(stored);
         self.spend(at, total([stored, HEADER, name_len]))
     }
 
-    /// Skips the rest of a member. Returns whether the next member can be read.
+    /// Skips the bytes of a member that its search did not read. Returns whether the next member can be read.
     fn end_member(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>, what: &str) -> Result<bool> {
-        // The search of the member has reported the failure.
+        // After a failed read, which the search of the member has reported, the archive cannot be read on.
         if reader.limit.has_failed.get() {
             return Ok(false);
         }
-        let left = reader.limit.left.get();
+        let left = reader.limit.bytes_left.get();
         Ok(self.read_or_report(at, what, once::skip(reader, left))?.is_some())
     }
 
-    /// Reads to the end of the data, so that its reader compares sizes and checksums.
+    /// Reads to the end of the data, so that the decoder compares size and checksum with the recorded ones.
     fn read_to_end(&mut self, at: FilePart<'_>, reader: &mut BoundedReader<'_, impl Read>) -> Result<()> {
         reader.limit.allow_up_to(self.budget.left(), LONG_DATA);
         let len = self.read_or_report(at, MEMBER, io::copy(reader, &mut io::sink()))?;

@@ -13,7 +13,8 @@ use super::place::{Place, Step};
 use crate::beyond::container::Bundle;
 use crate::beyond::container::SearchEntry;
 
-/// The code objects of a search that hold other code objects, as hashes of the steps to them.
+/// The code objects of a search that hold other code objects. Only hashes of the steps to them are kept, which take
+/// less memory.
 #[derive(Debug, Default)]
 pub(crate) struct CodeObjectsWithParts {
     state: RandomState,
@@ -21,7 +22,7 @@ pub(crate) struct CodeObjectsWithParts {
 }
 
 impl CodeObjectsWithParts {
-    /// Notes the code objects around a bundle.
+    /// Notes that the code objects around a bundle have parts. Called for each bundle of the search.
     pub(crate) fn note(&mut self, place: &Place) {
         for (index, step) in place.steps().iter().enumerate() {
             if matches!(step, Step::Entry(_)) {
@@ -49,7 +50,7 @@ impl Place {
 }
 
 impl CodeObject {
-    /// Returns the place of what is inside the code object. It is for code objects that are containers.
+    /// Returns the place at which the search reports the code objects in this one, if it is a container.
     fn place_inside(&self) -> Place {
         self.bundle.place.join_numbered(Step::Entry(step_name(&self.id).to_vec()), self.number)
     }
@@ -63,13 +64,14 @@ impl CodeObjectRef<'_> {
     }
 }
 
-/// Returns the range of an entry's bytes that no other entry of a sound bundle has, or `None` if entries of a sound
-/// bundle may share them.
+/// Returns the range of an entry's bytes if no other entry of a sound bundle has any of them. Returns `None` if the
+/// bytes are not contiguous, or if entries of a sound bundle may share them.
 fn range_counted_once(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
     let range = match &entry.packed {
         None => entry.range()?,
-        // In other formats, code objects may be compressed together.
+        // Each device image is compressed on its own.
         Some(packed) if format == Format::DeviceImages => &packed.stored,
+        // In other formats, code objects may be compressed together, and share the compressed bytes.
         Some(_) => return None,
     };
     // In a compressed bundle, offsets count from the start of the inflated bundle.
@@ -77,8 +79,8 @@ fn range_counted_once(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) 
     Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
 }
 
-/// Returns the number of bytes that each entry of a bundle shares with entries before it, in the order of their
-/// offsets: 0 for an entry whose bytes a sound bundle may share.
+/// Returns for each entry of a bundle the number of bytes that it shares with entries at lower offsets. Entries whose
+/// bytes a sound bundle may share have 0.
 pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
     let mut shared = vec![0; bundle.entries.len()];
     let mut ranges = Vec::with_capacity(bundle.entries.len());
@@ -88,7 +90,7 @@ pub(super) fn shared_bytes(bundle: &Bundle<'_>, format: Format) -> Vec<u64> {
         }
     }
     ranges.sort_by_key(|(range, index)| (range.start, *index));
-    // The furthest end of the ranges before.
+    // The furthest end of all ranges before the next one.
     let mut furthest = 0_u64;
     for (range, index) in ranges {
         if let Some(shared) = shared.get_mut(index) {

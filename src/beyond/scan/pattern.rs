@@ -21,7 +21,7 @@ pub struct Selection {
     pub comparison: Comparison,
 }
 
-/// The prefix of the names of virtual architectures. PTX is compiled for these.
+/// The prefix of the names of NVIDIA's virtual architectures. An ID with such a name is for PTX.
 const COMPUTE: &str = "compute_";
 
 /// How the target of a code object is compared with a pattern.
@@ -84,9 +84,10 @@ impl Pattern {
         &self.text
     }
 
+    /// Returns whether the pattern matches an ID.
     fn matches(&self, known: &ParsedId, comparison: Comparison) -> bool {
         let ParsedId { shown, parsed } = known;
-        // Its own text matches any ID, also one that cannot be parsed.
+        // An ID with the text of the pattern always matches, even if it cannot be parsed.
         if *shown == self.text {
             return true;
         }
@@ -128,6 +129,7 @@ impl PatternForm {
                 Err(error) => Err(error.msg.to_owned()),
             };
         }
+        // Almost any word is a valid target ID, so the other forms are tried first.
         if is_any_ptx(text) {
             return Ok(Self::Ptx);
         }
@@ -144,7 +146,7 @@ impl PatternForm {
 /// Returns whether an entry ID matches a pattern that is an entry ID itself.
 fn matches_entry_id(pattern: &EntryId, id: &EntryId, comparison: Comparison) -> bool {
     match id.compatibility(pattern, Rules::default()) {
-        // Different spellings of one ID are compatible, but not the same.
+        // Different spellings of one ID mean the same code, but an exact comparison distinguishes them.
         Compatibility::Exact => comparison == Comparison::Compatible || id == pattern,
         Compatibility::Compatible => comparison == Comparison::Compatible,
         Compatibility::KindOrTriple | Compatibility::Processor => false,
@@ -189,7 +191,8 @@ impl Selection {
         pattern.matches(id, self.comparison)
     }
 
-    /// Returns whether a code object with this ID has an offload kind.
+    /// Returns whether a selected offload kind permits a code object with this ID: `hip` also permits `hipv4`, for
+    /// example. An ID that cannot be parsed has no kind.
     pub(crate) fn kind_takes(kind: OffloadKind, id: &ParsedId) -> bool {
         match &id.parsed {
             Some(id) => id.kind().is_compatible_with(kind, Rules::default()),
@@ -198,14 +201,16 @@ impl Selection {
     }
 }
 
-/// A selection, prepared for many code objects: each is compared only with the patterns that may match it.
+/// A selection, prepared for many code objects: each is compared only with the patterns that may match it. A position
+/// is the index of a pattern in the targets of the selection.
 #[derive(Debug)]
 pub(crate) struct PreparedSelection<'s> {
     selection: &'s Selection,
+    /// Whether the selection has offload kinds or patterns that are whole entry IDs.
     names_entries: bool,
     /// For each target pattern, the position of the first one with the same text.
     first_same: Vec<usize>,
-    /// The positions of target patterns, by their text.
+    /// The first position of each text of a target pattern.
     by_text: HashMap<&'s str, usize>,
     /// The positions of patterns without wildcards, by the processors that they may name.
     by_processor: HashMap<&'s str, Vec<usize>>,
@@ -216,6 +221,7 @@ pub(crate) struct PreparedSelection<'s> {
 }
 
 impl<'s> PreparedSelection<'s> {
+    /// Puts the patterns into the tables. Of several patterns with one text, only the first is put there.
     pub(crate) fn new(selection: &'s Selection) -> Self {
         let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
         let names_entries = has_entry || !selection.kinds.is_empty();
@@ -241,7 +247,7 @@ impl<'s> PreparedSelection<'s> {
             PatternForm::Target => pattern.text.split(':').next().unwrap_or_default(),
         };
         self.by_processor.entry(processor).or_default().push(position);
-        // A processor may have several names.
+        // IDs are compared by the main name of their processor, but a pattern may have an alternative name.
         if let Some(known) = processors::find(processor)
             && known.name != processor
         {
@@ -275,7 +281,8 @@ impl<'s> PreparedSelection<'s> {
         if self.selection.targets.is_empty() {
             return Vec::new();
         }
-        // First all patterns are collected that may match, by the texts and processors in the ID.
+        // First all patterns that may match are collected: those with a text or a processor of the ID, and globs that
+        // match one of its texts.
         let named = [Some(id.shown.as_str()), id.foreign_target()];
         let (mut positions, mut texts) = (Vec::new(), Vec::<Cow<'_, str>>::new());
         for text in named.into_iter().flatten() {
@@ -283,8 +290,8 @@ impl<'s> PreparedSelection<'s> {
             texts.push(text.into());
         }
         if let Some(id) = &id.parsed {
-            // Entry IDs are compared with the target ID. Target IDs are compared with the GPU, which the triple may
-            // name.
+            // Patterns that are entry IDs are compared with the recorded target ID. Patterns that are target IDs are
+            // compared with the GPU: if no target ID is recorded, the triple may name the GPU.
             let target = id.target();
             let processors = [Some(id.target_id().processor()), Some(target.processor()), id.processor_of_bitcode()];
             for processor in processors.into_iter().flatten() {
@@ -300,7 +307,7 @@ impl<'s> PreparedSelection<'s> {
         }
         positions.sort_unstable();
         positions.dedup();
-        // Then each of them is compared with the ID.
+        // Then each collected pattern is compared with the ID.
         positions.retain(|&position| match self.selection.targets.get(position) {
             Some(pattern) => pattern.matches(id, self.selection.comparison),
             None => false,
@@ -313,7 +320,8 @@ impl<'s> PreparedSelection<'s> {
         self.takes_by(id, &self.targets_of(id))
     }
 
-    /// Returns whether a code object is selected. `targets` are the target patterns that match its ID.
+    /// Returns whether a code object is selected. `targets` is the result of [`targets_of`](Self::targets_of) for its
+    /// ID.
     pub(crate) fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
         self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
     }

@@ -12,7 +12,8 @@ use crate::base::display::{printable, printable_name};
 use crate::base::error::{Error, Result, WithPath};
 use crate::llvm::uri::{Uri, UriStep};
 
-/// The maximum number of steps that a search numbers. Each takes some 20 bytes of memory.
+/// The maximum number of steps with different names or starts that a search numbers. Each takes some 20 bytes of
+/// memory.
 const NUMBERED_MAX: usize = 1 << 18;
 
 /// The number of a step that is not numbered.
@@ -25,13 +26,13 @@ pub enum Step {
     Member(Vec<u8>),
     /// The section with this name.
     Section(Vec<u8>),
-    /// An object that bitcode embeds, counted from 0.
+    /// An object that bitcode embeds, by its index from 0.
     Embedded(usize),
     /// The code object with this bundle entry ID, which is itself a bundle.
     Entry(Vec<u8>),
 }
 
-/// The base of the offsets of a place.
+/// The start of the offsets at a place: the start of a file, or of inflated data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PlaceOrigin {
     /// This file: the searched file, or a member of a thin archive, which is a separate file.
@@ -45,28 +46,31 @@ pub enum PlaceOrigin {
 pub struct Place {
     file: PathBuf,
     steps: Vec<Step>,
-    /// The number of each step among the steps with the same name from the same place, counted from 1; 0 if it is not
-    /// known.
+    /// The number of each step among the steps with the same name from the same place, counted from 1, or
+    /// [`NOT_NUMBERED`]. An archive may have several members of one name, which only the number tells apart in a URI.
     numbers: Vec<u64>,
-    /// The file that holds the bytes, perhaps compressed, if it is not the searched file.
-    beside: Option<PathBuf>,
-    /// The steps from the file that holds the bytes to the innermost inflated data.
+    /// The file that holds the bytes, perhaps compressed, if it is not the searched file: a member of a thin archive,
+    /// or a kpack archive.
+    separate_file: Option<PathBuf>,
+    /// The steps from the file that holds the bytes to the innermost inflated data, as a range in `steps`. Empty if the
+    /// bytes are in the file itself.
     inflated_steps: Range<usize>,
     origin: PlaceOrigin,
 }
 
 impl Place {
+    /// Returns the place that is a file itself.
     pub(crate) fn of_file(file: &Path) -> Self {
         let (file, origin) = (file.to_owned(), PlaceOrigin::File(file.to_owned()));
-        Self { file, steps: Vec::new(), numbers: Vec::new(), beside: None, inflated_steps: 0..0, origin }
+        Self { file, steps: Vec::new(), numbers: Vec::new(), separate_file: None, inflated_steps: 0..0, origin }
     }
 
-    /// Returns the place one step further in, by the first step with its name.
+    /// Returns the place one step further in. The step is the first with its name.
     pub(crate) fn join(&self, step: Step) -> Self {
         self.join_numbered(step, 1)
     }
 
-    /// Returns the place one step further in. Other steps from here may have the same name and other numbers.
+    /// Returns the place one step further in. `number` tells the step apart from others with the same name.
     pub(super) fn join_numbered(&self, step: Step, number: u64) -> Self {
         let mut place = self.clone();
         place.steps.push(step);
@@ -74,16 +78,16 @@ impl Place {
         place
     }
 
-    /// Returns the place with its bytes inflated rather than in the file. Offsets then count from the start of these
-    /// bytes.
+    /// Returns the same place for inflated bytes: the bytes at the last step are compressed in the file, and offsets
+    /// count from the start of the inflated bytes.
     pub(super) fn inflated(self) -> Self {
         Self { inflated_steps: self.inflated_steps.start..self.steps.len(), origin: PlaceOrigin::Inflated, ..self }
     }
 
-    /// Returns the place with its bytes in another file. Offsets then count from the start of that file.
+    /// Returns the same place for bytes that are in a separate file. Offsets count from the start of that file.
     pub(super) fn in_file(self, file: &Path) -> Self {
         let (base, origin) = (self.steps.len(), PlaceOrigin::File(file.to_owned()));
-        Self { inflated_steps: base..base, beside: Some(file.to_owned()), origin, ..self }
+        Self { inflated_steps: base..base, separate_file: Some(file.to_owned()), origin, ..self }
     }
 
     /// The file that was searched, as the caller named it.
@@ -108,7 +112,7 @@ impl Place {
         Some((self.first_steps(steps.len()), name))
     }
 
-    /// Returns the place after the first `len` steps, as if all of them were in the file itself.
+    /// Returns the place after the first `len` steps, for display and comparison: where its bytes are is not kept.
     fn first_steps(&self, len: usize) -> Self {
         let mut place = Self::of_file(&self.file);
         for (step, number) in self.steps.iter().zip(&self.numbers).take(len) {
@@ -118,7 +122,7 @@ impl Place {
         place
     }
 
-    /// The number of each step among the steps with the same name from the same place; 0 if it is not known.
+    /// Returns the number of each step among the steps with the same name from the same place, or [`NOT_NUMBERED`].
     pub(super) fn step_numbers(&self) -> &[u64] {
         &self.numbers
     }
@@ -165,12 +169,13 @@ impl Place {
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
-    /// Returns whether the place is all of the data that its offsets count from, rather than a part of it.
-    pub(super) fn is_data(&self) -> bool {
+    /// Returns whether the place is a whole file or whole inflated data, rather than a part such as a section.
+    pub(super) fn is_whole_data(&self) -> bool {
         self.inflated_steps.end == self.steps.len()
     }
 
-    /// Returns the place of the data that its offsets count from: a file, or inflated data.
+    /// Returns the place of the whole file, or of the whole inflated data, that holds the bytes at this place. Offsets
+    /// at both places count from the same start.
     pub(crate) fn data(&self) -> Self {
         let mut data = self.clone();
         data.steps.truncate(self.inflated_steps.end);
@@ -201,15 +206,16 @@ impl Place {
         steps.map(|(step, number)| (step.name(), *number))
     }
 
-    /// Returns whether this is the place of the inflated data that `steps` lead to.
+    /// Returns whether this is the place of the inflated data at the end of the steps of a URI.
     pub(super) fn is_end_of(&self, steps: &[UriStep]) -> bool {
-        let is_inflated_data = self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_data();
+        let is_inflated_data =
+            self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_whole_data();
         let steps = steps.iter().map(|step| (Cow::Borrowed(step.name.as_slice()), step.number));
         is_inflated_data && self.steps_to_inflated().eq(steps)
     }
 
-    /// Returns whether the last step of the place is the one that `steps` have at its depth. The caller knows that the
-    /// steps before it agree.
+    /// Returns whether the last step of the place is also in `steps`, at the same index. The earlier steps are not
+    /// compared: a walk calls this after each step.
     pub(super) fn last_step_is_in(&self, steps: &[UriStep]) -> bool {
         let (Some(last), Some(&number)) = (self.steps.last(), self.numbers.last()) else { return false };
         let Some(wanted) = steps.get(self.steps.len().saturating_sub(1)) else { return false };
@@ -231,7 +237,7 @@ impl Place {
         if steps.iter().any(|step| step.number == NOT_NUMBERED) {
             return Ok(None);
         }
-        let file = self.beside.as_deref().unwrap_or(&self.file);
+        let file = self.separate_file.as_deref().unwrap_or(&self.file);
         match Uri::of_path(file) {
             // The searched bytes were themselves read by a URI, so the new one goes on from there.
             Some(outer) => Ok(Uri::new(PathBuf::new(), steps, range, inflated).inside(outer?)),
@@ -240,6 +246,7 @@ impl Place {
     }
 }
 
+/// Returns the names of the members among some steps, the outermost first.
 fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
     steps.iter().filter_map(|step| match step {
         Step::Member(name) => Some(name.as_slice()),
@@ -305,22 +312,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// The numbers of steps with the same name from the same place.
+/// Numbers the steps with the same name from the same place, by counting them.
 #[derive(Default)]
 pub(super) struct StepNumbers {
     state: RandomState,
+    /// The number of steps so far, by the hash of place and name.
     counts: HashMap<u64, u64>,
 }
 
 impl StepNumbers {
     /// Returns the key of the place before a step.
-    pub(super) fn key(&self, place: &Place) -> u64 {
+    pub(super) fn place_key(&self, place: &Place) -> u64 {
         self.state.hash_one(place)
     }
 
-    /// Counts a step from the place with this key. Returns its number, counted from 1, or 0 if there are too many steps
-    /// to number them.
-    pub(super) fn next(&mut self, place: u64, name: &[u8]) -> u64 {
+    /// Counts a step from the place with this key. Returns the number of the step, counted from 1, or [`NOT_NUMBERED`]
+    /// if there are too many different steps to count them.
+    pub(super) fn count_step(&mut self, place: u64, name: &[u8]) -> u64 {
         let key = self.state.hash_one((place, name));
         if self.counts.len() >= NUMBERED_MAX && !self.counts.contains_key(&key) {
             return NOT_NUMBERED;
@@ -362,8 +370,8 @@ mod tests {
         // The section is in the inflated member, and the offset counts from the member.
         assert_eq!(uri(&inside.join(Step::Section(b".hip_fatbin".to_vec())), None), uri(&inside, None));
         assert_eq!(uri(&place.join_numbered(member(b"x"), 0).inflated(), None), None);
-        let beside = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
-        assert_eq!(uri(&beside, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
+        let separate_file = inside.join(member(b"z.o")).in_file(Path::new("/z.o"));
+        assert_eq!(uri(&separate_file, None).as_deref(), Some("file:///z.o#offset=8&size=16"));
     }
 
     #[test]

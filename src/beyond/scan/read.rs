@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::bundle_reader::BundleReader;
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
 use super::walk::{MemberFilter, all_members};
-use super::wide::BundleReader;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
@@ -24,19 +24,19 @@ use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Contents, Limits};
 
-/// The maximum number of times that the bytes of a bundle may be read as code objects, which may share them. Hosts of
-/// fat objects share bytes with their bundle.
+/// The maximum size of all code objects of a bundle together, as a multiple of the size of the bundle. Code objects of
+/// fat objects share bytes with their host. A hostile bundle could list the same bytes thousands of times.
 const SHARED_MAX: u64 = 4;
 
 /// The number of bytes that count as one unit of a weight of [`Scan::read_with`].
 const WEIGHT_UNIT: usize = 256;
 
-/// Copies the content of a code object, as the work of [`Scan::read_with`].
+/// Copies the content of a code object: the simplest `work` for [`Scan::read_with`].
 pub(crate) fn copy_bytes(_: &CodeObject, code: Slice<'_>) -> Result<Vec<u8>> {
     Ok(code.bytes().to_vec())
 }
 
-/// Returns the weight of a copied content.
+/// Returns the weight of a content copied by [`copy_bytes`], in units of [`WEIGHT_UNIT`].
 #[allow(clippy::ptr_arg, reason = "the weight is that of a result, which is a vector")]
 pub(crate) fn weight_of_bytes(bytes: &Vec<u8>) -> usize {
     bytes.len() / WEIGHT_UNIT
@@ -54,16 +54,20 @@ pub(crate) struct OverlapLimit {
 }
 
 impl OverlapLimit {
+    /// Returns the limit for a bundle.
+    ///
+    /// # Errors
+    /// The errors of finding the length of the bundle.
     pub(crate) fn new(bundle: &Bundle<'_>) -> Result<Self> {
         Ok(Self { left: Allowance::new(bundle.full_len()?.saturating_mul(SHARED_MAX)), offset: bundle.offset })
     }
 
-    /// Charges a code object of the bundle, in `input`.
+    /// Charges a code object of the bundle. `input` is the file for the error.
     ///
     /// # Errors
     /// [`ErrorKind::Limit`] if the code objects overlap too much.
-    pub(crate) fn take(&mut self, code_object: &CodeObjectRef<'_>, input: &Input) -> Result<()> {
-        if self.has_room_for(code_object) {
+    pub(crate) fn charge(&mut self, code_object: &CodeObjectRef<'_>, input: &Input) -> Result<()> {
+        if self.try_charge(code_object) {
             return Ok(());
         }
         let offset = self.offset;
@@ -72,7 +76,7 @@ impl OverlapLimit {
     }
 
     /// Charges a code object of the bundle. Returns whether the limit permits it.
-    pub(crate) fn has_room_for(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
+    pub(crate) fn try_charge(&mut self, code_object: &CodeObjectRef<'_>) -> bool {
         self.left.take(code_object.size()).is_some()
     }
 }
@@ -108,19 +112,21 @@ impl BundleInfo {
         matches!(self.place.origin(), PlaceOrigin::File(file) if file == input.path())
     }
 
-    /// Returns `data`, the data that has the bundle, from the start of the bundle on.
+    /// Returns the part of `data` from the start of the bundle on, or `None` if `data` is shorter now. `data` is the
+    /// file or inflated data that has the bundle.
     fn rest_of<'d>(&self, data: Slice<'d>) -> Option<Slice<'d>> {
         data.tail(self.range.start.checked_sub(data.offset())?)
     }
 }
 
-/// Code objects that are wanted of a search, each with a key of the caller. Each is read while its bytes are there.
+/// Code objects that a search has to read, each with a key of the caller, which comes back with the result. They are
+/// read while their bytes are there: members and bundles are inflated only for a part of the search.
 pub(crate) struct ReadList<K, C> {
     /// Code objects that can be read only during the visit of their bundle, because it was inflated, with their indices
     /// in the bundle.
-    now: Vec<(usize, (K, C))>,
+    during_visit: Vec<(usize, (K, C))>,
     /// Code objects that are read at the end of the data that has them, by the place of that data.
-    later: HashMap<Place, Vec<(K, C)>>,
+    at_data_end: HashMap<Place, Vec<(K, C)>>,
 }
 
 impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
@@ -133,34 +139,35 @@ impl<K, C: Borrow<CodeObject>> ReadList<K, C> {
             && found.locator(index) == code_object.locator()
             && found.bundle.is_needed_for(index)
         {
-            self.now.push((index, wanted));
+            self.during_visit.push((index, wanted));
         } else {
-            self.later.entry(code_object.bundle.place.data()).or_default().push(wanted);
+            self.at_data_end.entry(code_object.bundle.place.data()).or_default().push(wanted);
         }
     }
 }
 
 /// An event in a search that also reads code objects.
 pub(crate) enum ReadEvent<'f, K, C, R> {
-    /// A finding. The receiver adds the wanted code objects of it to the list.
+    /// A finding. The receiver adds the code objects of the finding that it wants to the list.
     Found(Finding<'f>, &'f mut ReadList<K, C>),
-    /// The end of the data at a place. The receiver adds further wanted code objects of it to the list.
+    /// The end of the data at a place: the last chance to add code objects of that data to the list.
     End(&'f Place, &'f mut ReadList<K, C>),
     /// The result for wanted code objects that were read together.
     Read(R),
 }
 
-/// The receiver of events. It decides whether the search goes on.
+/// The receiver of events. If it breaks off, the search ends without an error.
 pub(crate) type ReadVisitor<'e, K, C, R> = dyn FnMut(ReadEvent<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
 
-/// Wanted code objects to be read together: their bundle, or why it cannot be read, and the code objects with their
+/// Wanted code objects to be read together: their bundle, or the error of reading it, and the code objects with their
 /// indices in the bundle.
 pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(usize, (K, C))>);
 
 impl Scan {
-    /// Searches a file, and reads the code objects that are wanted of it, all with `read`. Code objects of inflated
-    /// bundles are read during the visit, all others at the end of the data that has them, on all processors. `weight`
-    /// is the same as for [`read`](Self::read).
+    /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
+    /// inflated bundles are read during the visit, all others at the end of the data that has them, on all processors.
+    /// `weight` is as for [`read_with`](Self::read_with). `each` receives the findings, the ends of data, and the
+    /// results of `read`.
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
@@ -174,7 +181,8 @@ impl Scan {
         self.run_in_members_and_read(input, &all_members, read, weight, each)
     }
 
-    /// As [`run_and_read`](Self::run_and_read), in the members that [`run_in_members`](Self::run_in_members) searches.
+    /// Searches and reads as [`run_and_read`](Self::run_and_read) does. In a zip file, only members with names that
+    /// `members` accepts are searched.
     pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
@@ -183,35 +191,36 @@ impl Scan {
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut ReadVisitor<'_, K, C, R>,
     ) -> Result<()> {
-        let mut wanted = ReadList { now: Vec::new(), later: HashMap::new() };
-        let mut room = ReadBudget::new(input, self.limits);
+        let mut wanted = ReadList { during_visit: Vec::new(), at_data_end: HashMap::new() };
+        let mut budget = ReadBudget::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
                 let flow = each(ReadEvent::Found(finding, &mut wanted))?;
                 if let Some(bundle) = visited
-                    && !wanted.now.is_empty()
+                    && !wanted.during_visit.is_empty()
                 {
-                    return each(ReadEvent::Read(read((Ok(bundle), mem::take(&mut wanted.now)))));
+                    return each(ReadEvent::Read(read((Ok(bundle), mem::take(&mut wanted.during_visit)))));
                 }
                 Ok(flow)
             }
             WalkEvent::End(place, data) => {
                 let flow = each(ReadEvent::End(place, &mut wanted))?;
-                let Some(wanted) = wanted.later.remove(place) else { return Ok(flow) };
-                room.add_other_file(place, data);
-                // A small file may inflate to many bundles that share bytes.
+                let Some(wanted) = wanted.at_data_end.remove(place) else { return Ok(flow) };
+                budget.add_other_file(place, data);
+                // A small file may inflate to many bundles that share bytes, so these are limited together.
                 let wanted = if *place.origin() == PlaceOrigin::Inflated {
-                    room.charge(wanted)
+                    budget.sort_affordable(wanted)
                 } else {
-                    ChargedCode::free(wanted)
+                    ChargedCode::all_affordable(wanted)
                 };
                 self.read_in(data, wanted, read, weight, &mut |read| each(ReadEvent::Read(read)))
             }
         })
     }
 
-    /// Reads code objects that are in some data, in order. Code objects that exceed the budget follow as errors.
+    /// Reads code objects that are in some data, and passes the results to `take`, in order. The errors of code objects
+    /// that exceed the budget follow. Returns whether `take` wants more.
     fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         data: Slice<'_>,
@@ -242,8 +251,8 @@ impl Scan {
         Ok(flow)
     }
 
-    /// Reads code objects of a bundle: from their stored locations or, if one of them is not stored on its own, from
-    /// the bundle, which is opened again.
+    /// Reads code objects of one bundle. If each of them is stored on its own, their kept locations are enough.
+    /// Otherwise the bundle is opened again.
     fn read_together<K, C: Borrow<CodeObject>, R>(
         &self,
         data: Slice<'_>,
@@ -251,11 +260,11 @@ impl Scan {
         read: impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R,
     ) -> R {
         let bundle = wanted.first().map(|first| Arc::clone(&code_object_of(first).bundle));
-        // If the data no longer reaches to the bundle, reading from no bytes gives the error.
+        // If the file became shorter and ends before the bundle, reading from an empty slice gives the error.
         let rest = bundle.as_ref().and_then(|bundle| bundle.rest_of(data)).unwrap_or(Slice::from(&[][..]));
         let result = match stored_entries(&wanted) {
             Some(entries) => {
-                // This bundle has the wanted entries alone, so their indices count from 0.
+                // This stand-in for the bundle has the wanted entries alone, so their indices count from 0.
                 let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
                 read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
             }
@@ -268,7 +277,8 @@ impl Scan {
         result
     }
 
-    /// Reads a bundle at the start of some data again.
+    /// Reads a bundle at the start of `rest` again. `bundle` is what the search kept of it: `None` if no code object is
+    /// wanted, and then the length is not limited.
     fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
         let container = BundleReader::for_magic(Magic::identify(rest.bytes())).container;
         let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
@@ -302,7 +312,7 @@ impl Scan {
         })
     }
 
-    /// Reads code objects as [`read`](Self::read) does.
+    /// Reads code objects as [`read`](Self::read) does, and processes them on the reading threads.
     ///
     /// - `work` makes a result of each content. Code objects that are compressed together are inflated once. Code objects
     ///   in members of zip files and packages are found by another search of these members.
@@ -329,7 +339,7 @@ impl Scan {
         };
         let weigh = |read: &ReadResults<T>| weight_of(read, &weight);
         let take = &mut |read| Ok(take(read));
-        if self.read_in(input.as_slice(), ChargedCode::free(here), &read, &weigh, take)?.is_break()
+        if self.read_in(input.as_slice(), ChargedCode::all_affordable(here), &read, &weigh, take)?.is_break()
             || elsewhere.is_empty()
         {
             return Ok(());
@@ -337,7 +347,8 @@ impl Scan {
         self.read_elsewhere(input, elsewhere, &read, &weigh, take)
     }
 
-    /// Reads code objects by another search. If it does not find a code object, that is an error.
+    /// Reads code objects in members of zip files and packages, by another search of these members. A code object that
+    /// the search does not find again has an error as its result.
     fn read_elsewhere<T: Send>(
         &self,
         input: &Input,
@@ -346,13 +357,13 @@ impl Scan {
         weight: &(impl Fn(&ReadResults<T>) -> usize + Sync),
         take: &mut dyn FnMut(ReadResults<T>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut room = ReadBudget::new(input, self.limits);
+        let mut budget = ReadBudget::new(input, self.limits);
         let mut by_data: HashMap<Place, Vec<(usize, &CodeObject)>> = HashMap::new();
         let members: HashSet<_> = wanted.iter().map(|(_, code_object)| top_member(&code_object.bundle.place)).collect();
         for wanted in wanted {
             by_data.entry(wanted.1.bundle.place.data()).or_default().push(wanted);
         }
-        // The search that found the code objects has compared the checksums, if it was asked to.
+        // The search that found the code objects has compared the checksums already, if it had to.
         let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
         scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
@@ -360,18 +371,21 @@ impl Scan {
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)
             {
-                room.add_other_file(place, data);
-                flow = self.read_in(data, room.charge(wanted), read, weight, take)?;
+                budget.add_other_file(place, data);
+                flow = self.read_in(data, budget.sort_affordable(wanted), read, weight, take)?;
             }
+            // The search ends as soon as all code objects are found.
             Ok(if by_data.is_empty() { ControlFlow::Break(()) } else { flow })
         })?;
+        // If `take` broke off, the rest is not missing: nobody wants it.
         let mut missing: Vec<_> = by_data.into_values().flatten().filter(|_| flow.is_continue()).collect();
         missing.sort_unstable_by_key(|(index, _)| *index);
         for wanted in missing {
             let text = format!("the code object '{}' is not found again", wanted.1.shown_id());
             let error = Error::malformed(input.path(), Malformed::other(ErrorKind::NotFound, None, text));
-            // There is no bundle, so the index in it does not matter.
-            if take(read((Err(error), vec![(0, wanted)])))?.is_break() {
+            // Without a bundle, nothing uses the index in it.
+            let unused_index = 0;
+            if take(read((Err(error), vec![(unused_index, wanted)])))?.is_break() {
                 break;
             }
         }
@@ -379,6 +393,7 @@ impl Scan {
     }
 }
 
+/// Returns the code object of a pair of key and code object.
 fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeObject {
     code_object.borrow()
 }
@@ -386,31 +401,34 @@ fn code_object_of<K, C: Borrow<CodeObject>>((_, code_object): &(K, C)) -> &CodeO
 /// Wanted code objects, sorted by whether the budget allows reading their bundles.
 struct ChargedCode<K, C> {
     affordable: Vec<(K, C)>,
-    /// The error for each other bundle, with its code objects.
+    /// For each bundle that exceeds the budget, the error and the code objects.
     refused: Vec<(Error, Vec<(K, C)>)>,
 }
 
 impl<K, C> ChargedCode<K, C> {
-    /// Returns code objects that are all affordable, because the bundles of a file itself are not limited together.
-    fn free(wanted: Vec<(K, C)>) -> Self {
+    /// Lets all code objects be read without a charge: the bundles of a file itself are not limited together.
+    fn all_affordable(wanted: Vec<(K, C)>) -> Self {
         Self { affordable: wanted, refused: Vec::new() }
     }
 }
 
-/// The number of bytes that may be read again of the bundles of a file. Bundles may share bytes, so the sum may exceed
-/// the length of the file.
+/// A limit on the bytes of bundles that are read again. Bundles may share bytes, so the sum of their sizes may exceed
+/// the length of the data by far.
 struct ReadBudget<'i> {
+    /// The file for errors.
     path: &'i Path,
+    /// The bytes that may still be read.
     left: Allowance,
 }
 
 impl<'i> ReadBudget<'i> {
+    /// Returns the limit for a file: as many bytes as the search of it may read.
     fn new(input: &'i Input, limits: Limits) -> Self {
         let left = Allowance::new(limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
         Self { path: input.path(), left }
     }
 
-    /// Adds the budget for data of another file, which a thin archive names.
+    /// Raises the limit for `data` if that is another file, which the searched file names. Otherwise does nothing.
     fn add_other_file(&mut self, place: &Place, data: Slice<'_>) {
         if place.other_file().is_some() {
             self.left.add(data.len().saturating_mul(SEARCHED_MAX));
@@ -419,9 +437,9 @@ impl<'i> ReadBudget<'i> {
 
     /// Charges the bundles of some code objects, each once, and sorts the code objects by whether their bundle is
     /// affordable. The code objects of a bundle follow one another.
-    fn charge<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
+    fn sort_affordable<K, C: Borrow<CodeObject>>(&mut self, wanted: Vec<(K, C)>) -> ChargedCode<K, C> {
         let mut charged = ChargedCode { affordable: Vec::with_capacity(wanted.len()), refused: Vec::new() };
-        // The bundle of the previous code object, and whether it is affordable.
+        // The bundle of the previous code object, and whether the bundle is affordable.
         let (mut previous, mut is_affordable) = (None::<Arc<BundleInfo>>, true);
         for wanted in wanted {
             let bundle = &code_object_of(&wanted).bundle;
@@ -434,7 +452,7 @@ impl<'i> ReadBudget<'i> {
                 }
                 previous = Some(Arc::clone(bundle));
             }
-            // If the bundle is not affordable, the last refusal is its own.
+            // If the bundle is not affordable, the last refusal is about this bundle.
             match charged.refused.last_mut() {
                 Some((_, of_bundle)) if !is_affordable => of_bundle.push(wanted),
                 _ => charged.affordable.push(wanted),
@@ -443,7 +461,8 @@ impl<'i> ReadBudget<'i> {
         charged
     }
 
-    /// Charges the bytes of a bundle, as they are stored or, if that is more, as they are inflated.
+    /// Charges a bundle with the largest of three sizes, because reading the bundle may take any of them: its stored
+    /// size, its recorded inflated size, and the sum of its code objects.
     ///
     /// # Errors
     /// [`ErrorKind::Limit`] if the bundle exceeds the budget.
@@ -457,7 +476,8 @@ impl<'i> ReadBudget<'i> {
     }
 }
 
-/// Returns entries for code objects at their stored locations, or `None` if their bundle has to be read again.
+/// Returns entries with the kept locations of code objects, without IDs. Returns `None` if a code object is not stored
+/// on its own, so that the bundle has to be read again.
 fn stored_entries<K, C: Borrow<CodeObject>>(wanted: &[(K, C)]) -> Option<Vec<SearchEntry>> {
     let mut entries = Vec::with_capacity(wanted.len());
     for wanted in wanted {
@@ -471,8 +491,8 @@ fn indexed<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<(usize, (K, C))
     wanted.into_iter().map(|wanted| (code_object_of(&wanted).entry, wanted)).collect()
 }
 
-/// Groups code objects that are read together. In each bundle, these are the code objects that are compressed together,
-/// and the code objects for which the bundle has to be inflated or restored.
+/// Groups code objects into tasks, so that each byte is inflated once. A task has the code objects of a bundle that are
+/// compressed together, all code objects of a bundle that has to be inflated or restored, or a single code object.
 fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, C)>> {
     let (mut tasks, mut together) = (Vec::<Vec<(K, C)>>::new(), HashMap::new());
     for wanted in wanted {
@@ -481,7 +501,7 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
         let next = tasks.len();
         let task = match code_object.stored_part() {
             Some(Stored::Packed(packed)) => *together.entry((bundle, Some(packed.stored))).or_insert(next),
-            // A code object that is not compressed is read alone.
+            // A code object that is not compressed is a task of its own.
             Some(_) => next,
             None => *together.entry((bundle, None)).or_insert(next),
         };
@@ -493,8 +513,8 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
     tasks
 }
 
-/// Reads code objects of a bundle one after another. If the bundle cannot be inflated, only the first has a result: the
-/// error.
+/// Reads code objects of a bundle one after another with `read`, and returns each with its result. If the bundle cannot
+/// be inflated, returns only the first code object, with the error, so that the error is reported once.
 pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
     (bundle, wanted): CodeObjectsOfBundle<'_, K, C>,
     read: impl Fn(&CodeObject, Slice<'_>) -> Result<T>,
@@ -509,7 +529,8 @@ pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
             return vec![(first, Err(error))];
         }
     };
-    // Code objects that are compressed together are inflated once: the last inflated bytes are kept.
+    // The last inflated bytes are kept, so code objects that are compressed together are inflated once if they follow
+    // one another.
     let mut last = LastInflated::default();
     let mut contents = Vec::with_capacity(wanted.len());
     for (index, wanted) in wanted {
@@ -527,7 +548,7 @@ pub(crate) fn contents<K, C: Borrow<CodeObject>, T>(
     contents
 }
 
-/// Reads the range of an entry in its inflated bundle.
+/// Reads the range of an entry in `whole`, its inflated bundle.
 fn read_range<T>(
     bundle: &Bundle<'_>,
     index: usize,
@@ -538,21 +559,22 @@ fn read_range<T>(
     read(whole.as_slice().claimed(&range)?)
 }
 
-/// Returns the weight of results that were read together. `weight` is the weight of each.
+/// Returns the weight of results that were read together. `weight` returns the weight of a single content.
 pub(crate) fn weight_of<K, T>(read: &[(K, Result<T>)], weight: impl Fn(&T) -> usize) -> usize {
-    // The list of results takes memory too.
+    // The list of results takes memory too: one unit is enough. The same holds for an error.
     let mut sum = 1_usize;
     for (_, result) in read {
-        let own = match result {
+        let weight_of_result = match result {
             Ok(content) => weight(content),
             Err(_) => 1,
         };
-        sum = sum.saturating_add(own);
+        sum = sum.saturating_add(weight_of_result);
     }
     sum
 }
 
-/// Returns the name of the outermost member that holds a place, such as the member of a zip file.
+/// Returns the name of the outermost member that holds a place, such as the member of a zip file. Returns `None` if the
+/// first step to the place is not a member.
 pub(crate) fn top_member(place: &Place) -> Option<&[u8]> {
     match place.steps().first() {
         Some(Step::Member(name)) => Some(name),

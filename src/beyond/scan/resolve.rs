@@ -48,14 +48,15 @@ impl Uri {
         file.unless_changed(opening.part())
     }
 
-    /// Returns whether this is the URI of a code object in `file`.
+    /// Returns whether this is the URI of a code object that a search of `file` found.
     pub(crate) fn names(&self, code_object: &CodeObjectRef<'_>, file: &Input) -> Result<bool> {
         let path = std::path::absolute(file.path()).with_path(file.path())?;
         let Some(uri) = code_object.uri()? else { return Ok(false) };
-        // Members of thin archives are in other files.
+        // The URI of a code object in a thin archive has the path of another file: the member.
         Ok(uri.path == path && uri.is_same_part(self, file.len()))
     }
 
+    /// Returns the error for a URI that no code object has.
     pub(crate) fn not_found(&self) -> Error {
         let reason = format!("no code object has the URI '{self}'; `inspect --uri FILE` prints the URIs");
         Error::refused(ErrorKind::NotFound, &self.path, None, reason)
@@ -71,8 +72,8 @@ impl Uri {
             return Ok(Resolved(self.inflated_part(Content::InPlace(self.part_of(file.as_slice())?), limits)?));
         }
         let mut fault = None;
-        // A deep search goes to more members, and may number members of one name in another way. Most URIs are from
-        // other searches, so a deep search comes second.
+        // A deep search goes to more members, and so may number members of one name in another way. Most URIs are from
+        // searches that are not deep, so a deep search comes second.
         for deep in [false, true] {
             let mut part = None;
             let mut take = |data: Slice<'_>| {
@@ -87,7 +88,8 @@ impl Uri {
         Err(self.no_data(fault))
     }
 
-    /// Returns the range of the compressed bundle in `part` that the URI names, or all of `part` if it names none.
+    /// Returns the range of the inflated bundle that the URI names, if `part` is a compressed bundle. Returns all of
+    /// `part` if the URI names no such range.
     fn inflated_part<'a>(&self, part: Content<'a>, limits: Limits) -> Result<Content<'a>> {
         let Some(inflated) = &self.inflated else { return Ok(part) };
         let bundle = part.as_slice();
@@ -103,9 +105,9 @@ impl Uri {
         Ok(Content::Inflated(Rc::new(input), inflated.clone()))
     }
 
-    /// Walks to the inflated data at the end of the steps of the URI, and passes it to `take`. Unless `take` breaks
-    /// off, the data is searched, and each code object in it is passed to `each`. `fault` is set to the first fault
-    /// before that data.
+    /// Walks to the inflated data at the end of the steps of the URI, and passes the data to `take`. Unless `take`
+    /// breaks off, the data is searched. Each code object on the way and in the data is passed to `each`. `fault` is
+    /// set to the first fault that the walk meets, if it is not set yet.
     fn walk_to_data(
         &self,
         file: &Input,
@@ -134,7 +136,8 @@ impl Uri {
         Ok(())
     }
 
-    /// Returns the fault before the data, or else the error that the steps of the URI lead nowhere.
+    /// Returns the error for a URI whose data a walk did not reach: the fault on the way there, or else that the steps
+    /// of the URI do not exist.
     fn no_data(&self, fault: Option<Error>) -> Error {
         if let Some(fault) = fault {
             return fault;
@@ -156,8 +159,11 @@ struct UriToOpen<'u> {
 }
 
 impl UriToOpen<'_> {
-    /// Returns a copy of the bytes that the URI names, if they are known to be code. Walks through the file at most
-    /// twice.
+    /// Returns a copy of the bytes that the URI names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the data does not exist, and if its bytes are not known to be code: a URI should name
+    /// a code object. Their format is not known, and no search of the file reports a code object with this URI.
     fn part(&self) -> Result<Input> {
         if self.uri.steps.is_empty() {
             let part = self.copy_part(self.file.as_slice())?;
@@ -166,33 +172,34 @@ impl UriToOpen<'_> {
             }
             return Err(self.uri.not_found());
         }
-        let (mut fault, mut is_found) = (None, false);
-        // As in `resolve`, a deep search may number members in another way.
+        let (mut fault, mut has_data) = (None, false);
+        // A deep search may number members in another way, and comes second, as in `resolve`.
         for deep in [false, true] {
-            let (mut part, mut is_code, mut is_named) = (None, false, false);
+            let (mut part, mut is_known_format, mut is_code_object) = (None, false, false);
             let mut take = |data: Slice<'_>| {
                 let copy = self.copy_part(data)?;
-                is_code = self.is_known_as_code(&copy)?;
+                is_known_format = self.is_known_as_code(&copy)?;
                 part = Some(copy);
-                Ok(if is_code { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                // If the format is not known, searching the data may find a code object with the URI.
+                Ok(if is_known_format { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             };
             let mut each = |code_object: &CodeObjectRef<'_>| {
-                // A code object that is compressed on its own is visited with its bundle, before the walk reaches its
-                // inflated data and takes it.
-                if !is_named {
-                    is_named = self.uri.names(code_object, self.file)?;
+                // A code object that is compressed on its own is visited with its bundle, before the walk reaches the
+                // inflated data. So this is asked on the way to the data too.
+                if !is_code_object {
+                    is_code_object = self.uri.names(code_object, self.file)?;
                 }
                 Ok(())
             };
             self.uri.walk_to_data(self.file, self.scan(deep), &mut fault, &mut take, &mut each)?;
-            is_found |= part.is_some();
+            has_data |= part.is_some();
             if let Some(part) = part
-                && (is_code || is_named)
+                && (is_known_format || is_code_object)
             {
                 return Ok(part);
             }
         }
-        Err(if is_found { self.uri.not_found() } else { self.uri.no_data(fault) })
+        Err(if has_data { self.uri.not_found() } else { self.uri.no_data(fault) })
     }
 
     /// Copies the part of the data that the URI names.
@@ -207,11 +214,11 @@ impl UriToOpen<'_> {
         if self.uri.range.is_none() || Magic::identify(part.bytes()) != Magic::Unknown {
             return Ok(true);
         }
-        // Any bytes may be trailing bytes, so these do not count.
+        // A search reports any bytes without code as trailing bytes, so these do not count.
         finds(&self.scan(true), part, |finding| Ok(!matches!(finding, Finding::Trailing { .. })))
     }
 
-    /// Returns whether a code object of the file has the URI.
+    /// Returns whether a search of the file finds a code object with this URI.
     fn is_of_code_object(&self) -> Result<bool> {
         for deep in [false, true] {
             // The ends of some code objects are found only when they are inflated.
@@ -235,19 +242,20 @@ impl UriToOpen<'_> {
         Ok(false)
     }
 
+    /// Returns the settings of a search for the URI.
     fn scan(&self, deep: bool) -> Scan {
         Scan { deep, limits: self.limits, ..Scan::default() }
     }
 }
 
-/// Searches a file until `is_wanted` accepts a finding. Returns whether there is one.
+/// Searches a file until `is_wanted` accepts a finding. Returns whether it accepted one.
 fn finds(scan: &Scan, file: &Input, is_wanted: impl Fn(Finding<'_>) -> Result<bool>) -> Result<bool> {
-    let mut has_some = false;
+    let mut is_found = false;
     scan.run_until(file, &mut |finding| {
-        has_some |= is_wanted(finding)?;
-        Ok(if has_some { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        is_found = is_wanted(finding)?;
+        Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    Ok(has_some)
+    Ok(is_found)
 }
 
 #[cfg(test)]

@@ -46,13 +46,14 @@ use crate::llvm::container::magic::Magic;
 pub(crate) enum SectionContent {
     /// Containers of any format, which is detected by content.
     Containers,
-    /// Containers that LLVM's packager treats as offload binaries.
+    /// Offload binaries, by the name or type under which LLVM's packager looks for them.
     OffloadBinaries,
-    /// A code object of a fat object, which consists of all sections of this kind.
+    /// A code object of a fat object. All sections of this kind together are the fat object's bundle.
     FatObject,
-    /// Containers, if the section begins with one. The name may mean something else.
+    /// Containers, if the section begins with one. Other programs use sections of this name for other content.
     PerhapsContainers,
-    /// Wrappers of this kind. Wrappers of bundles may be replaced by references to kpack archives.
+    /// Wrappers of this kind: a program passes these records to a runtime to register its device code. In a split
+    /// library, wrappers of bundles hold the indices of code in kpack archives instead of addresses.
     Wrappers(WrapperKind),
     /// The reference of a split library to kpack archives.
     KpackReference,
@@ -73,15 +74,17 @@ enum SectionRule {
     Type(SectionType),
     /// By its name.
     Is(&'static str),
+    /// By the start of its name.
     Begins(&'static str),
-    /// By its name or the start of it, in linked files only.
+    /// By its name, in linked files only: in objects, the name may mean something else.
     IsLinked(&'static str),
+    /// By the start of its name, in linked files only.
     BeginsLinked(&'static str),
     /// By its flags: the program loads it, and does not run it.
     IsData,
 }
 
-/// The name that lld gives `.llvm.offloading` in PE files, which have no table for longer names.
+/// The name that lld gives `.llvm.offloading` in PE files, which cut section names to 8 bytes.
 const CUT_NAME: &str = ".llvm.of";
 
 /// The sections with HIP's bundles. lld cuts the name in PE files, which have no table for longer names.
@@ -90,7 +93,8 @@ pub(crate) const HIP_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
 /// The sections with relocatable CUDA code (`nvcc -rdc=true`). The linker keeps them in addition to the linked code.
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
-/// The known sections and their content. The first matching row applies.
+/// The known sections and their content; the head of this file says who writes them. The first matching row applies, so
+/// longer names come before their beginnings.
 const SECTIONS: [(SectionRule, SectionContent); 28] = [
     (SectionRule::Type(SectionType(0x6fff_4c0b)), SectionContent::OffloadBinaries),
     (SectionRule::Is(HIP_SECTIONS[0]), SectionContent::Containers),
@@ -124,13 +128,14 @@ const SECTIONS: [(SectionRule, SectionContent); 28] = [
 
 impl SectionContent {
     /// Returns whether the content is always read as containers.
-    pub(super) fn is_read(self) -> bool {
+    pub(super) fn is_always_containers(self) -> bool {
         matches!(self, Self::Containers | Self::OffloadBinaries)
     }
 }
 
 impl SectionRule {
-    fn fits(self, section: &Section<'_>) -> bool {
+    /// Returns whether the header of a section meets the rule.
+    fn applies_to(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {
             Self::Type(number) => section.section_type == Some(number),
@@ -143,24 +148,27 @@ impl SectionRule {
     }
 }
 
+/// Returns whether the object of a section is a program or a library.
 fn is_linked(section: &Section<'_>) -> bool {
     section.object != ObjectKind::Relocatable
 }
 
 /// The sections of an object that matter to a search.
 pub(super) struct Sections {
-    /// The sections that are made for device code, in file order.
-    pub(super) chosen: Vec<ChosenSection<SectionContent>>,
-    /// Whether the object is linked, so that its empty sections stay empty.
+    /// The sections that are made for device code, in the order of the section table.
+    pub(super) for_device: Vec<ChosenSection<SectionContent>>,
+    /// Whether the object is linked. In an object that is not, sections for device code may be empty or zero, because
+    /// the linker fills them.
     pub(super) is_linked: bool,
     /// The total number of sections.
     pub(super) count: u64,
-    /// The names of sections for bundles or offload binaries without content in the file.
+    /// The names of sections for bundles or offload binaries without content in the file, as `strip` leaves them in a
+    /// file with debugging information alone.
     pub(super) empty: Vec<Vec<u8>>,
     /// Sections of data with content, in the order of the section table; with [`ListedSections::All`], all other
-    /// sections with content too. A fault in their headers does not matter.
+    /// sections with content too. Sections that reach beyond the file are left out.
     pub(super) others: Vec<ChosenSection<SectionContent>>,
-    /// The fault that hides the names of some sections.
+    /// The fault that makes the names of some sections unreadable, so that sections for device code may be missed.
     pub(super) hidden: Option<Malformed>,
 }
 
@@ -169,47 +177,51 @@ pub(super) struct Sections {
 pub(super) enum ListedSections {
     /// Sections that are made for device code, and sections of data.
     Known,
+    /// All sections with content, for a deep search or because wrappers may point into any of them.
     All,
 }
 
-/// Returns the content of each section of an object that is made for device code.
+/// Returns the kinds of content of the sections of an object that are made for device code.
 pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malformed> {
-    Ok(read(data, 0, ListedSections::Known)?.chosen.iter().map(|section| section.holds).collect())
+    Ok(read(data, 0, ListedSections::Known)?.for_device.iter().map(|section| section.holds).collect())
 }
 
 /// The maximum number of sections that [`lost_wrappers`] reads. Compilers write at most one for each kind of wrapper,
 /// and each section takes all relocations of the file.
 const WRAPPER_SECTIONS_MAX: usize = 16;
 
-/// Counts the wrappers in the first sections of an object that do not point at device code.
+/// Counts the wrappers of an object that do not point at device code. Reads only the first sections of wrappers if
+/// there are too many.
 pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
-    let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.chosen;
-    let (mut count, mut lost) = (0_usize, 0_usize);
+    let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.for_device;
+    let (mut sections_read, mut lost) = (0_usize, 0_usize);
     for section in sections {
         let SectionContent::Wrappers(kind) = section.holds else { continue };
-        if count >= WRAPPER_SECTIONS_MAX {
+        if sections_read >= WRAPPER_SECTIONS_MAX {
             break;
         }
-        count = count.saturating_add(1);
+        sections_read = sections_read.saturating_add(1);
         let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
         lost = lost.saturating_add(faults.len());
     }
     Ok(lost)
 }
 
-/// Reads the sections of an object. Offsets in errors count from `base`.
+/// Reads the section table of an object, and sorts the sections by content. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
     let mut others = Vec::new();
-    // The closure returns the content of sections that are made for device code, and adds other sections to `others`.
-    let mut chosen = host::sections(data, base, |section| {
+    // `host::sections` checks the sections with a returned content: it fails if one reaches beyond the object. So other
+    // sections, which need not be sound, are collected in `others` instead.
+    let mut for_device = host::sections(data, base, |section| {
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
         is_linked = self::is_linked(section);
         let content = known_content(section);
+        let has_content = section.range.is_some();
         if let Some(content) = content
-            && content.is_read()
-            && section.range.is_none()
+            && content.is_always_containers()
+            && !has_content
         {
             empty.push(section.name.unwrap_or_default().to_vec());
         }
@@ -218,6 +230,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
             Some(SectionContent::Data) => SectionContent::Data,
             _ => return Ok(content),
         };
+        // An empty section, or one that reaches beyond the object, has nothing to search.
         if let Some((start, len)) = section.range
             && len > 0
             && slice(data, start, len).is_some()
@@ -227,16 +240,16 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(None)
     })?;
-    for section in &mut chosen {
-        if section.holds.is_read() {
+    for section in &mut for_device {
+        if section.holds.is_always_containers() {
             section.range = without_padding(data, std::mem::take(&mut section.range));
         }
     }
     // When `recompress` splits a section, the old section stays without content, and its parts have the same name.
-    let with_content: HashSet<_> = chosen.iter().map(|section| &section.name).collect();
+    let with_content: HashSet<_> = for_device.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
     let hidden = unreadable_names(data, nameless, base);
-    Ok(Sections { chosen, is_linked, count, empty, others, hidden })
+    Ok(Sections { for_device, is_linked, count, empty, others, hidden })
 }
 
 /// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing.
@@ -245,15 +258,15 @@ fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> 
         let Err(malformed) = elf::check_names(data) else { return None };
         return Some(malformed.shifted_by(base));
     }
-    // Linkers and `strip` leave references to a name table that a program no longer has.
+    // A PE program without a name table is usual: linkers and `strip` drop the table, but leave references to it.
     if nameless == 0 || has_no_names(data) {
         return None;
     }
     Some(Malformed::at(format!("the names of {nameless} sections cannot be read"), base))
 }
 
-/// Returns the range of a section of a PE file without the zeros before a container. When `recompress` splits such a
-/// section, the parts begin at pages. Returns any other range unchanged.
+/// Returns the range of a section of a PE file without the zeros before its container. `recompress` writes such zeros
+/// where it splits a section, because the parts of a section of PE begin at pages. Returns any other range unchanged.
 pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     /// The size of a page, and so more than the padding before a part.
     const PAGE: usize = 4096;
@@ -280,6 +293,6 @@ pub(crate) fn has_device_images(name: &[u8]) -> bool {
 
 /// Returns the content of a section, or `None` if no row of [`SECTIONS`] applies to it.
 fn known_content(section: &Section<'_>) -> Option<SectionContent> {
-    let (_, content) = SECTIONS.iter().find(|(rule, _)| rule.fits(section))?;
+    let (_, content) = SECTIONS.iter().find(|(rule, _)| rule.applies_to(section))?;
     Some(*content)
 }

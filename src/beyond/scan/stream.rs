@@ -9,19 +9,19 @@ use crate::base::error::{Error, ErrorKind, Malformed};
 use crate::base::io::input::Slice;
 use crate::beyond::once;
 
-/// The number of bytes that identify the format of the data.
+/// The number of bytes that are enough to identify the format of the data.
 pub(crate) const HEAD: u64 = 4096;
 
-/// Data that is read once.
+/// Data that is read once, from start to end.
 pub(super) struct Stream<'r> {
     pub(super) reader: &'r mut dyn Read,
-    /// The size in bytes, if it is recorded.
+    /// The size in bytes, or `None` if nothing records it: the end of the stream is then found by reading.
     pub(super) size: Option<u64>,
-    /// Whether its bytes are charged already.
+    /// Whether the bytes of the stream are charged to the budget already.
     pub(super) is_charged: bool,
-    /// Whether the stream is all of the data at its place, neither inflated nor a part, so that offsets in both are the
-    /// same.
-    pub(super) is_source: bool,
+    /// Whether an offset in the stream is also an offset in the searched data. Inflated streams and members have other
+    /// offsets, which cannot be reported.
+    pub(super) has_source_offsets: bool,
 }
 
 /// The first bytes of data that is read once, and the error that ended them early.
@@ -31,6 +31,7 @@ pub(super) struct StreamHead {
 }
 
 impl StreamHead {
+    /// Reads up to [`HEAD`] bytes. An error does not lose the bytes before it.
     pub(super) fn read(reader: &mut (impl Read + ?Sized)) -> Self {
         let mut bytes = Vec::new();
         let fault = reader.take(HEAD).read_to_end(&mut bytes).err();
@@ -38,15 +39,16 @@ impl StreamHead {
     }
 }
 
-/// A reader that ends where another one fails, so that the bytes before are kept.
+/// A reader that ends where the reader inside it fails, so that the bytes before the fault can be searched.
 pub(super) struct ReaderUntilFault<R> {
     pub(super) reader: R,
+    /// The fault at which the data ends, to be reported by the owner of the reader.
     pub(super) fault: Option<io::Error>,
 }
 
 impl<R: Read> Read for ReaderUntilFault<R> {
-    /// Keeps a fault of the reader for later, and ends the data instead. An interrupted read is no fault: the caller
-    /// tries again.
+    /// Stores a fault of the inner reader, and ends the data instead. An interrupted read is passed on: callers repeat
+    /// it.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.fault.is_some() {
             return Ok(0);
@@ -61,8 +63,8 @@ impl<R: Read> Read for ReaderUntilFault<R> {
     }
 }
 
-/// A reader that fails with the error, if there is one, and then ends. An error that is still there afterwards was met
-/// by no reader.
+/// A reader without data, which returns the error once, if there is one, and takes it out of the option. So an error
+/// that is still in the option afterwards was not returned to anyone.
 pub(super) struct FailingReader<'f>(pub(super) &'f mut Option<io::Error>);
 
 impl Read for FailingReader<'_> {
@@ -74,60 +76,71 @@ impl Read for FailingReader<'_> {
     }
 }
 
-/// The number of bytes that may be read next. The walk and the reader of an archive share it.
+/// A limit on the next bytes of an archive. The walk sets it anew for each header and each member, while the
+/// [`BoundedReader`] that obeys it is in use elsewhere: hence the cells.
 pub(super) struct ReadLimit {
     /// The number of bytes that may still be read.
-    pub(super) left: Cell<u64>,
-    /// The error for data beyond that.
-    beyond: Cell<&'static str>,
-    /// Whether the data has to have that many bytes.
+    pub(super) bytes_left: Cell<u64>,
+    /// The message of the error for data that goes on after these bytes.
+    too_long: Cell<&'static str>,
+    /// Whether data with fewer bytes is an error, and the reader stops at the limit. Otherwise longer data is an error.
     is_exact: Cell<bool>,
     /// Whether the last read failed.
     pub(super) has_failed: Cell<bool>,
-    /// The total number of bytes that were read.
-    pub(super) total: Cell<u64>,
+    /// The total number of bytes that were read, under this and all earlier limits.
+    pub(super) bytes_read: Cell<u64>,
 }
 
 impl ReadLimit {
-    /// Allows `most` bytes at most. `beyond` is the error for longer data.
-    pub(super) fn up_to(most: u64, beyond: &'static str) -> Self {
-        let (left, total) = (Cell::new(most), Cell::new(0));
-        Self { left, beyond: Cell::new(beyond), is_exact: Cell::new(false), has_failed: Cell::new(false), total }
+    /// Allows no bytes until the limit is set.
+    pub(super) fn nothing_yet() -> Self {
+        Self::up_to(0, "")
     }
 
-    /// Allows `most` more bytes at most. `beyond` is the error for longer data.
-    pub(super) fn allow_up_to(&self, most: u64, beyond: &'static str) {
-        self.left.set(most);
-        self.beyond.set(beyond);
+    /// Allows `most` bytes at most. `too_long` is the message of the error for longer data.
+    pub(super) fn up_to(most: u64, too_long: &'static str) -> Self {
+        Self {
+            bytes_left: Cell::new(most),
+            too_long: Cell::new(too_long),
+            is_exact: Cell::new(false),
+            has_failed: Cell::new(false),
+            bytes_read: Cell::new(0),
+        }
+    }
+
+    /// Allows `most` more bytes at most. `too_long` is the message of the error for longer data.
+    pub(super) fn allow_up_to(&self, most: u64, too_long: &'static str) {
+        self.bytes_left.set(most);
+        self.too_long.set(too_long);
         self.is_exact.set(false);
     }
 
-    /// Allows `len` more bytes. Data that ends before is an error.
+    /// Allows `len` more bytes, where the reader then seems to end. Data that ends earlier is an error.
     pub(super) fn allow_exactly(&self, len: u64) {
-        self.left.set(len);
+        self.bytes_left.set(len);
         self.is_exact.set(true);
     }
 
-    /// Counts the `count` bytes that a read of `wanted` bytes returned.
+    /// Counts the `count` bytes that a read into a buffer of `wanted` bytes returned. Returns `count`.
     ///
     /// # Errors
     /// The data ends early, or is too long.
-    fn take(&self, wanted: usize, count: usize) -> io::Result<usize> {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(to_u64(count)));
-        self.total.set(self.total.get().saturating_add(to_u64(count)));
+    fn count_read(&self, wanted: usize, count: usize) -> io::Result<usize> {
+        let left = self.bytes_left.get();
+        self.bytes_left.set(left.saturating_sub(to_u64(count)));
+        self.bytes_read.set(self.bytes_read.get().saturating_add(to_u64(count)));
         let is_exact = self.is_exact.get();
         if is_exact && count == 0 && wanted > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if !is_exact && count > 0 && left == 0 {
-            return Err(once::broken(self.beyond.get()));
+            return Err(once::broken(self.too_long.get()));
         }
         Ok(count)
     }
 }
 
-/// A reader with a limit, which notes whether it has failed.
+/// A reader that obeys a limit, and notes in it whether the last read failed.
 pub(super) struct BoundedReader<'m, R> {
     pub(super) reader: R,
     pub(super) limit: &'m ReadLimit,
@@ -136,14 +149,14 @@ pub(super) struct BoundedReader<'m, R> {
 impl<R: Read> Read for BoundedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = self.limit;
-        let left = usize::try_from(limit.left.get()).unwrap_or(usize::MAX);
-        // At the limit, a byte more shows whether the data ends here.
-        let most = if left == 0 && limit.is_exact.get() { 0 } else { left.max(1) };
+        let left = usize::try_from(limit.bytes_left.get()).unwrap_or(usize::MAX);
+        // Without an exact length, trying to read one byte more at the limit shows whether the data ends here.
+        let most = if limit.is_exact.get() { left } else { left.max(1) };
         let part = buffer.len().min(most);
         let part = buffer.get_mut(..part).unwrap_or_default();
         let wanted = part.len();
         let read = match self.reader.read(part) {
-            Ok(count) => limit.take(wanted, count),
+            Ok(count) => limit.count_read(wanted, count),
             Err(error) => Err(error),
         };
         limit.has_failed.set(read.is_err());
@@ -154,10 +167,12 @@ impl<R: Read> Read for BoundedReader<'_, R> {
 /// A reader whose errors say which format is broken.
 pub(super) struct ExplainingReader<R, E> {
     pub(super) reader: R,
+    /// Turns an error of the inner reader into an error that names the format.
     pub(super) explain: E,
 }
 
 impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
+    /// Explains the errors of the inner reader, except for interrupted reads, which callers repeat.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.reader.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,
@@ -171,6 +186,7 @@ impl<R: Read, E: Fn(io::Error) -> Error> Read for ExplainingReader<R, E> {
 pub(super) fn error_in(source: Slice<'_>, what: &str, error: io::Error) -> Error {
     let error = Error::io(source.path(), error);
     match error.io_error() {
+        // Without a code of the operating system, the error is a decoder's.
         Some(reason) if error.is_io() && reason.raw_os_error().is_none() => {
             let reason = match reason.kind() {
                 io::ErrorKind::UnexpectedEof => "it ends early".to_owned(),

@@ -43,7 +43,7 @@ const UNKNOWN: Unread = Unread::device_code("device image of an unknown format")
 /// The maximum cost of inflating the beginning of a compressed image, in bytes: one block of zstd.
 const HEAD_COST: u64 = 128 << 10;
 
-/// The largest compressed image that is inflated to find out its GPU, in bytes.
+/// The largest compressed image that is inflated as a whole to find the name of its Intel GPU, in bytes.
 const INTEL_MAX: u64 = 64 << 20;
 
 /// The tables of device images of an object, and the sections that hold such images.
@@ -51,9 +51,9 @@ const INTEL_MAX: u64 = 64 << 20;
 pub(super) struct ImageTables {
     /// The ranges of the tables in the object.
     tables: Vec<Range<u64>>,
-    /// The ranges of the sections, in order. Sections that share bytes are one range.
+    /// The ranges of the sections with images, in order. Sections that share bytes are one range.
     sections: Vec<Range<u64>>,
-    /// The content of the tables, once they were read.
+    /// The content of all tables, once they were read.
     read: OnceCell<ReadTables>,
 }
 
@@ -62,26 +62,27 @@ pub(super) struct ImageTables {
 struct ReadTables {
     /// All images, in the order of the file.
     images: Vec<Image>,
-    /// The faults, each with the number of its table.
+    /// The faults, each with the index of its table.
     faults: Vec<(usize, Malformed)>,
 }
 
 impl ImageTables {
+    /// Takes the ranges of the tables, and of the sections with images, in any order.
     pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
         let mut sections: Vec<Range<u64>> = sections.collect();
         sections.sort_unstable_by_key(|range| (range.start, range.end));
         // Joins each range with the next ones that share bytes with it.
         sections.dedup_by(|next, range| {
-            let is_shared = next.start < range.end;
-            range.end = if is_shared { range.end.max(next.end) } else { range.end };
-            is_shared
+            let shares_bytes = next.start < range.end;
+            range.end = if shares_bytes { range.end.max(next.end) } else { range.end };
+            shares_bytes
         });
         Self { tables: tables.collect(), sections, read: OnceCell::new() }
     }
 
-    /// Returns the ranges of the images outside of the sections for images, in order. The tables have to be read
-    /// before: until then, no images are known.
-    pub(super) fn elsewhere(&self) -> Vec<Range<u64>> {
+    /// Returns the ranges of the images that are outside of the sections for images, in order. Returns no ranges if the
+    /// tables were not read before.
+    pub(super) fn ranges_outside_sections(&self) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         if let Some(read) = self.read.get() {
             for image in &read.images {
@@ -93,11 +94,11 @@ impl ImageTables {
         ranges
     }
 
-    /// Whether an offset in the object is in a section with device images.
+    /// Returns whether an offset in the object is in a section with device images.
     fn is_in_section(&self, offset: u64) -> bool {
-        let following = self.sections.partition_point(|range| range.start <= offset);
-        let Some(section) = following.checked_sub(1) else { return false };
-        match self.sections.get(section) {
+        let starting_before = self.sections.partition_point(|range| range.start <= offset);
+        let Some(last) = starting_before.checked_sub(1) else { return false };
+        match self.sections.get(last) {
             Some(range) => offset < range.end,
             None => false,
         }
@@ -105,27 +106,29 @@ impl ImageTables {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Returns the content of the tables of an object. Each table is read once, because reading one takes the
-    /// relocations of the whole file.
+    /// Returns the content of the tables of an object, and reads it at the first call: reading a table takes the
+    /// relocations of the whole file. Tables beyond the cost limit are left out.
     fn read_tables<'t>(&mut self, object: FilePart<'_>, tables: &'t ImageTables) -> Result<&'t ReadTables> {
         if let Some(read) = tables.read.get() {
             return Ok(read);
         }
         let (data, mut read) = (object.data, ReadTables::default());
-        for (number, table) in tables.tables.iter().enumerate() {
+        for (index, table) in tables.tables.iter().enumerate() {
             if !self.spend(object, data.len())? {
                 break;
             }
             let (images, faults) = sycl::images(data.bytes(), data.offset(), table);
             read.images.extend(images);
-            read.faults.extend(faults.into_iter().map(|fault| (number, fault)));
+            read.faults.extend(faults.into_iter().map(|fault| (index, fault)));
         }
+        // Several tables may list the same image, which is reported once.
         read.images.sort_unstable();
         read.images.dedup();
         Ok(tables.read.get_or_init(|| read))
     }
 
-    /// Reports the device images in a section of an object: the images that the tables list, and the data between them.
+    /// Reports the device images in a section of an object: the images that the tables list, and the data between them,
+    /// which [`sycl::parts`] divides into images.
     pub(super) fn report_device_images(
         &mut self,
         object: Slice<'_>,
@@ -134,15 +137,15 @@ impl Walk<'_, '_, '_> {
     ) -> Result<()> {
         let data = section.data;
         let Range { start, end } = span(data.start_in(object), data.len());
-        let all = &self.read_tables(section.with(object), tables)?.images;
-        let from = all.partition_point(|image| image.offset < start);
-        let inside = all.iter().skip(from).take_while(|image| image.offset < end);
+        let all = &self.read_tables(section.with_bytes(object), tables)?.images;
+        let first = all.partition_point(|image| image.offset < start);
+        let inside = all.iter().skip(first).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
         self.report_images(section, sycl::parts(data.bytes(), data.offset(), &images))
     }
 
-    /// Reports the faults of a table of device images. With the first table, also reports the images of all tables that
-    /// are in other sections.
+    /// Reports the faults of a table of device images. With the first table of the object, also reports the images of
+    /// all tables that are outside of the sections for images.
     pub(super) fn report_image_table(
         &mut self,
         object: FilePart<'_>,
@@ -150,54 +153,63 @@ impl Walk<'_, '_, '_> {
         tables: &ImageTables,
     ) -> Result<()> {
         let data = object.data;
-        let read = self.read_tables(table.with(data), tables)?;
+        let read = self.read_tables(table.with_bytes(data), tables)?;
         let start = table.data.start_in(data);
-        let Some(own) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
-        let faults = read.faults.iter().filter(|(number, _)| *number == own).map(|(_, fault)| fault.clone());
+        let Some(index) = tables.tables.iter().position(|range| range.start == start) else { return Ok(()) };
+        let faults = read.faults.iter().filter(|(of_table, _)| *of_table == index).map(|(_, fault)| fault.clone());
         self.report_faults(table, faults)?;
-        let is_first = own == 0;
-        let elsewhere: Vec<&Image> =
-            read.images.iter().filter(|image| is_first && !tables.is_in_section(image.offset)).collect();
-        if elsewhere.is_empty() {
-            return Ok(());
-        }
-        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?;
-        all.others.append(&mut all.chosen);
-        all.others.sort_by_key(|section| section.range.start);
-        let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
-        for image in elsewhere {
-            let before = all.others.partition_point(|section| section.range.start <= image.offset);
-            if let Some(number) = before.checked_sub(1) {
-                by_section.entry(number).or_default().push(image);
-            }
-        }
-        for (number, images) in by_section {
-            let Some(section) = all.others.get(number) else { continue };
-            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
-            let Some(data) = data.range(&section.range) else { continue };
-            let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
-            let stored = sycl::recorded_images(data.bytes(), data.offset(), &images);
-            self.report_images(object.to(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
+        let is_first_table = index == 0;
+        if is_first_table {
+            let elsewhere = read.images.iter().filter(|image| !tables.is_in_section(image.offset)).collect();
+            self.report_images_elsewhere(object, elsewhere)?;
         }
         Ok(())
     }
 
-    /// Reports images in a section as one bundle. Images of an unknown format, and images that cannot be read and have
-    /// no recorded kind and triple, are reported one by one.
+    /// Reports device images that are not in sections for images, such as images in `.rodata`: as one bundle for each
+    /// section that has any. Images before the first section are left out.
+    fn report_images_elsewhere(&mut self, object: FilePart<'_>, images: Vec<&Image>) -> Result<()> {
+        if images.is_empty() {
+            return Ok(());
+        }
+        let data = object.data;
+        let mut all = sections::read(data.bytes(), data.offset(), ListedSections::All).with_path(data.path())?;
+        all.others.append(&mut all.for_device);
+        all.others.sort_by_key(|section| section.range.start);
+        let mut by_section: BTreeMap<usize, Vec<&Image>> = BTreeMap::new();
+        for image in images {
+            let starting_before = all.others.partition_point(|section| section.range.start <= image.offset);
+            if let Some(last) = starting_before.checked_sub(1) {
+                by_section.entry(last).or_default().push(image);
+            }
+        }
+        for (index, images) in by_section {
+            let Some(section) = all.others.get(index) else { continue };
+            let Some(place) = self.step(object.place, Step::Section(section.name.clone())) else { continue };
+            let Some(data) = data.range(&section.range) else { continue };
+            let images: Vec<Image> = images.into_iter().map(|image| relative(image, section.range.start)).collect();
+            let stored = sycl::recorded_images(data.bytes(), data.offset(), &images);
+            self.report_images(object.at_place(&place, data), stored.into_iter().map(|stored| stored.part).collect())?;
+        }
+        Ok(())
+    }
+
+    /// Reports images in a section as one bundle. An image without an ID is left out of the bundle and reported alone:
+    /// neither the name of the section nor the content of the image gives a triple.
     fn report_images(&mut self, at: FilePart<'_>, parts: Vec<Stored>) -> Result<()> {
         let recorded = recorded_kind_and_triple(at.place);
         let mut entries = Vec::with_capacity(parts.len());
         for part in parts {
             let content = self.identifying_bytes(at, &part)?;
-            match (id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
+            match (image_id(recorded.as_deref(), content.as_deref().unwrap_or_default()), part) {
                 (Some(id), part) => entries.push(SearchEntry::new(id.into_bytes(), part)),
                 (None, Stored::Unreadable(malformed)) => self.report_faults(at, [malformed])?,
                 (None, part) => {
                     let start = part.range().map_or(0, |range| range.start);
-                    self.report_unread(at.with(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
+                    self.report_unread(at.with_bytes(at.data.tail(start).unwrap_or(at.data)), UNKNOWN)?;
                 }
             }
-            if self.budget.is_spent {
+            if self.budget.is_over {
                 return Ok(());
             }
         }
@@ -210,7 +222,7 @@ impl Walk<'_, '_, '_> {
     fn identifying_bytes<'s>(&mut self, section: FilePart<'s>, part: &Stored) -> Result<Option<Cow<'s, [u8]>>> {
         let packed = match part {
             Stored::Range(range) => {
-                // All of it may be read, and images may overlap.
+                // Identifying the content may read all of the image, and images may overlap, so each is charged.
                 if !self.spend(section, len_of(range))? {
                     return Ok(None);
                 }
@@ -237,18 +249,19 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// An image, with its offset counted from `start`.
+/// Returns an image with its offset counted from `start`.
 fn relative(image: &Image, start: u64) -> Image {
     Image { offset: image.offset.saturating_sub(start), ..*image }
 }
 
-/// Returns the offload kind and triple in the name of the section at a place, or `None` if the name has neither. The
-/// name is the magic string with both, or a triple for SYCL.
+/// Returns the offload kind and triple in the name of the section at a place, or `None` if the name has neither. Names
+/// are `__CLANG_OFFLOAD_BUNDLE__` with kind and triple, or a triple alone, which is for SYCL.
 fn recorded_kind_and_triple(place: &Place) -> Option<String> {
     let Some(Step::Section(name)) = place.steps().last() else { return None };
     match name.strip_prefix(MAGIC.as_bytes()) {
         Some([]) => None,
         Some(id) => text(id),
+        // Other names, such as `OFFLOAD_DEVICE_CODE` and the cut names in PE files, do not parse.
         None => {
             let id = ["sycl-", &text(name)?].concat();
             if EntryId::parse_any(&id).is_ok() { Some(id) } else { None }
@@ -257,8 +270,8 @@ fn recorded_kind_and_triple(place: &Place) -> Option<String> {
 }
 
 /// Returns the ID of an image with this content. `recorded` is the kind and triple in the name of its section. Without
-/// them, the content decides; returns `None` if its format is not known.
-fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
+/// a record, the content decides; returns `None` if its format is not known.
+fn image_id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
     let id = match recorded {
         Some(recorded) => recorded.to_owned(),
         None => ["sycl-", &sycl::triple(content)?].concat(),
@@ -272,7 +285,8 @@ fn id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
     Some(id)
 }
 
-/// Adds a target ID to an ID for Intel GPUs. Returns `None` for an ID with another architecture.
+/// Adds a target ID to an ID for Intel GPUs. A target ID follows a full triple, so missing fields are filled with
+/// `unknown`. Returns `None` for an ID with another architecture.
 fn with_target_id(id: &str, target_id: &str) -> Option<String> {
     let (kind, triple) = id.split_once('-')?;
     let mut fields = triple.split('-');
@@ -300,7 +314,7 @@ mod tests {
             (None, b"//\n.version 8.0\n.target sm_80\n", Some("sycl-nvptx64-nvidia-cuda")),
             (None, b"", None),
         ] {
-            assert_eq!(id(recorded, content).as_deref(), expected);
+            assert_eq!(image_id(recorded, content).as_deref(), expected);
         }
     }
 

@@ -5,14 +5,14 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::budget::{self, Budget, ExceededLimit};
+use super::bundle_reader::BundleReader;
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_END, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
 use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
-use super::wide::BundleReader;
 use super::{Checksums, Scan, Unread, ahead};
 use crate::base::bytes::{add, len_u64, total};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
@@ -34,7 +34,7 @@ use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Contents, Entry, bitcode};
 use crate::llvm::uri::UriStep;
 
-/// The maximum nesting depth of containers.
+/// The maximum nesting depth of containers. The walk calls itself for each level, so the depth also limits the stack.
 const DEPTH_MAX: u32 = 16;
 
 /// An ELF file without section headers, so that its device code cannot be located.
@@ -46,7 +46,7 @@ pub(super) const SHADER: Unread = Unread::anything("SPIR-V module without kernel
 /// A device code section without content: the file was split, or holds only debugging information.
 const NO_CONTENT: Unread = Unread::anything("section for device code without content in this file");
 
-/// The number of bytes that show whether the linker has yet to fill a section: all of them are zero then.
+/// The number of bytes at the start of a section that are all zero if the linker has yet to fill the section.
 const ZEROS_LOOKED_AT: usize = 4096;
 
 /// A walk and its visitor.
@@ -54,55 +54,60 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
     /// The filter for the members of the file, if it is a zip file. Without one, all members are searched.
     pub(super) members: Option<&'w MemberFilter<'w>>,
-    /// Whether a reference to kpack archives was followed: a library has one.
+    /// Whether a reference to kpack archives was followed already. A file of ROCm has one reference, so another one is
+    /// reported as broken.
     pub(super) has_followed: bool,
+    /// The searched file, and the files that it names: members of thin archives, and kpack archives.
     pub(super) sources: InputFiles<'a>,
     pub(super) budget: Budget,
-    /// The number of bundles found.
+    /// The number of bundles found so far in the whole file.
     bundles: u64,
-    /// Whether the section that is searched has relocatable code of a linked file.
+    /// Whether the section that is searched has relocatable code of a linked file: the [fact](EntryFacts) for the
+    /// bundles in it.
     is_relinked: bool,
-    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles.
+    /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles. Each
+    /// of them should have a wrapper, so more wrappers mean that bundles are elsewhere.
     pub(super) bundles_in_sections: u64,
     numbers: StepNumbers,
-    /// The data that the walk leads to, or `None` for a search of the whole file.
+    /// The data that the walk leads to. `None` in a search of the whole file, and once the goal is reached.
     goal: Option<Goal<'w>>,
-    /// Whether the goal was reached and searched, so that nothing else is of interest.
+    /// Whether the goal was reached and searched, so that no further step is taken.
     is_past_goal: bool,
     visitor: &'w mut Visitor<'v>,
 }
 
-/// The inflated data that a walk looks for. Nothing else is searched.
+/// The inflated data that a URI names. A walk with a goal goes only through the steps that lead there.
 pub(super) struct Goal<'w> {
     /// The steps from the file to the data.
     pub(super) steps: &'w [UriStep],
-    /// Receives the data. Unless it breaks off, the data is searched too.
+    /// The callback that receives the data. If it returns `Continue`, the walk also searches the data.
     pub(super) take: &'w mut dyn FnMut(Slice<'_>) -> Result<ControlFlow<()>>,
 }
 
 /// The callback of a walk. If it breaks off, the walk ends without an error.
 pub(super) type Visitor<'v> = dyn FnMut(WalkEvent<'_>) -> Result<ControlFlow<()>> + 'v;
 
-/// A part of a file to be searched.
+/// A part of a file to be searched: some bytes, and the place where findings in them are reported.
 #[derive(Clone, Copy)]
 pub(super) struct FilePart<'s> {
     pub(super) place: &'s Place,
     pub(super) data: Slice<'s>,
     /// The number of further containers that may be nested in the part.
-    depth: u32,
-    /// The offset of its start, if the part is a whole file: the searched file, or a member of a package.
+    levels_left: u32,
+    /// The offset where a file starts: the searched file, or a member of a package. `None` for other parts, such as
+    /// sections. A bundle at this offset is a file of its own.
     file_start: Option<u64>,
 }
 
 impl<'s> FilePart<'s> {
     /// Returns the part with other bytes at the same place.
-    pub(super) fn with(self, data: Slice<'s>) -> Self {
+    pub(super) fn with_bytes(self, data: Slice<'s>) -> Self {
         Self { data, ..self }
     }
 
-    /// Returns bytes at another place, with the same limit on nesting.
-    pub(super) fn to<'t>(self, place: &'t Place, data: Slice<'t>) -> FilePart<'t> {
-        FilePart { place, data, depth: self.depth, file_start: None }
+    /// Returns a part at another place, with the same limit on nesting. The part does not count as a file.
+    pub(super) fn at_place<'t>(self, place: &'t Place, data: Slice<'t>) -> FilePart<'t> {
+        FilePart { place, data, levels_left: self.levels_left, file_start: None }
     }
 
     /// Marks the part as a whole file.
@@ -110,15 +115,16 @@ impl<'s> FilePart<'s> {
         Self { file_start: Some(self.data.offset()), ..self }
     }
 
-    /// Returns the part with its bytes inflated or copied to `data`.
-    pub(super) fn copied<'t>(self, data: Slice<'t>) -> FilePart<'t>
+    /// Returns the part with its bytes inflated or copied to `data`. A file starts where the copy starts.
+    pub(super) fn with_copy<'t>(self, data: Slice<'t>) -> FilePart<'t>
     where
         's: 't,
     {
         let file_start = self.file_start.map(|_| data.offset());
-        FilePart { place: self.place, data, depth: self.depth, file_start }
+        FilePart { place: self.place, data, levels_left: self.levels_left, file_start }
     }
 
+    /// Returns the error for a fault in the part.
     pub(super) fn error(self, malformed: Malformed) -> Error {
         Error::malformed(self.data.path(), malformed)
     }
@@ -138,10 +144,11 @@ pub(crate) fn is_zip(data: Slice<'_>) -> bool {
     magic == Magic::Zip || zip_after(&Place::of_file(data.path()), data, magic).is_some()
 }
 
-/// Returns the start of a zip file after a file or member of another format, if anything may follow that format. The
-/// last member of an archive may be a zip file too.
+/// Returns the start of a zip file that ends a file or member of another format, as self-extracting programs do.
+/// Returns `None` if there is no zip file, for sections and entries, and for formats that have their own rules for
+/// data after them. Archives are such a format: a zip file at their end is their last member.
 fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
-    // The longest comment that may follow the zip file: none in a member.
+    // The longest comment that is looked for after the zip file. In members, zip files with a comment are not found.
     let comment = match place.steps().last() {
         None => zip::COMMENT_MAX,
         Some(Step::Member(_)) => 0,
@@ -157,16 +164,17 @@ fn zip_after(place: &Place, data: Slice<'_>, magic: Magic) -> Option<u64> {
         return None;
     }
     let start = zip::start_at_end(data, comment)?;
+    // A zip file does not start inside the ELF file: there, the bytes only look like one.
     if start >= earliest { Some(start) } else { None }
 }
 
-/// Inflates a member of a zip file. Returns `None` if the search does not need all of it, or reports in its turn why it
-/// cannot be read.
+/// Inflates a member of a zip file on another thread, before the walk reaches it. Returns `None` if the walk does not
+/// need the whole content, or finds an error itself when it reads the member.
 fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Input>> {
     let head = once::head(&mut content.reader().ok()?, ContentKind::HEAD_LEN).ok()?;
     let magic = Magic::identify(&head);
-    // A package is read from start to end in its turn, and not kept.
-    let is_searched_whole = scan.deep || magic.may_hold_code() && magic.unread().is_none();
+    let is_searched_whole = scan.deep || (magic.may_hold_code() && magic.unread().is_none());
+    // The walk reads a package, such as a tar archive, as a stream, and keeps only its members.
     if magic.is_package() || !is_searched_whole || content.size > scan.limits.inflated {
         return None;
     }
@@ -180,15 +188,17 @@ fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Inp
 pub(super) struct JointSections<'d> {
     /// Whether the object is a program or a library.
     is_linked: bool,
-    /// The content of the first section with wrappers of bundles. In a split library, they hold indices.
+    /// The content of the first section with HIP's wrappers; linkers write only one. In a split library, the wrappers
+    /// hold the indices of code in kpack archives.
     hip_wrappers: Option<Slice<'d>>,
     pub(super) images: ImageTables,
 }
 
 impl<'d> JointSections<'d> {
+    /// Finds these sections in an object with the bytes `data`.
     pub(super) fn new(data: Slice<'d>, sections: &Sections) -> Self {
         let (mut hip_wrappers, mut image_tables, mut image_sections) = (None, Vec::new(), Vec::new());
-        for section in &sections.chosen {
+        for section in &sections.for_device {
             match section.holds {
                 SectionContent::Wrappers(WrapperKind::Bundle) if hip_wrappers.is_none() => {
                     hip_wrappers = Some(&section.range);
@@ -225,18 +235,19 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Restricts the walk to some inflated data.
+    /// Restricts the walk to the steps that lead to a goal.
     pub(super) fn with_goal(self, goal: Goal<'w>) -> Self {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Returns the place one step further in, or `None` if the walk has a goal and the step does not lead to it.
+    /// Numbers a step among the steps with the same name from the place, and returns the place after it. Returns `None`
+    /// if the walk has a goal and the step does not lead there, or if the walk is past its goal.
     pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
-        let number = self.numbers.next(self.numbers.key(place), &step.name());
+        let number = self.numbers.count_step(self.numbers.place_key(place), &step.name());
         self.step_to(place, step, number)
     }
 
-    /// As [`step`](Self::step), with the number of the step.
+    /// Returns the place after a step that has a number already, otherwise as [`step`](Self::step).
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         match &self.goal {
@@ -246,7 +257,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Returns whether the walk only leads to some data, rather than search the whole file.
+    /// Returns whether the walk looks for the data at some steps, rather than search the whole file.
     pub(super) fn has_goal(&self) -> bool {
         self.goal.is_some()
     }
@@ -260,20 +271,21 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Searches a file that is at a place of another file.
     pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<InputFiles<'a>> {
-        self.search_part(FilePart { place, data, depth: DEPTH_MAX, file_start: Some(data.offset()) })?;
+        self.search_part(FilePart { place, data, levels_left: DEPTH_MAX, file_start: Some(data.offset()) })?;
         Ok(self.sources)
     }
 
-    /// Searches a part of a file by its format, and a zip file after it. If the walk has a goal and the part is that
-    /// goal, the part is passed to the receiver of the goal, and the walk ends with it.
+    /// Searches a part of a file by its format, and a zip file after it. If the part is the goal of the walk, passes
+    /// the part to the receiver of the goal first, and searches the part only if the receiver asks for it. Then the
+    /// walk ends.
     pub(super) fn search_part(&mut self, at: FilePart<'_>) -> Result<()> {
         if let Some(goal) = self.goal.take_if(|goal| at.place.is_end_of(goal.steps)) {
             if (goal.take)(at.data)?.is_continue() {
                 // Without the goal, which was taken, all of the data is searched.
                 self.search_part(at)?;
             }
-            // Nothing outside of the data is of interest.
-            self.budget.is_spent = true;
+            // A URI names nothing outside of the goal.
+            self.budget.is_over = true;
             self.is_past_goal = true;
             return Ok(());
         }
@@ -281,28 +293,30 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let magic = Magic::identify(data.bytes());
         let zip = zip_after(at.place, data, magic);
         let before_zip = zip.and_then(|start| data.slice(0, start)).unwrap_or(data);
-        self.search_as(magic, at.with(before_zip))?;
+        self.search_as(magic, at.with_bytes(before_zip))?;
         if let Some(start) = zip
-            && let Some(at) = self.one_deeper(at)?
+            && let Some(at) = self.enter_container(at)?
             && self.spend(at, data.len().saturating_sub(start))?
         {
+            // The reader of zip files gets the bytes before the zip file too, because its offsets may count from there.
             self.search_zip(at)?;
         }
-        if at.place.is_data() { self.report_end(at) } else { Ok(()) }
+        if at.place.is_whole_data() { self.report_end(at) } else { Ok(()) }
     }
 
-    /// Reports the end of a file or of inflated data, even if the rest of it was not read.
+    /// Reports the end of a file or of inflated data. Called even if a limit ended the search of it, so that the
+    /// visitor can read the code objects found until then.
     pub(super) fn report_end(&mut self, at: FilePart<'_>) -> Result<()> {
-        self.budget.is_spent |= (self.visitor)(WalkEvent::End(at.place, at.data))?.is_break();
+        self.budget.is_over |= (self.visitor)(WalkEvent::End(at.place, at.data))?.is_break();
         Ok(())
     }
 
-    /// Searches data of a known format.
+    /// Searches data of a format. In a search that is not deep, data that can hold no device code is skipped.
     fn search_as(&mut self, magic: Magic, at: FilePart<'_>) -> Result<()> {
         if !magic.may_hold_code() {
-            return self.search_rest(at, 0, 0);
+            return self.search_all_if_deep(at);
         }
-        let Some(at) = self.one_deeper(at)? else { return Ok(()) };
+        let Some(at) = self.enter_container(at)? else { return Ok(()) };
         let data = at.data;
         if !self.spend(at, data.len())? {
             return Ok(());
@@ -310,6 +324,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match magic {
             Magic::Bitcode => self.search_bitcode(at),
             Magic::Archive => self.search_archive(at),
+            // The ELF files of GPUs are code objects. All other ELF files, below, are hosts.
             magic if magic.is_gpu_elf() => self.report_code_object(at),
             Magic::Coff | Magic::Pe => self.search_object(at, magic),
             magic if magic.is_elf() => self.search_object(at, magic),
@@ -324,31 +339,37 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(()) => self.report_code_object(at),
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
+            // MIOpen and rocFFT keep compiled kernels in databases, which are reported but not read.
             Magic::Sqlite => {
                 if let Some(kernels) = sqlite::kind_of_kernel_database(data.bytes()) {
                     self.report_unread(at, Unread::device_code(kernels))?;
                 }
-                self.search_rest(at, 0, 0)
+                self.search_all_if_deep(at)
             }
             Magic::Zip => self.search_zip(at),
             Magic::Tar => self.search_tar_in_file(at),
             magic if magic.is_package() => {
                 let reader = &mut BufReader::new(data.reader());
-                self.search_package(magic, at, Stream { reader, size: None, is_charged: true, is_source: true })
+                self.search_package(
+                    magic,
+                    at,
+                    Stream { reader, size: None, is_charged: true, has_source_offsets: true },
+                )
             }
+            // Formats that are recognised but not read, such as disk images.
             magic => {
                 if let Some(format) = magic.unread() {
                     self.report_unread(at, format)?;
                 }
-                self.search_rest(at, 0, 0)
+                self.search_all_if_deep(at)
             }
         }
     }
 
-    /// Counts one more container around a part. If it is nested too deeply, reports that and returns `None`.
-    pub(super) fn one_deeper<'s>(&mut self, at: FilePart<'s>) -> Result<Option<FilePart<'s>>> {
-        if let Some(depth) = at.depth.checked_sub(1) {
-            return Ok(Some(FilePart { depth, ..at }));
+    /// Returns the part with one nesting level less left. If no level is left, reports that and returns `None`.
+    pub(super) fn enter_container<'s>(&mut self, at: FilePart<'s>) -> Result<Option<FilePart<'s>>> {
+        if let Some(levels_left) = at.levels_left.checked_sub(1) {
+            return Ok(Some(FilePart { levels_left, ..at }));
         }
         self.report_broken(at, at.error(Malformed::nested("containers", DEPTH_MAX, at.data.offset())))?;
         Ok(None)
@@ -356,43 +377,43 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Charges bytes to read. Returns whether the search may continue; an exceeded limit is reported once.
     pub(super) fn spend(&mut self, at: FilePart<'_>, bytes: u64) -> Result<bool> {
-        self.charge_cost(at, |budget| budget.take(bytes))
+        self.charge_cost(at, |budget| budget.charge_bytes(bytes))
     }
 
-    /// As [`spend`](Self::spend), for any cost.
+    /// Charges with `charge`. Returns whether the search may continue; an exceeded limit is reported once.
     fn charge_cost(
         &mut self,
         at: FilePart<'_>,
-        cost: impl FnOnce(&mut Budget) -> Result<(), ExceededLimit>,
+        charge: impl FnOnce(&mut Budget) -> Result<(), ExceededLimit>,
     ) -> Result<bool> {
-        if self.budget.is_spent {
+        if self.budget.is_over {
             return Ok(false);
         }
-        let Err((what, limit)) = cost(&mut self.budget) else { return Ok(true) };
-        self.budget.is_spent = true;
+        let Err((what, limit)) = charge(&mut self.budget) else { return Ok(true) };
+        self.budget.is_over = true;
         let error = at.error(Malformed::search(what, limit, at.data.offset()));
-        // The walk ends whatever the visitor returns.
+        // The exceeded limit ends the walk anyway, whether the visitor breaks off or not.
         let _: ControlFlow<()> = (self.visitor)(WalkEvent::Found(Finding::Broken { place: at.place, error }))?;
         Ok(false)
     }
 
     /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
     pub(super) fn report_finding(&mut self, count: u64, at: FilePart<'_>, finding: Finding<'_>) -> Result<()> {
-        // A caller that keeps the findings keeps the names in the place with each of them.
+        // A visitor may keep the names in the place once for each code object of the finding.
         let mut names = at.place.weight().saturating_mul(count);
         if let Finding::Bundle(found) = &finding {
             add(&mut self.bundles, 1);
             add(&mut names, budget::ids_len(found.bundle, ID_MAX));
         }
-        if self.charge_cost(at, |budget| budget.take_found(count).and_then(|()| budget.take_names(names)))? {
-            // After a break, nothing more is read.
-            self.budget.is_spent |= (self.visitor)(WalkEvent::Found(finding))?.is_break();
+        if self.charge_cost(at, |budget| budget.charge_findings(count).and_then(|()| budget.charge_names(names)))? {
+            let flow = (self.visitor)(WalkEvent::Found(finding))?;
+            self.budget.is_over |= flow.is_break();
         }
         Ok(())
     }
 
+    /// Reports a fault in the data. A failure to write a temporary file is an error of the search instead.
     pub(super) fn report_broken(&mut self, at: FilePart<'_>, error: Error) -> Result<()> {
-        // A failure to write a temporary file is not a fault in the data.
         if error.kind() == ErrorKind::Temporary {
             return Err(error);
         }
@@ -410,11 +431,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
+    /// Reports data at the start of the part that is recognised but not read.
     pub(super) fn report_unread(&mut self, at: FilePart<'_>, what: Unread) -> Result<()> {
         self.report_finding(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
-    /// Reports trailing bytes at an offset, after bundles or, with its format in `after`, after a package.
+    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes
+    /// follow bundles or, if `after` has its format, a package.
     pub(super) fn report_trailing(
         &mut self,
         at: FilePart<'_>,
@@ -427,21 +450,22 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     /// Searches consecutive bundles and, in a deep search, the bytes after them.
     fn search_bundles_and_rest(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<()> {
         let (count, end) = self.search_bundles(at, reader)?;
-        self.search_rest(at, end, count)
+        self.search_rest_if_deep(at, end, count)
     }
 
-    /// Walks consecutive bundles of one family. Returns their number and, in a deep search, the end of the last one in
+    /// Walks consecutive bundles of one reader. Returns their number and, in a deep search, the end of the last one in
     /// the data, where the search by content goes on. In other searches, the end is 0.
     fn search_bundles(&mut self, at: FilePart<'_>, reader: BundleReader) -> Result<(usize, u64)> {
         let (data, container) = (at.data, reader.container);
-        // A walk to a goal inflates only the bundles that lead there.
-        let compressed = match self.scan.inflate {
+        // Bundles that are inflated as a whole anyway are inflated ahead, on all processors. A walk to a goal inflates
+        // only the bundles that lead there.
+        let inflated_ahead = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
                 sequence::find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
             }
             _ => Vec::new(),
         };
-        let with_size = compressed.into_iter().map(|compressed| (compressed.recorded().inflated, compressed));
+        let with_size = inflated_ahead.into_iter().map(|compressed| (compressed.recorded().inflated, compressed));
         ahead::inflate(with_size, self.budget.left(), inflate_numbered, |inflated| {
             let mut bundles = Bundles::new(data, container, self.scan.inflate);
             let mut end = data.offset();
@@ -460,7 +484,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                     }
                     Some(Err(error)) => self.report_broken(at, error)?,
                 }
-                // A broken bundle has a number too.
+                // A broken bundle has an index too, so that the indices of later bundles do not depend on the fault.
                 index = index.saturating_add(1);
             }
             if let Some(offset) = bundles.stopped_at() {
@@ -470,7 +494,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         })
     }
 
-    /// Returns the next bundle, or why it cannot be read. Returns `None` at the end, and once the cost of inflating
+    /// Returns the next bundle, or the error of reading it. Returns `None` at the end, and once the cost of inflating
     /// exceeds the limit.
     pub(super) fn next_bundle<'d>(
         &mut self,
@@ -487,7 +511,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         match bundle {
             Ok(Some(mut bundle)) => {
-                let may_go_on = self.find_ends(at, &mut bundle)?;
+                let may_go_on = self.charge_and_find_ends(at, &mut bundle)?;
                 Ok(if may_go_on { Some(Ok(bundle)) } else { None })
             }
             Ok(None) => Ok(None),
@@ -501,15 +525,17 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match bundle {
             // The whole stream was inflated to find its end.
             Ok(Some(Bundle { compressed: Some(recorded), .. })) if recorded.end_needs_inflating() => claimed,
+            // Otherwise only the beginning was inflated, if the search needs no more.
             Ok(Some(bundle)) if self.scan.inflate != Inflate::Whole => len_u64(bundle.beginning()),
             // A broken bundle may have been inflated up to its last byte.
             _ => claimed,
         }
     }
 
-    /// In a search that inflates whole bundles, charges the code objects that are compressed one by one, and finds
-    /// their ends. Returns whether the search may continue.
-    fn find_ends(&mut self, at: FilePart<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
+    /// Charges the code objects that are compressed one by one, and inflates them to find their exact ends: recorded
+    /// sizes may include padding. Does nothing unless the search inflates whole bundles. Returns whether the search may
+    /// continue.
+    fn charge_and_find_ends(&mut self, at: FilePart<'_>, bundle: &mut Bundle<'_>) -> Result<bool> {
         if self.scan.inflate != Inflate::Whole {
             return Ok(true);
         }
@@ -520,7 +546,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(true)
     }
 
-    /// Reports one bundle and its faults.
+    /// Reports a bundle and its faults, and searches it.
     pub(super) fn report_bundle(
         &mut self,
         at: FilePart<'_>,
@@ -531,7 +557,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         match (reader.format_of)(&bundle) {
             Ok(format) => {
                 // In a deep search, other data may follow the bundle.
-                let space_end = if self.scan.deep { UNKNOWN_END } else { at.data.end() };
+                let space_end = if self.scan.deep { UNKNOWN_SPACE_END } else { at.data.end() };
                 self.report_and_search(at, format, index, &bundle, space_end)?;
             }
             Err(malformed) => self.report_broken(at, at.error(malformed))?,
@@ -539,7 +565,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_faults(at, bundle.faults)
     }
 
-    /// Reports entries that are not in a container of the usual form as one bundle.
+    /// Reports entries of a format without bundles of its own as one bundle, and searches them. Used for bare code
+    /// objects, device images and kpack archives.
     pub(super) fn report_entries(
         &mut self,
         at: FilePart<'_>,
@@ -549,13 +576,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         let contents = Contents::new(entries, at.data.len());
         let mut bundle = Bundle::plain(at.data, contents, self.budget.limits_at(at.place));
-        if !self.find_ends(at, &mut bundle)? {
+        if !self.charge_and_find_ends(at, &mut bundle)? {
             return Ok(());
         }
-        self.report_and_search(at, format, index, &bundle, UNKNOWN_END)
+        self.report_and_search(at, format, index, &bundle, UNKNOWN_SPACE_END)
     }
 
-    /// Reports faults that do not prevent the rest from being read.
+    /// Reports faults that do not end the search of the part.
     pub(super) fn report_faults(
         &mut self,
         at: FilePart<'_>,
@@ -567,7 +594,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Reports one bundle and searches it.
+    /// Charges and reports a bundle of a known format, and searches its code objects. `space_end` is the
+    /// [field](FoundBundle::space_end) of the finding.
     fn report_and_search(
         &mut self,
         at: FilePart<'_>,
@@ -577,8 +605,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         space_end: u64,
     ) -> Result<()> {
         let place = at.place;
-        let read = [place.weight(), budget::ids_len(bundle, budget::WHOLE_ID), budget::targets_len(bundle)];
-        if !self.spend(at, total(read))? {
+        let bytes_read = [place.weight(), budget::ids_len(bundle, budget::WHOLE_ID), budget::targets_len(bundle)];
+        if !self.spend(at, total(bytes_read))? {
             return Ok(());
         }
         if format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_))) {
@@ -598,37 +626,39 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Returns the numbers of the steps to the entries of a bundle. All are numbered, whatever the search inflates.
+    /// Returns the numbers of the steps to the entries of a bundle. Entries that are not searched are numbered too, so
+    /// that URIs do not depend on the settings of the search.
     fn number_entries(&mut self, place: &Place, bundle: &Bundle<'_>) -> Vec<u64> {
-        let key = self.numbers.key(place);
-        bundle.entries.iter().map(|entry| self.numbers.next(key, step_name(entry.id()))).collect()
+        let key = self.numbers.place_key(place);
+        bundle.entries.iter().map(|entry| self.numbers.count_step(key, step_name(entry.id()))).collect()
     }
 
-    /// Searches the code objects of a bundle that are bundles themselves. A device image may be an archive.
+    /// Searches the code objects of a bundle that are containers themselves.
     fn search_nested(&mut self, at: FilePart<'_>, found: &FoundBundle<'_>) -> Result<()> {
         let FoundBundle { bundle, facts, .. } = *found;
-        // Entries may share bytes without limit; compilers never write such bundles.
         let Some(stored_len) = self.ok_or_report(at, bundle.stored_len())? else { return Ok(()) };
-        let mut unsearched = stored_len;
+        // A hostile bundle may list the same bytes as any number of entries. All searched entries together may take no
+        // more bytes than the bundle has.
+        let mut bytes_left = stored_len;
         for ((code_object, entry), &number) in found.code_objects().zip(&bundle.entries).zip(&facts.numbers) {
             let index = code_object.index();
-            // The walk may lead to any code object that is compressed on its own.
-            let may_hold_goal = self.goal.is_some() && code_object.packed().is_some();
-            if !is_searched(&code_object) && !may_hold_goal {
+            // A URI names the inflated bytes of a code object that is compressed on its own, whatever they hold.
+            let may_be_goal = self.goal.is_some() && code_object.packed().is_some();
+            if !is_searched(&code_object) && !may_be_goal {
                 continue;
             }
             let step = Step::Entry(step_name(entry.id()).to_vec());
             let Some(place) = self.step_to(at.place, step, number) else { continue };
-            let at = at.to(&place, at.data);
+            let at = at.at_place(&place, at.data);
             if let Some(data) = bundle.in_place(index) {
-                let Some(rest) = unsearched.checked_sub(data.len()) else {
+                let Some(rest) = bytes_left.checked_sub(data.len()) else {
                     let (what, expected) = ("size of the bundles in it", "together no more than the bundle");
-                    let found = stored_len.saturating_sub(unsearched).saturating_add(data.len());
+                    let found = stored_len.saturating_sub(bytes_left).saturating_add(data.len());
                     let malformed = Malformed::value(what, found, bundle.offset, expected);
                     return self.report_broken(at, Error::malformed(data.path(), malformed));
                 };
-                unsearched = rest;
-                self.search_part(at.with(data))?;
+                bytes_left = rest;
+                self.search_part(at.with_bytes(data))?;
             } else if self.spend(at, entry.size())? {
                 self.search_restored_entry(at, bundle, index)?;
             }
@@ -637,7 +667,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     }
 
     /// Searches a code object of a bundle that is not contiguous in the searched bytes: it is inflated or restored
-    /// first. A code object that cannot be read is passed over, because reading it reports the fault.
+    /// first. A code object that cannot be read is skipped without a report: the jobs that read it report the fault.
     fn search_restored_entry(&mut self, at: FilePart<'_>, bundle: &Bundle<'_>, index: usize) -> Result<()> {
         let content = match bundle.content(index) {
             Ok(content) => content,
@@ -647,12 +677,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let inside = at.place.clone().inflated();
         let content = match content {
             Content::Restored(input) => input,
-            Content::Inflated(input, _) => return self.search_part(at.to(&inside, input.as_slice())),
-            // A copy has offsets from its own start, as the place says, and not from that of the inflated data around
-            // it.
+            // Offsets at the place count in all bytes that were inflated together, also for a code object that has only
+            // a range of them.
+            Content::Inflated(input, _) => return self.search_part(at.at_place(&inside, input.as_slice())),
+            // The code object is a range of an inflated bundle. Offsets at the place count from the start of the code
+            // object, so it is copied.
             Content::InPlace(slice) => Input::spool_copy(slice.path(), slice.bytes()).with_path(slice.path())?,
         };
-        self.search_part(at.to(&inside, content.as_slice()))
+        self.search_part(at.at_place(&inside, content.as_slice()))
     }
 
     /// Searches the objects that bitcode embeds. Bitcode for a device that embeds none is a code object itself.
@@ -668,33 +700,36 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return self.report_code_object(at);
         }
         let path = data.path();
-        let objects: Vec<Input> = embedded.contents.into_iter().map(|object| Input::from_bytes(path, object)).collect();
-        let in_order = embedded.order.into_iter().filter_map(|index| objects.get(index));
-        for (index, object) in in_order.enumerate() {
+        // Several objects may have the same content, which is stored once.
+        let contents: Vec<Input> =
+            embedded.contents.into_iter().map(|content| Input::from_bytes(path, content)).collect();
+        let objects = embedded.order.into_iter().filter_map(|index| contents.get(index));
+        for (index, object) in objects.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            self.search_part(at.to(&place.inflated(), object.as_slice()))?;
+            self.search_part(at.at_place(&place.inflated(), object.as_slice()))?;
         }
         Ok(())
     }
 
-    /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. Only a deep search looks for other files after an
+    /// Reports an ELF file for a GPU, SPIR-V, bitcode, PTX or LTO-IR. A deep search also looks for other files after an
     /// ELF file.
     fn report_code_object(&mut self, at: FilePart<'_>) -> Result<()> {
         let data = at.data;
         if self.scan.deep && elf::len(data.bytes()).is_some() {
-            // The search by content finds this ELF file first, and goes on at its end.
-            return self.search_rest(at, 0, 0);
+            // The search by content finds this ELF file first, reports it, and goes on at its end.
+            return self.search_all_if_deep(at);
         }
         self.report_bare_code_object(at, 0)
     }
 
-    /// Reports a code object without a bundle as one with one entry.
+    /// Reports a code object without a bundle as a bundle with one entry. `index` is the index of that bundle at the
+    /// place.
     pub(super) fn report_bare_code_object(&mut self, at: FilePart<'_>, index: usize) -> Result<()> {
         let id = target::triple_and_target_id(at.data.bytes());
         self.report_entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
     }
 
-    /// Searches an ELF, COFF or PE file of a host: its sections for device code, its fat object, and then other
+    /// Searches an ELF, COFF or PE file of a host: its fat object, its sections for device code, and then other
     /// sections.
     fn search_object(&mut self, at: FilePart<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
@@ -702,93 +737,119 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
             Ok(sections) => sections,
             Err(error) => {
-                // Any data may begin like a COFF object.
+                // The magic of COFF is only the number of a machine, so data of other kinds may begin with it too.
                 if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
                     self.report_broken(at, missing_section_table(at, magic).unwrap_or(error))?;
                 }
-                return self.search_rest(at, 0, 0);
+                return self.search_all_if_deep(at);
             }
         };
-        if let Some(hidden) = &sections.hidden {
-            self.report_finding(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
-        } else if sections.count == 0 && magic.is_elf() {
-            self.report_unread(at, NO_SECTIONS)?;
-        }
-        let is_split = sections.chosen.iter().any(|section| section.holds == SectionContent::KpackReference);
-        if is_split {
-            // The tools that split libraries leave parts of the section for bundles.
-            sections.chosen.retain(|section| {
+        self.report_missing_sections(at, magic, &sections)?;
+        if is_split_library(&sections) {
+            // The tools that split libraries leave remains of the bundles in the section for them. The remains are not
+            // searched, because they would be reported as trailing bytes.
+            sections.for_device.retain(|section| {
                 section.holds != SectionContent::Containers || begins_with_container(data, &section.range)
             });
-        } else {
-            for name in &sections.empty {
-                self.report_unread(at.to(&at.place.join(Step::Section(name.clone())), data), NO_CONTENT)?;
-            }
         }
         let mut count = 0;
-        if sections.chosen.iter().any(|section| section.holds == SectionContent::FatObject) {
+        if sections.for_device.iter().any(|section| section.holds == SectionContent::FatObject) {
             (count, _) = self.search_bundles(at, BundleReader::FAT_OBJECT)?;
         }
         if self.scan.deep {
             return self.search_all_sections(at, sections, count);
         }
-        let (bundles_before, tables) = (self.bundles_in_sections, JointSections::new(data, &sections));
-        for section in &sections.chosen {
-            self.search_section(at, section, &tables)?;
+        let (bundles_before, joint) = (self.bundles_in_sections, JointSections::new(data, &sections));
+        for section in &sections.for_device {
+            self.search_section(at, section, &joint)?;
         }
         let found = self.bundles_in_sections.saturating_sub(bundles_before);
-        self.search_other_sections(at, sections, &tables, found)
+        self.search_other_sections(at, sections, &joint, found)
     }
 
-    /// Searches a section of an object. A section that needs them is read together with the object's `tables`.
-    /// Returns the place of the section, or `None` if a search for one place does not lead through it.
+    /// Reports sections whose names cannot be read, an ELF file without sections, and sections for device code without
+    /// content. A split library has such sections on purpose.
+    fn report_missing_sections(&mut self, at: FilePart<'_>, magic: Magic, sections: &Sections) -> Result<()> {
+        if let Some(hidden) = &sections.hidden {
+            self.report_finding(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
+        } else if sections.count == 0 && magic.is_elf() {
+            self.report_unread(at, NO_SECTIONS)?;
+        }
+        if !is_split_library(sections) {
+            for name in &sections.empty {
+                self.report_unread(at.at_place(&at.place.join(Step::Section(name.clone())), at.data), NO_CONTENT)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Searches a section of an object by the content that its header promises. `joint` are the sections of the object
+    /// that are needed to read others. Returns the place of the section, or `None` if the walk has a goal and the
+    /// section does not lead there.
     pub(super) fn search_section(
         &mut self,
         object: FilePart<'_>,
         section: &ChosenSection<SectionContent>,
-        tables: &JointSections<'_>,
+        joint: &JointSections<'_>,
     ) -> Result<Option<Place>> {
         let ChosenSection { holds, name, range } = section;
         let data = object.data.claimed(range)?;
         let Some(place) = self.step(object.place, Step::Section(name.clone())) else { return Ok(None) };
-        let at = object.to(&place, data);
+        let at = object.at_place(&place, data);
         match *holds {
-            // Sections of a fat object are read together. The others are searched by content.
+            // The sections of a fat object were read together as one bundle. The caller searches data by content.
             SectionContent::FatObject | SectionContent::Data | SectionContent::Other => Ok(()),
-            SectionContent::KpackReference => self.report_split_library(object.place, at, tables.hip_wrappers),
-            SectionContent::DeviceImages => self.report_device_images(object.data, at, &tables.images),
-            SectionContent::ImageTable => self.report_image_table(object, at, &tables.images),
+            SectionContent::KpackReference => self.report_split_library(object.place, at, joint.hip_wrappers),
+            SectionContent::DeviceImages => self.report_device_images(object.data, at, &joint.images),
+            SectionContent::ImageTable => self.report_image_table(object, at, &joint.images),
             SectionContent::Wrappers(kind) => {
                 // Checking the wrappers of a section takes the tables of the whole file, so only a check of the file
                 // does it.
-                if self.scan.checksums == Checksums::OfAll && self.spend(at.with(object.data), object.data.len())? {
+                if self.scan.checksums == Checksums::OfAll
+                    && self.spend(at.with_bytes(object.data), object.data.len())?
+                {
                     let faults = wrapper::faults(object.data.bytes(), object.data.offset(), range, kind);
                     self.report_faults(at, faults)?;
                 }
                 Ok(())
             }
             SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
-                match Magic::identify(data.bytes()) {
-                    magic if magic.is_container() => {
-                        self.is_relinked = tables.is_linked && is_relocatable_code(name);
-                        let searched = self.search_part(at);
-                        self.is_relinked = false;
-                        searched
-                    }
-                    _ if *holds == SectionContent::PerhapsContainers => Ok(()),
-                    // Before linking, the code may be in another object. Then the section is empty, or has zeros that
-                    // the linker replaces.
-                    _ if data.is_empty() => Ok(()),
-                    _ if !tables.is_linked && data.bytes().iter().take(ZEROS_LOOKED_AT).all(|&byte| byte == 0) => {
-                        Ok(())
-                    }
-                    _ => self.report_trailing(at.with(object.data), Some(data.offset()), None),
-                }
+                self.search_containers(object, at, section, joint.is_linked)
             }
         }?;
         Ok(Some(place))
     }
 
+    /// Searches a section for containers. If the section does not begin with a container, reports that, unless another
+    /// kind of content is usual.
+    fn search_containers(
+        &mut self,
+        object: FilePart<'_>,
+        at: FilePart<'_>,
+        section: &ChosenSection<SectionContent>,
+        is_linked: bool,
+    ) -> Result<()> {
+        let data = at.data;
+        if Magic::identify(data.bytes()).is_container() {
+            self.is_relinked = is_linked && is_relocatable_code(&section.name);
+            let searched = self.search_part(at);
+            self.is_relinked = false;
+            return searched;
+        }
+        // The section may belong to another program that uses the same name.
+        if section.holds == SectionContent::PerhapsContainers {
+            return Ok(());
+        }
+        // Before linking, the code may be in another object. Then the section is empty, or has zeros that the linker
+        // replaces.
+        let is_placeholder = !is_linked && data.bytes().iter().take(ZEROS_LOOKED_AT).all(|&byte| byte == 0);
+        if data.is_empty() || is_placeholder {
+            return Ok(());
+        }
+        self.report_trailing(at.with_bytes(object.data), Some(data.offset()), None)
+    }
+
+    /// Searches the members of an `ar` archive, or of a thin archive.
     fn search_archive(&mut self, at: FilePart<'_>) -> Result<()> {
         match Archive::read(at.data) {
             Ok(archive) => self.search_members(at, archive.members()),
@@ -809,37 +870,41 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             }
             let Some(place) = self.step(at.place, Step::Member(member.name.to_vec())) else { continue };
             match member.location {
-                MemberLocation::Inside(slice) => self.search_part(at.to(&place, slice))?,
-                MemberLocation::Beside(path) => self.search_separate_member(at.to(&place, at.data), &path)?,
+                MemberLocation::Inside(slice) => self.search_part(at.at_place(&place, slice))?,
+                MemberLocation::Beside(path) => self.search_separate_member(at.at_place(&place, at.data), &path)?,
             }
             at.data.note_header_read();
         }
         Ok(())
     }
 
-    /// Searches a member of a thin archive, which is a separate file.
+    /// Searches a member of a thin archive, which is a separate file. During the search, `sources` refuses a member
+    /// that is one of the archives around it.
     fn search_separate_member(&mut self, at: FilePart<'_>, path: &Path) -> Result<()> {
         let place = at.place.clone().in_file(path);
         let entered = self.sources.enter(path);
-        let Some(input) = self.ok_or_report(at.to(&place, at.data), entered)? else { return Ok(()) };
+        let Some(input) = self.ok_or_report(at.at_place(&place, at.data), entered)? else { return Ok(()) };
         self.budget.add_file(input.len());
-        let searched = self.search_part(at.to(&place, input.as_slice()));
+        let searched = self.search_part(at.at_place(&place, input.as_slice()));
         self.sources.leave();
         input.unless_changed(searched)
     }
 
+    /// Searches the members of a zip file, and reports faults of its directory and trailing bytes. Large compressed
+    /// members are inflated ahead, on all processors.
     fn search_zip(&mut self, at: FilePart<'_>) -> Result<()> {
         let (mut members, error) = zip::members(at.data);
-        // Before the filter: a zip file without any member that can be read is broken as a whole.
+        // This is asked before the filter: only a zip file without any readable member is broken as a whole.
         let is_unreadable = members.is_empty();
+        // The filter is for the members of the file, not for zip files inside of it.
         if let Some(is_searched) = self.members
             && at.place.steps().is_empty()
         {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
-        // A walk to a goal inflates only the members that lead there, in their turn.
         let mut compressed = Vec::new();
+        // A walk to a goal inflates only the members that lead there, when it reaches them.
         if self.goal.is_none() {
             for (index, member) in (0..).zip(&members) {
                 if let Ok(content) = &member.content
@@ -851,12 +916,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
         let inflate = |(index, content)| Some((index, inflate_if_needed(scan, &content)?));
         ahead::inflate(compressed.into_iter(), self.budget.left(), inflate, |inflated| {
+            // Not every member was inflated ahead, so the next result may be for a later member.
             let mut inflated = inflated.peekable();
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
                 self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
                 at.data.note_header_read();
-                if self.budget.is_spent {
+                if self.budget.is_over {
                     break;
                 }
             }
@@ -873,7 +939,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(())
     }
 
-    /// Searches a member. `inflated` is its content if another thread has inflated it already.
+    /// Searches a member of a zip file. `inflated` is its content, or the error, if another thread has inflated it
+    /// already.
     fn search_zip_member(
         &mut self,
         at: FilePart<'_>,
@@ -881,23 +948,23 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         inflated: Option<Result<Input>>,
     ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
-        let Some(content) = self.ok_or_report(at.to(&place, at.data), member.content)? else { return Ok(()) };
+        let Some(content) = self.ok_or_report(at.at_place(&place, at.data), member.content)? else { return Ok(()) };
         if content.form.is_none() {
-            return self.search_stored_member(at.to(&place, content.stored).as_file(), &content);
+            return self.search_stored_member(at.at_place(&place, content.stored).as_file(), &content);
         }
         let (place, stored) = (place.inflated(), content.stored);
-        let at = at.to(&place, stored).as_file();
+        let at = at.at_place(&place, stored).as_file();
         match inflated {
             // `spend` has reported the exceeded limit.
             Some(_) if !self.spend(at, content.size)? => Ok(()),
-            Some(Ok(input)) => self.search_part(at.copied(input.as_slice())),
+            Some(Ok(input)) => self.search_part(at.with_copy(input.as_slice())),
             Some(Err(error)) => self.report_broken(at, error),
             None => match content.reader() {
                 Ok(reader) => {
                     let reader = &mut ExplainingReader { reader, explain: |error| content.error(error) };
                     self.search_stream(
                         at,
-                        Stream { reader, size: Some(content.size), is_charged: false, is_source: false },
+                        Stream { reader, size: Some(content.size), is_charged: false, has_source_offsets: false },
                     )
                 }
                 Err(error) => self.report_broken(at, content.error(error)),
@@ -905,10 +972,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
-    /// Searches a member that is stored uncompressed. It can be identified without being read as a whole.
+    /// Searches a member that is stored uncompressed. The search need not read all of it, so its checksum is compared
+    /// separately, if the settings ask for that.
     fn search_stored_member(&mut self, at: FilePart<'_>, content: &ZipContent<'_>) -> Result<()> {
         let before = self.bundles;
-        self.search_part(at.with(content.stored))?;
+        self.search_part(at.with_bytes(content.stored))?;
         let is_checked = match self.scan.checksums {
             Checksums::None => false,
             Checksums::OfFound => self.bundles > before,
@@ -926,14 +994,21 @@ fn inflate_numbered(compressed: Compressed<'_>) -> Option<(u64, sequence::Inflat
     Some((compressed.offset(), compressed.inflate_whole()))
 }
 
-/// Returns whether a code object in a bundle is searched as a container. A device image may also be an archive.
+/// Returns whether the object has a reference to kpack archives, in place of its device code.
+fn is_split_library(sections: &Sections) -> bool {
+    sections.for_device.iter().any(|section| section.holds == SectionContent::KpackReference)
+}
+
+/// Returns whether a code object in a bundle is searched as a container. A device image may also be an archive, which
+/// `ocloc` writes for several Intel GPUs.
 fn is_searched(code_object: &CodeObjectRef<'_>) -> bool {
     let Some(head) = code_object.head() else { return false };
     let magic = Magic::identify(&head);
     magic.is_container() || (code_object.found.format == Format::DeviceImages && magic == Magic::Archive)
 }
 
-/// Returns the error for an ELF file that ends before its section table, or `None` if the object has another fault.
+/// Returns the error for an ELF file that ends before its section table, as after an interrupted download. Returns
+/// `None` if the object has another fault.
 fn missing_section_table(object: FilePart<'_>, magic: Magic) -> Option<Error> {
     if !magic.is_elf() {
         return None;
@@ -943,6 +1018,7 @@ fn missing_section_table(object: FilePart<'_>, magic: Magic) -> Option<Error> {
     Some(object.error(Malformed::other(ErrorKind::Malformed, table, text)))
 }
 
+/// Returns whether a range of an object begins with a container of code objects.
 fn begins_with_container(data: Slice<'_>, range: &Range<u64>) -> bool {
     let Some(section) = data.range(range) else { return false };
     Magic::identify(section.bytes()).is_container()

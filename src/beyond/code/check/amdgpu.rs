@@ -26,12 +26,12 @@ use crate::llvm::container::limits::Allowance;
 const DESCRIPTOR_LEN: u64 = 64;
 const CODE_OFFSET: u64 = 16;
 
-/// The OS ABI of code for ROCm's runtimes, and the offset of that number in the header.
+/// The OS ABI of code for ROCm's runtimes, and the offset of the OS ABI in the ELF header.
 const ABI_HSA: u8 = 64;
 const ABI_AT: usize = 7;
 
-/// Whether a valid file lacks the section `.strtab`, which HIP's runtime needs in linked code. CLR
-/// (`rocclr/elf/elf.cpp`) looks for no other section by its name; `.symtab` may be missing.
+/// Returns whether a valid file lacks the section `.strtab`, which HIP's runtime needs in linked code. Returns false
+/// for other files. CLR (`rocclr/elf/elf.cpp`) looks for no other section by its name; `.symtab` may be missing.
 pub(super) fn lacks_strtab(data: &[u8]) -> bool {
     let Ok(file) = File::read(data) else { return false };
     let is_linked = [ET_EXEC, ET_DYN].contains(&file.header.kind());
@@ -42,7 +42,8 @@ pub(super) fn lacks_strtab(data: &[u8]) -> bool {
     !file.sections.iter().any(|section| name_of(names, section.name) == b".strtab")
 }
 
-/// Checks the kernels of a file whose tables are valid.
+/// Checks the kernel descriptors of a file, and that each symbol that the metadata names exists. `tables` and `notes`
+/// are the file's symbol tables and metadata, which were checked before.
 pub(super) fn check(
     file: &File<'_>,
     tables: &[SymbolTable<'_>],
@@ -72,8 +73,8 @@ pub(super) fn check(
         let Some(kernels) = metadata::kernels(content) else { return fail_at(metadata::BROKEN, *offset) };
         for kernel in kernels {
             let Some(kernel) = kernel else { return fail_at(metadata::BROKEN, *offset) };
-            // A file stripped of its section headers has no symbol tables: its symbols are found through the dynamic
-            // section.
+            // A file stripped of its section headers has no symbol tables here. Loaders find its symbols through the
+            // dynamic segment.
             if let Some(name) = kernel.symbol
                 && !tables.is_empty()
                 && !names.contains(name)
@@ -86,8 +87,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that a kernel descriptor is inside its section and, in a linked file, that its code is among the `code`, the
-/// addresses of executable sections. `section` is the index of the section of the descriptor.
+/// Checks that a kernel descriptor is inside its section and, in a linked file, that its code is in `code`, the address
+/// range of the executable sections. `section` is the index of the section of the descriptor.
 fn check_descriptor(
     file: &File<'_>,
     name: &[u8],
@@ -96,14 +97,15 @@ fn check_descriptor(
     code: Option<&Range<u64>>,
 ) -> Result<(), Malformed> {
     let Some(section) = file.sections.get(section) else { return Ok(()) };
-    // A file that holds only debugging information has no content in other sections.
+    // A file that holds only debugging information (`objcopy --only-keep-debug`) has no content to check.
     if section.is(SHT_NOBITS) {
         return Ok(());
     }
     let is_relocatable = file.header.kind() == ET_REL;
     let (value, start, size) = (symbol.value, section.offset, section.size);
-    // The value of a symbol counts from the start of its section, but in a linked file it is an address.
-    let inside = match value.checked_sub(if is_relocatable { 0 } else { section.address }) {
+    // Before linking, the value of a symbol is its offset in the section. In a linked file, it is an address.
+    let section_start = if is_relocatable { 0 } else { section.address };
+    let inside = match value.checked_sub(section_start) {
         Some(inside) if inside.checked_add(DESCRIPTOR_LEN).is_some_and(|end| end <= size) => inside,
         _ => return fail_at(format!("the kernel descriptor '{}' outside of its section,", shown(name)), value),
     };
@@ -121,7 +123,8 @@ fn check_descriptor(
     }
 }
 
-/// Returns the address range of the executable sections, or `None` if there are none. Linkers write one.
+/// Returns the address range from the first to the last executable section, or `None` if there are none. Linkers write
+/// one such section.
 fn executable_addresses(file: &File<'_>) -> Option<Range<u64>> {
     let mut all: Option<Range<u64>> = None;
     for section in file.sections.iter() {

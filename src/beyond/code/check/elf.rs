@@ -36,20 +36,22 @@ const TYPE_AT: u64 = 16;
 const MACHINE_AT: u64 = 18;
 const VERSION_AT: u64 = 20;
 
-/// The types of sections whose link is the number of another section.
+/// The types of sections with the index of another section in `sh_link`.
 const LINKED: [SectionType; 9] =
     [SHT_SYMTAB, SHT_DYNSYM, SHT_DYNAMIC, SHT_HASH, SHT_GNU_HASH, SHT_REL, SHT_RELA, SHT_GROUP, SHT_SYMTAB_SHNDX];
 
-/// Checks a code object.
+/// Checks an ELF file, as the table at the head of this file says. Returns the first fault.
 pub(super) fn check(data: &[u8]) -> Result {
     File::read(data)?.check()
 }
 
+/// Returns whether a section takes memory in a running program.
 fn is_loaded(section: &Section) -> bool {
     !section.is(SHT_NULL) && section.flags & SHF_ALLOC.0 != 0 && section.size > 0
 }
 
 impl File<'_> {
+    /// Checks all parts of the file in the order of the table.
     fn check(&self) -> Result {
         let mut work = Allowance::times(CHECKED_MAX, self.data);
         self.check_file_header()?;
@@ -66,6 +68,7 @@ impl File<'_> {
         if is_amd { amdgpu::check(self, &tables, &metadata, &mut work) } else { Ok(()) }
     }
 
+    /// Checks type, machine, version and length in the file header. `File::read` has checked the rest of it.
     fn check_file_header(&self) -> Result {
         let Header { len, version, .. } = self.header;
         let (kind, machine) = (self.header.kind(), self.header.machine());
@@ -75,7 +78,7 @@ impl File<'_> {
         if machine == EM_NONE && kind.0 < RESERVED_TYPES {
             return fail_at("invalid ELF machine", MACHINE_AT);
         }
-        // NVIDIA stores the CUDA version there, times ten.
+        // NVIDIA stores the CUDA version, times ten, in this field.
         if version == 0 || (version != 1 && machine != EM_CUDA) {
             return fail_at(format!("ELF version {version}, which does not exist,"), VERSION_AT);
         }
@@ -85,6 +88,7 @@ impl File<'_> {
         Ok(())
     }
 
+    /// Checks that the segments are inside the file, and that a linked file that is loaded by segments has some.
     fn check_program_headers(&self) -> Result {
         let Header { segments_at, segment_count, .. } = self.header;
         if segments_at == 0 && segment_count != 0 {
@@ -102,7 +106,7 @@ impl File<'_> {
                 );
             }
         }
-        // NVIDIA's driver loads cubins by their sections.
+        // NVIDIA's driver loads cubins by their sections, so they need no segments.
         let needs_segments = [ET_DYN, ET_EXEC].contains(&self.header.kind()) && self.header.machine() != EM_CUDA;
         if needs_segments && self.segments.is_empty() && self.sections.iter().any(|section| is_loaded(&section)) {
             return fail_at("a linked ELF file without program headers", 0);
@@ -110,6 +114,7 @@ impl File<'_> {
         Ok(())
     }
 
+    /// Checks that a section is inside the file, and that its link refers to a section that exists.
     fn check_section(&self, section: &Section, names: &[u8]) -> Result {
         let name = shown(name_of(names, section.name));
         let stored = self.stored(section);

@@ -21,10 +21,10 @@ use crate::beyond::container::ptx;
 use crate::llvm::container::bitcode;
 use crate::llvm::container::magic::Magic;
 
-/// Leading zeros that no code object has.
+/// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];
 
-/// The minimum size of a code object that must not begin with zeros.
+/// The minimum size of data that is a fault if it begins with zeros. Less data has no header.
 const HEADER_MIN: u64 = 16;
 
 /// Checks a code object of any kind. Unknown kinds are accepted.
@@ -41,14 +41,14 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`. The result is
-/// false for objects for linkers, and for code for other runtimes (PAL, Mesa).
+/// Returns whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`.
+/// Returns false for objects that are inputs of linkers, and for code for other runtimes (PAL, Mesa).
 pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
     Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
 }
 
-/// Checks the first bytes of a code object for a device, of `len` bytes: a header of zeros was overwritten, or never
-/// written.
+/// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced,
+/// or have overwritten it.
 ///
 /// # Errors
 /// [`Malformed`].

@@ -15,6 +15,7 @@ use crate::base::bytes::len_u64;
 use crate::base::error::{Malformed, fail_at};
 use crate::beyond::container::spirv::{self, HEADER_LEN};
 
+/// Checks the header of a module, and that its instructions fill the rest of it.
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     let word = spirv::words(data);
     let end = len_u64(data);
@@ -29,7 +30,7 @@ pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {
     if bound == 0 || schema != 0 {
         return fail_at("a SPIR-V header whose bound is 0 or whose schema is not", 12);
     }
-    // The end of the last instruction whose length is possible.
+    // The end of the last instruction with a possible length: not 0, and inside the module.
     let mut checked = HEADER_LEN;
     for (_, range) in spirv::instructions(data) {
         if range.is_empty() || range.end > end {

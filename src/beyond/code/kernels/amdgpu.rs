@@ -21,15 +21,17 @@ use crate::beyond::code::elf::{MetadataForm, charge};
 use crate::beyond::messagepack::Value;
 use crate::llvm::container::host::elf::{File, name_of};
 
+/// The end of the name of a kernel descriptor's symbol, after the name of the function.
 const DESCRIPTOR: &[u8] = b".kd";
 
-/// The kind of the argument that a kernel needs to call the host.
+/// The kind of the argument that a kernel has if it calls the host, for `printf` for example.
 const HOSTCALL: &[u8] = b"hidden_hostcall_buffer";
 
-/// Adds the kernels of a code object for an AMD GPU to a list.
+/// Adds the kernels that the metadata of a code object for an AMD GPU describes to a list, with the sizes of their
+/// functions.
 pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malformed> {
     let notes = file.metadata_notes(&mut list.work)?;
-    // Without metadata there are no kernels, so their sizes are not needed.
+    // Without metadata there are no kernels, so the sizes of functions are not needed.
     let sizes = if notes.is_empty() { HashMap::new() } else { code_sizes(file, list)? };
     for note in notes {
         if note.form == MetadataForm::Yaml {
@@ -42,7 +44,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         for described in kernels {
             let Some(described) = described else { return fail_at(metadata::BROKEN, note.offset) };
             let name = described.name.unwrap_or_default();
-            // Without the symbol of a descriptor, the kernel and its function have the same name.
+            // The symbol of the descriptor is named after the function. Without it, the function has the kernel's name.
             let function = match described.symbol {
                 Some(symbol) => symbol.strip_suffix(DESCRIPTOR).unwrap_or(name),
                 None => name,
@@ -60,10 +62,10 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
     Ok(())
 }
 
-/// Whether one of the arguments is for calls of the host.
+/// Returns whether a kernel has an argument of the kind [`HOSTCALL`]. Returns false for arguments that are broken.
 fn has_hostcall(arguments: Option<Value<'_>>) -> bool {
     let Some(arguments) = arguments else { return false };
-    // Most kernels have no such argument, which a search for the text shows in a fraction of the time.
+    // Most kernels have no such argument. Searching for the text shows that much faster than parsing the arguments.
     if memmem::find(arguments.bytes(), HOSTCALL).is_none() {
         return false;
     }
@@ -71,7 +73,8 @@ fn has_hostcall(arguments: Option<Value<'_>>) -> bool {
     arguments.any(|argument| argument.get(b".value_kind").and_then(Value::text) == Some(HOSTCALL))
 }
 
-/// Returns the arguments of a kernel, each `None` if it is broken, or `None` if the arguments are not an array.
+/// Returns the arguments of a kernel, each `None` if it is broken. Returns `None` if the arguments are not an array. A
+/// kernel without the key for arguments has none.
 fn arguments(arguments: Option<Value<'_>>) -> Option<impl Iterator<Item = Option<Argument>>> {
     let array = match arguments {
         Some(arguments) => Some(arguments.array()?),
@@ -95,7 +98,7 @@ fn read_argument(described: Value<'_>) -> Option<Argument> {
     Some(argument)
 }
 
-/// Returns the sizes of all functions in bytes, by name.
+/// Returns the sizes of all functions in bytes, by name, from the symbol tables.
 fn code_sizes<'d>(file: &File<'d>, list: &mut KernelsFound) -> Result<HashMap<&'d [u8], u64>, Malformed> {
     let mut sizes = HashMap::new();
     for table in file.symbol_tables(&mut list.work)? {

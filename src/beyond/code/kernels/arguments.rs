@@ -25,7 +25,7 @@ pub struct Argument {
 impl Argument {
     /// Returns the memory that the argument takes, in bytes.
     fn weight(&self) -> u64 {
-        /// The memory of a shared text besides its bytes.
+        /// The memory that an `Arc` takes for its two counts and for rounding, in bytes.
         const COUNTS: u64 = 24;
         let texts = [&self.kind, &self.name].into_iter().flatten().map(|text| len_u64(text).saturating_add(COUNTS));
         total(texts.chain([to_u64(size_of::<Self>())]))
@@ -35,22 +35,24 @@ impl Argument {
 /// Lists of arguments. Equal lists share memory.
 pub(crate) struct ArgumentLists {
     lists: HashSet<Arc<[Argument]>>,
+    /// The bytes that further lists may take.
     left: Allowance,
 }
 
 impl ArgumentLists {
-    /// Room for lists that take up to `most` bytes.
+    /// Returns an empty set of lists, which may take up to `most` bytes.
     pub(crate) fn new(most: u64) -> Self {
         Self { lists: HashSet::new(), left: Allowance::new(most) }
     }
 
     /// Charges the memory of one argument before its list is complete. Returns `None` if there is no room for it.
-    pub(super) fn take_one(&mut self) -> Option<()> {
+    pub(super) fn charge_one(&mut self) -> Option<()> {
         self.left.take(Argument::default().weight())
     }
 
-    /// Returns the list that is equal to this one, or `None` if there is no room for it.
-    pub(crate) fn shared(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
+    /// Returns the known list that is equal to this one. If there is none, charges the list, adds it, and returns it.
+    /// Returns `None` if there is no room for it.
+    pub(crate) fn share(&mut self, list: Arc<[Argument]>) -> Option<Arc<[Argument]>> {
         if let Some(known) = self.lists.get(&list) {
             return Some(Arc::clone(known));
         }
@@ -76,9 +78,9 @@ mod tests {
     fn equal_lists_share_memory_and_others_are_charged() {
         let weight = argument("first").weight() + argument("x").weight();
         let mut lists = ArgumentLists::new(2 * weight);
-        let first = lists.shared(list("x")).unwrap();
-        assert!(Arc::ptr_eq(&first, &lists.shared(list("x")).unwrap()));
-        assert!(!Arc::ptr_eq(&first, &lists.shared(list("y")).unwrap()));
-        assert!(lists.shared(list("z")).is_none() && lists.shared(list("x")).is_some());
+        let first = lists.share(list("x")).unwrap();
+        assert!(Arc::ptr_eq(&first, &lists.share(list("x")).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &lists.share(list("y")).unwrap()));
+        assert!(lists.share(list("z")).is_none() && lists.share(list("x")).is_some());
     }
 }

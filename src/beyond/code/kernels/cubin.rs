@@ -40,12 +40,14 @@ const ENTRY: u64 = 0x10;
 /// The lowest bit of the number of registers in `sh_info` of the section with the code.
 const REGISTERS_SHIFT: u32 = 24;
 
+/// The section with attributes of all functions, and the prefix of sections with attributes of one kernel.
 const INFO: &[u8] = b".nv.info";
 const INFO_OF_KERNEL: &[u8] = b".nv.info.";
 
-/// The format of an attribute with a length.
+/// The format of an attribute that is followed by data. Its value is the length of that data.
 const SIZED: u8 = 4;
 
+/// The numbers of attributes, as in the table at the head of this file.
 const MAX_THREADS: u8 = 0x05;
 const REQUIRED_THREADS: u8 = 0x10;
 const STACK: u8 = 0x12;
@@ -54,23 +56,28 @@ const ARGUMENTS: u8 = 0x19;
 const REGISTERS: u8 = 0x2f;
 const LARGE_ARGUMENT: u8 = 0x45;
 
-/// The values that sections record for a kernel.
+/// The values that sections record for a kernel. Sizes are in bytes.
 #[derive(Clone, Copy, Default)]
 struct RecordedKernel {
     registers: Option<u32>,
     stack: Option<u32>,
     shared: Option<u32>,
     constant_bank: Option<u32>,
+    /// The size of all arguments.
     arguments: Option<u32>,
+    /// The maximum number of threads in a block.
     threads: Option<u32>,
 }
 
-/// The values that sections record for kernels, by the number of the section with the code, and by that of the symbol.
+/// The values that sections record for kernels. Registers and stack are recorded for a symbol, all others for the
+/// section with the code.
 #[derive(Default)]
 struct RecordedKernels {
+    /// The values by the index of the section with the code.
     of_sections: HashMap<u64, RecordedKernel>,
+    /// The values by the index of the symbol.
     of_symbols: HashMap<u64, RecordedKernel>,
-    /// The arguments by the number of the section, each with its position; empty if they are not read.
+    /// The arguments by the index of the section with the code, each with its position; empty if they are not read.
     arguments: HashMap<u64, Vec<(u32, Argument)>>,
 }
 
@@ -86,6 +93,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         }
         let Some(section) = file.section_of(table, number, &symbol) else { continue };
         let Some(code) = file.sections.get(section) else { continue };
+        // The kernel's values are recorded for its section or for its symbol.
         let section = to_u64(section);
         let of_section = recorded.of_sections.get(&section).copied().unwrap_or_default();
         let of_symbol = recorded.of_symbols.get(&to_u64(number)).copied().unwrap_or_default();
@@ -125,7 +133,7 @@ impl RecordedKernels {
             if !name.starts_with(b".nv.") {
                 continue;
             }
-            // The number of the section with the code of the kernel, or 0 if the section is not about one kernel.
+            // The index of the section with the code of the kernel, or 0 if the section is not about one kernel.
             let Section { info: of_code, offset, .. } = section;
             if of_code != 0 && name.starts_with(b".nv.shared.") {
                 let size = memory_size(&section, "shared memory")?;
@@ -143,7 +151,8 @@ impl RecordedKernels {
         Ok(recorded)
     }
 
-    /// Reads attributes: of the kernel whose code is in the section `of_code`, or of all functions if that is `None`.
+    /// Reads attributes. They are about the kernel with its code in the section `of_code`, or about all functions if
+    /// `of_code` is `None`. `lists` limits the number of arguments; without it, arguments are not read.
     fn read_attributes(
         &mut self,
         mut rest: Cursor<'_>,
@@ -157,7 +166,7 @@ impl RecordedKernels {
             let &[format, attribute, low, high] = head else { return Ok(()) };
             let value = encoding.read(&[low, high]);
             let values = if format == SIZED { rest.take(value, what)? } else { &[] };
-            // No attribute that is read here has more than three values.
+            // The first three values, as many as any attribute here has.
             let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
@@ -169,10 +178,11 @@ impl RecordedKernels {
                 (ARGUMENTS, Some(section), _) => {
                     self.of_sections.entry(section).or_default().arguments = u32::try_from(value).ok();
                 }
-                // The fields of 16 bits share a value with each other: see the table above.
+                // Position and offset, 16 bits each, share the second value. The size is in the third value: from bit
+                // 18 on or, for a kernel with more than 4 KiB of arguments, in the lower 16 bits.
                 (ARGUMENT | LARGE_ARGUMENT, Some(section), [_, Some(position_and_offset), Some(size)]) => {
                     let Some(lists) = lists else { continue };
-                    lists.take_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
+                    lists.charge_one().ok_or_else(|| too_many_arguments(rest.offset()))?;
                     let (offset, position) = (position_and_offset >> 16, position_and_offset & 0xffff);
                     let size = if attribute == ARGUMENT { size >> 18 } else { size & 0xffff };
                     let argument = Argument { offset: Some(offset), size: Some(size), ..Argument::default() };
@@ -190,7 +200,7 @@ impl RecordedKernels {
     }
 }
 
-/// Returns the size of a section that describes memory.
+/// Returns the size of a section that describes memory, which has no bytes in the file.
 fn memory_size(section: &Section, what: &str) -> Result<u32, Malformed> {
     match u32::try_from(section.size) {
         Ok(size) => Ok(size),

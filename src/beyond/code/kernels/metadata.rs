@@ -20,7 +20,7 @@
 use super::Kernel;
 use crate::beyond::messagepack::Value;
 
-/// The fault of metadata that cannot be read.
+/// The fault of metadata that cannot be read. An offset follows in the message.
 pub(crate) const BROKEN: &str = "kernel metadata that is not a complete MessagePack map,";
 
 const KERNELS: &[u8] = b"amdhsa.kernels";
@@ -31,11 +31,12 @@ pub(crate) struct DescribedKernel<'d> {
     pub(crate) name: Option<&'d [u8]>,
     pub(crate) symbol: Option<&'d [u8]>,
     pub(crate) arguments: Option<Value<'d>>,
-    /// The numbers, without a name.
+    /// The numbers of the kernel. Its name and arguments are not set.
     pub(crate) kernel: Kernel,
 }
 
-/// Returns the kernels, or `None` if the metadata is broken. A kernel is `None` if its own map is broken.
+/// Returns the kernels that the metadata in a note describes, or `None` if the metadata is broken. A kernel is `None`
+/// if its own map is broken. Metadata without the key for kernels has none.
 pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<DescribedKernel<'_>>>> {
     let (metadata, rest) = Value::first(data, 0)?;
     if !rest.is_empty() {
@@ -51,6 +52,7 @@ pub(crate) fn kernels(data: &[u8]) -> Option<impl Iterator<Item = Option<Describ
 }
 
 impl<'d> DescribedKernel<'d> {
+    /// Reads the map of a kernel, or returns `None` if it is broken.
     fn read(kernel: Value<'d>) -> Option<Self> {
         let mut described = Self::default();
         for (key, value) in kernel.map()? {
@@ -61,7 +63,7 @@ impl<'d> DescribedKernel<'d> {
         Some(described)
     }
 
-    /// Stores the value of a key that has a meaning here. Returns `None` if the value is of the wrong type.
+    /// Stores the value of a known key, and ignores other keys. Returns `None` if the value is of the wrong type.
     fn set(&mut self, key: &[u8], value: Value<'d>) -> Option<()> {
         let kernel = &mut self.kernel;
         match key {

@@ -116,7 +116,7 @@ pub fn list_with_arguments(code: &[u8]) -> Result<Vec<Kernel>, Malformed> {
 
 /// Reads the kernels of a code object, and their arguments if there are lists for them.
 fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Malformed> {
-    // The magic of ELF, and the class: 32 or 64 bits.
+    // Only ELF files of 32 and 64 bits are read: the magic, and 1 or 2 as the class.
     let [0x7f, b'E', b'L', b'F', 1 | 2, ..] = code else { return Ok(Vec::new()) };
     let file = File::read(code)?;
     let mut list = KernelsFound {
@@ -136,7 +136,9 @@ fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Ma
 /// The kernels found so far, and the limits.
 struct KernelsFound {
     kernels: Vec<Kernel>,
+    /// The bytes of names that are left.
     names: Allowance,
+    /// The bytes that may still be read: tables of a hostile file may all refer to the same bytes.
     work: Allowance,
     /// The lists of arguments, or `None` if arguments are not read.
     arguments: Option<ArgumentLists>,
@@ -158,8 +160,9 @@ impl KernelsFound {
         Ok(())
     }
 
-    /// Returns the arguments of a kernel that a table at `offset` describes, or `None` if arguments are not read.
-    /// `read` returns them, or `None` if they are broken.
+    /// Reads the arguments of a kernel with `read`, and returns the list that equal kernels share. Returns `None` if
+    /// arguments are not read. `read` returns `None` if the arguments are broken, which is reported as `broken` at
+    /// `offset`, where the table is that describes the kernel.
     fn share_arguments<A: Iterator<Item = Option<Argument>>>(
         &mut self,
         offset: u64,
@@ -168,20 +171,21 @@ impl KernelsFound {
     ) -> Result<Option<Arc<[Argument]>>, Malformed> {
         let Some(lists) = &mut self.arguments else { return Ok(None) };
         let Some(arguments) = read() else { return fail_at(broken, offset) };
-        // One argument more shows that there are too many.
+        // Reading one argument more than allowed shows that there are too many.
         let Some(list) = arguments.take(ARGUMENTS_MAX + 1).collect::<Option<Arc<_>>>() else {
             return fail_at(broken, offset);
         };
         if list.len() > ARGUMENTS_MAX {
             return Err(too_many_arguments(offset));
         }
-        match lists.shared(list) {
+        match lists.share(list) {
             Some(shared) => Ok(Some(shared)),
             None => Err(too_many_arguments(offset)),
         }
     }
 }
 
+/// Returns the error for arguments that exceed the limits.
 fn too_many_arguments(offset: u64) -> Malformed {
     let text = format!(
         "the arguments of kernels at offset {offset} exceed the limits of {ARGUMENTS_MAX} for a kernel and {ARGUMENT_LISTS_MAX} bytes of different ones"

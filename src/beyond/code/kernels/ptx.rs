@@ -1,14 +1,16 @@
-//! The kernels of PTX. Their registers and memory are known only when it is compiled.
+//! The names of the kernels of PTX. Their registers and memory are known only when the PTX is compiled.
 
 use memchr::memmem;
 
-/// The names after the directives `.entry`, also those in comments. "PTX ISA" 9.0, "Kernel and Function Directives".
+/// Returns the names after the directives `.entry`, also in comments, because PTX is not parsed. Source: "PTX ISA" 9.0,
+/// "Kernel and Function Directives".
 pub(crate) fn names(ptx: &[u8]) -> impl Iterator<Item = &[u8]> {
     const ENTRY: &[u8] = b".entry";
     memmem::find_iter(ptx, ENTRY).filter_map(|at| name_after(ptx.get(at..)?.strip_prefix(ENTRY)?))
 }
 
-/// Returns the name after whitespace, or `None` if there is no whitespace, or no name.
+/// Returns the name after the whitespace at the start of `text`, or `None` without whitespace or name: `.entry` is then
+/// part of another word.
 fn name_after(text: &[u8]) -> Option<&[u8]> {
     let name = text.trim_ascii_start();
     let len = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_$%".contains(byte)).count();

@@ -328,7 +328,7 @@ impl<'i> Side<'i> {
                 continue;
             }
             // Entries may overlap, so a small bundle could otherwise take very long to compare.
-            if let Err(error) = overlap_limit.take(&code_object, search.input) {
+            if let Err(error) = overlap_limit.charge(&code_object, search.input) {
                 self.problems.push(error.at(found.place));
                 break;
             }

@@ -497,7 +497,7 @@ impl<'j> Extraction<'j> {
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) {
         if let Some(loader) = &mut file.loader {
-            for chosen in loader.finish(|unit| unit.data() == *place) {
+            for chosen in loader.finish_places(|unit| unit.data() == *place) {
                 self.add_code_object(file, None, chosen, reads);
             }
         }

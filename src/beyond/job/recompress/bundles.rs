@@ -22,7 +22,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_END, bundle_sections};
+use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -413,7 +413,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
         let (index, facts) = (self.result.bundles, EntryFacts::default());
-        let (place, space_end) = (&self.run.place, UNKNOWN_END);
+        let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;
         self.kept_devices += device_count;

@@ -14,7 +14,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::beyond::scan::{EntryFacts, Format, FoundBundle, UNKNOWN_END};
+use crate::beyond::scan::{EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
@@ -88,7 +88,8 @@ pub(super) fn rewrite_fat(
     output: Output,
 ) -> Result<RewrittenFile> {
     let (facts, format) = (EntryFacts::default(), Format::FatObject);
-    let found = FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_END };
+    let found =
+        FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_SPACE_END };
     let KeptCodeObjects { indices: kept, device_count } = run.filter.choose(&found)?;
     let dropped = bundle.entries.len() - kept.len();
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };

@@ -65,7 +65,7 @@ impl<'j> Recompression<'j> {
     /// Charges a bundle to the budget of the search.
     pub(super) fn take_bundle(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<()> {
         self.budget
-            .take_bundle(bundle)
+            .charge_bundle(bundle)
             .map_err(|(what, limit)| Error::malformed(data.path(), Malformed::search(what, limit, bundle.offset)))
     }
 }

@@ -359,7 +359,7 @@ impl ZipRewrite<'_, '_, '_> {
         if content.size > limits.inflated {
             return Err(member_too_large(content.stored, limits, content.size));
         }
-        match self.run.budget.take(content.size) {
+        match self.run.budget.charge_bytes(content.size) {
             Ok(()) => Ok(()),
             Err((what, limit)) => Err(Error::malformed(path, Malformed::search(what, limit, offset))),
         }

@@ -19,7 +19,7 @@ use crate::beyond::code::check;
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::scan::{
-    BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_END, bundle_sections, is_zip,
+    BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
 };
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
@@ -164,7 +164,7 @@ fn size_field_and_header_len(entries: &[SearchEntry], index: usize) -> (u64, u64
 fn find_space_end(found: &FoundBundle<'_>, bundle_end: u64, file: &Input) -> u64 {
     // If sections overlap, the zeros after the bundle may belong to another section.
     let has_own_bytes = !Magic::identify(file.bytes()).is_elf() || bundle_sections(file.as_slice()).is_ok();
-    if !has_own_bytes || found.space_end == UNKNOWN_END {
+    if !has_own_bytes || found.space_end == UNKNOWN_SPACE_END {
         return bundle_end;
     }
     zeros_end(file.as_slice(), bundle_end..found.space_end)
@@ -366,7 +366,7 @@ impl ReplacedCodeObject {
             is_reachable: code_object.is_in_file() && !is_zipped,
             is_file: is_code_object && is_in_file_itself && range == (0..file.len()),
             // In a deep search, the data around the bundle is unknown, and must stay at its offset.
-            may_move: is_file_of_containers && found.space_end != UNKNOWN_END,
+            may_move: is_file_of_containers && found.space_end != UNKNOWN_SPACE_END,
             space_end,
             members,
             is_elf: match code_object.in_place() {

@@ -145,7 +145,7 @@ impl<'e> ExpectComparison<'e> {
     /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a library
     /// are compared before those of the next library.
     fn compare_units_before(&mut self, place: &Place, verified: &mut Verified) {
-        for unit in self.units.finish(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
+        for unit in self.units.finish_places(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
         }
     }
@@ -154,7 +154,7 @@ impl<'e> ExpectComparison<'e> {
     /// serves to the result.
     pub(super) fn finish(mut self, verified: &mut Verified) {
         // Nothing follows, so the units at all places end.
-        for unit in self.units.finish(|_| true) {
+        for unit in self.units.finish_all() {
             self.compare_unit(unit, verified);
         }
         self.compare_library(verified);
@@ -520,7 +520,7 @@ impl LibraryCode {
     /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone.
     fn is_relinked_for(&self, device: &Device) -> bool {
         let has_ptx = self.relinked.iter().any(|codes| has_ptx_for(device, codes));
-        has_ptx && self.relinked.iter().all(|codes| device.unserved(codes.iter()).next().is_none())
+        has_ptx && self.relinked.iter().all(|codes| device.unserved_variants(codes.iter()).next().is_none())
     }
 }
 
@@ -551,10 +551,10 @@ impl Mismatch {
 /// serves all of them.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     // The features in each unserved setting.
-    let unserved: Vec<Vec<String>> = device.unserved(codes.iter()).map(|setting| setting.features()).collect();
+    let unserved: Vec<Vec<String>> = device.unserved_variants(codes.iter()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.variant_count() {
-        return Some(device.lack());
+        return Some(device.describe_lack());
     }
     // If code is missing for some settings only, the text names the features that all of these settings share.
     let mut shared = Vec::new();

@@ -126,7 +126,7 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let kind = recorded.or_else(|| code_object.kind());
         let checked = if is_read(kind, &code_object) {
-            if !overlap_limit.has_room_for(&code_object) {
+            if !overlap_limit.try_charge(&code_object) {
                 let text = "code objects overlap too much: not all of them were checked".to_owned();
                 fault((VerifyRule::CodeObject, text));
                 return Ok(());
@@ -476,7 +476,7 @@ mod tests {
     use crate::base::io::write_to;
     use crate::beyond::container::Bundles;
     use crate::beyond::container::entry::SearchFormat;
-    use crate::beyond::scan::{EntryFacts, Place};
+    use crate::beyond::scan::{EntryFacts, Place, UNKNOWN_SPACE_END};
     use crate::llvm::container::Member;
     use crate::llvm::container::binary::Binary;
     use crate::llvm::container::sequence::Inflate;
@@ -499,7 +499,7 @@ mod tests {
                 index: 0,
                 bundle: &bundle,
                 facts: &EntryFacts::default(),
-                space_end: 0,
+                space_end: UNKNOWN_SPACE_END,
             })
         };
         let (hip, openmp) = ("hip-amdgcn-amd-amdhsa--gfx90a", "openmp-amdgcn-amd-amdhsa--gfx90a");
@@ -558,7 +558,8 @@ mod tests {
             let (binary, place) = (SearchFormat(Binary::default()), Place::of_file(Path::new("in")));
             let bundle = Bundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
             let (format, facts) = (Format::Bundle, &EntryFacts::default());
-            let found = FoundBundle { place: &place, bundle: &bundle, index: 0, format, facts, space_end: 0 };
+            let found =
+                FoundBundle { place: &place, bundle: &bundle, index: 0, format, facts, space_end: UNKNOWN_SPACE_END };
             let mut pairs = Vec::new();
             check_overlaps(&found, &mut |(rule, text)| {
                 assert_eq!(rule, VerifyRule::Overlap);

@@ -1,4 +1,4 @@
-//! Chooses the reader of bundles by their first bytes. So a search needs nothing like the bundler's `-type`.
+//! Chooses the reader of bundles by their first bytes, so that a search needs no option like the bundler's `-type`.
 
 use super::found::Format;
 use crate::base::bytes::{Bounds, len_u64};
@@ -12,20 +12,20 @@ use crate::llvm::container::object::FatObject;
 use crate::llvm::container::text::Text;
 use crate::llvm::container::{Container, Contents, object};
 
-/// The reader of consecutive bundles of one family.
+/// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
 #[derive(Clone, Copy)]
 pub(crate) struct BundleReader {
     pub(crate) container: &'static dyn Container<Entry = SearchEntry>,
-    /// Returns the format of a bundle that was read. The error says why it is not known.
+    /// Returns the format of a bundle that was read, or the fault that hides it.
     pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }
 
 impl BundleReader {
-    /// The reader of fat objects, whatever their first bytes.
+    /// The reader of host objects that are known to be fat objects. `AnyBundle` is not needed then.
     pub(super) const FAT_OBJECT: Self =
         Self { container: &SearchFormat(FatObject), format_of: |_| Ok(Format::FatObject) };
 
-    /// Returns the reader of data that begins with some magic bytes.
+    /// Returns the reader of data with this magic. SYCLBIN files are offload binaries too, so one reader takes both.
     pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
@@ -36,18 +36,19 @@ impl BundleReader {
 }
 
 impl SyclBin {
-    /// Returns the format of a bundle that was read as an offload binary. A SYCLBIN file is one too, and its first
-    /// entry shows that.
+    /// Returns the format of a bundle that was read as an offload binary: a SYCLBIN file if the first entry has the
+    /// strings of one.
     fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let first = bundle.entries.first().map(|entry| &entry.entry);
         Ok(if Self::has_part(first) { Format::SyclBin } else { Format::OffloadBinary })
     }
 }
 
-/// The end of a file of MetaX's bundler. Bundles may follow it, as after padding.
+/// The bytes that MetaX's bundler writes after a bundle. They are skipped like padding, because bundles may follow.
 const FILE_END: &[u8] = b"__FILE_END__";
 
-/// The container for bundles of any format, detected by the first bytes.
+/// The container for bundles of any format of LLVM's bundler, which the first bytes decide: bundles, text bundles and
+/// fat objects, also compressed.
 pub(crate) struct AnyBundle;
 
 impl AnyBundle {
@@ -63,7 +64,8 @@ impl AnyBundle {
         Err(Malformed::compressed(what, bundle.offset, "the inflated data is not a bundle"))
     }
 
-    /// Returns the format of a bundle that begins with `head`.
+    /// Returns the format of an inflated or plain bundle that begins with `head`, or `None` if the bytes are not a
+    /// bundle.
     pub(crate) fn format_of_head(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
             Magic::Bundle => Some(Format::Bundle),
@@ -76,6 +78,7 @@ impl AnyBundle {
 impl Container for AnyBundle {
     type Entry = SearchEntry;
 
+    /// Returns the length of bytes between bundles that are skipped like padding.
     fn filler_len(&self, data: &[u8]) -> u64 {
         if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
     }
@@ -83,7 +86,7 @@ impl Container for AnyBundle {
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
-            // Nothing records the end of a text bundle, so `data` has to be all of it.
+            // Nothing records the end of a text bundle, so `data` has to be all of it: the beginning alone is an error.
             Some(Format::TextBundle) => match Text::of(data) {
                 Some(text) if len_u64(data) == total => text.read(data, total, base),
                 _ => Err(Bounds::of(data, base).truncated(0, total, "the text bundle")),
