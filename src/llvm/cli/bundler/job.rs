@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::base::id::{EntryId, IdError, OffloadKind, Rules};
 use crate::base::io::Accept;
+use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::{Compression, Method};
-use crate::llvm::container::{Limits, compressed};
-use crate::llvm::event::Event;
 use crate::llvm::work::{BundleFiles, FileType, List, Unbundle, UnbundleArchive};
 use anyhow::{Result, bail, ensure};
 
@@ -21,7 +20,7 @@ use super::BundlerOptions;
 use crate::llvm::cli::environment::EnvironmentSettings;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{self, limits};
-use crate::llvm::work::open;
+use crate::llvm::work::{open, report_if_plain};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -153,9 +152,7 @@ fn check_type(
 ) -> crate::base::error::Result<FileType> {
     if file_type.is_err() {
         let input = open(input, Accept::Any, limits.streamed)?;
-        if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
-            console.event(Event::NotCompressed);
-        }
+        report_if_plain(input.as_slice(), &mut |event| console.event(event));
     }
     file_type
 }
