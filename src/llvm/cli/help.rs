@@ -86,7 +86,8 @@ fn description(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The option as typed, indented.
+/// Returns the option with its value, as LLVM's help shows it: after `=`, after a space for a one-letter option, and in
+/// brackets if the value may be left out.
 fn label(arg: &Arg) -> String {
     let option = spelled(arg);
     let value = match value_name(arg) {

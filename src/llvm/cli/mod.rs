@@ -78,7 +78,8 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
     finish(&console, executed, |_| None)
 }
 
-/// Reports an error with its hint. Returns the exit status.
+/// Ends the messages of a command: reports its error with the hint for it, then prints the hints kept for the end.
+/// Returns the exit status. A closed standard output is not an error.
 pub(crate) fn finish(
     console: &Console,
     executed: anyhow::Result<ExitCode>,
@@ -112,8 +113,8 @@ pub(crate) fn finish(
     status
 }
 
-/// Returns the tool that the name of a program selects, or `None` if it is the name of none. As in LLVM, the name may have
-/// a prefix or a suffix, such as a version.
+/// Returns the tool that a program's name selects, or `None` if the name is not that of a tool. As in LLVM, the name
+/// may have a prefix or a suffix, such as a version.
 pub(crate) fn tool_of_program(program: &[u8]) -> Option<&'static Tool> {
     for tool in TOOLS {
         for name in tool.names {
@@ -125,7 +126,8 @@ pub(crate) fn tool_of_program(program: &[u8]) -> Option<&'static Tool> {
     None
 }
 
-/// Selects the tool for a command line. Returns it with the command line, without the word that selects the tool.
+/// Selects the tool for a command line: by the program's name, or else by the first word, or else the bundler. Returns
+/// the tool with the command line, without a word that has selected it.
 fn select_tool(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let called = Program::new(program_name(&argv));
     if let Some(tool) = tool_of_program(called.name) {

@@ -43,8 +43,9 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     Some([dashes, &spelling].concat())
 }
 
-/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`: both
-/// begin with the same letter, and few letters are wrong.
+/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`. Both
+/// must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and underscores count
+/// as small letters and dashes.
 pub(crate) fn is_slip(typed: &str, name: &str) -> bool {
     const SHORT: usize = 8;
     let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));

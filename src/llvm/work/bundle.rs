@@ -109,8 +109,8 @@ impl BundleFiles {
         }
     }
 
-    /// Returns how a fat object is written: with the permissions of the host's object. A user who may not read that object
-    /// must not be able to read its copy in the fat object.
+    /// Returns how a fat object is written: with the permissions of the host's object. A user who may not read that
+    /// object must not be able to read its copy in the fat object.
     fn overwrite_mode_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
         for ((id, _), input) in self.members.iter().zip(inputs) {
             if id.kind() == OffloadKind::Host {
@@ -128,8 +128,8 @@ impl BundleFiles {
         self.members.iter().map(|(id, _)| id.to_string()).collect()
     }
 
-    /// Reports a plain bundle for HIP's runtime with entries that the runtime will not find. Does nothing if it finds all,
-    /// or if the bundle is not for the runtime.
+    /// Reports a plain bundle for HIP's runtime with entries that the runtime will not find. Does nothing if it finds
+    /// all, or if the bundle is not for the runtime.
     fn report_if_not_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
         let ids = members.iter().map(|member| member.id.as_bytes());
         let Some(index) = loadable::first_lost(ids) else { return };

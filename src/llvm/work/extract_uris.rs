@@ -13,8 +13,8 @@ use crate::llvm::container::Limits;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
 
-/// The maximum length of the name of a member in a generated file name, in bytes. File systems allow file names of about
-/// 255 bytes.
+/// The maximum length of the name of a member in a generated file name, in bytes. File systems allow file names of
+/// about 255 bytes.
 const MEMBER_MAX: usize = 80;
 
 /// Copies the bytes that each URI names to a file.
@@ -43,8 +43,8 @@ pub struct ExtractUris {
 /// Reads the bytes that a URI names in its file, within the limits, and passes them to a function that writes them.
 pub(crate) type ReadUri = fn(&Uri, &Input, Limits, &mut dyn FnMut(Slice<'_>) -> Result<Output>) -> Result<Output>;
 
-/// Reads the bytes of a URI that the file stores as they are. URIs of LLVM name no other bytes. Any other URI is an error.
-/// The limits have no use, because nothing is inflated.
+/// Reads the bytes of a URI that the file stores as they are. URIs of LLVM name no other bytes. Any other URI is an
+/// error. The limits have no use, because nothing is inflated.
 pub(crate) fn read_stored(
     uri: &Uri,
     file: &Input,
@@ -111,8 +111,8 @@ impl ExtractUris {
     }
 }
 
-/// The generated name of the file for a URI, as [`ExtractUris`] describes it. Of the long name of a member, only the end
-/// is used, which is its file name.
+/// The generated name of the file for a URI, as [`ExtractUris`] describes it. Of the long name of a member, only the
+/// end is used, which is its file name.
 fn file_name_of(uri: &Uri) -> PathBuf {
     let mut name: OsString = uri.path().into();
     for (member, number) in uri.members() {

@@ -15,8 +15,8 @@ const HEADER_MAX: u64 = 4096;
 /// Returns whether a bundle is made for the runtime: it holds code objects for HIP and no host code. Bundles with host
 /// code, and bundles of bitcode or assembly, are inputs of compilers and linkers.
 ///
-/// Each entry is given by its offload kind and the kind of its content, or `None` for an unknown one. Unknown content for
-/// HIP counts as code, unless another entry is text: such a bundle is one of assembly.
+/// Each entry is given by its offload kind and the kind of its content, or `None` for an unknown one. Unknown content
+/// for HIP counts as code, unless another entry is text: such a bundle is one of assembly.
 pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
     let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for entry in entries {

@@ -15,8 +15,8 @@ use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
 impl BundleFiles {
-    /// For a fat object, writes nothing, and returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes any
-    /// other bundle, for which LLVM does not need llvm-objcopy, and returns `None`.
+    /// For a fat object, writes nothing, and returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
+    /// any other bundle, for which LLVM does not need llvm-objcopy, and returns `None`.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].

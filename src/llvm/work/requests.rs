@@ -79,7 +79,8 @@ impl<'j> Requests<'j> {
     }
 
     /// Returns the entries of a bundle that may serve a request. Leaves out entries without a valid ID, entries for AMD
-    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID: as in LLVM, the first one wins.
+    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID: as in LLVM, the first one
+    /// wins.
     ///
     /// Reports each repeated ID once if an open request is compatible with it.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
@@ -100,8 +101,8 @@ impl<'j> Requests<'j> {
         candidates
     }
 
-    /// Returns the ID of the request by name for the entry with this recorded ID, or `None` if the entry is not requested
-    /// by name. An ID that LLVM does not know can only be requested so.
+    /// Returns the ID of the request by name for the entry with this recorded ID, or `None` if the entry is not
+    /// requested by name. An ID that LLVM does not know can only be requested so.
     fn id_requested_by_name(&self, recorded: &[u8]) -> Option<EntryId> {
         for &request in self.by_written_form.get(&*bytes::text(recorded)?)? {
             if let Some(&id) = self.ids.get(request)
@@ -118,8 +119,8 @@ impl<'j> Requests<'j> {
         self.comparisons(entry).filter(|(_, outcome)| outcome.is_compatible()).map(|(request, _)| request)
     }
 
-    /// The open requests that an entry serves because LLVM would have dropped the target ID of one of the two, in request
-    /// order. LLVM writes and reads the ID of a GPU that it does not know without the target ID.
+    /// The open requests that an entry serves because LLVM would have dropped the target ID of one of the two, in
+    /// request order. LLVM writes and reads the ID of a GPU that it does not know without the target ID.
     fn compatible_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
         let target_id = entry.target_id();
         // One of the two has a target ID that LLVM drops, and the other one has none: the empty processor.

@@ -1,4 +1,5 @@
-//! Stores code objects that a job writes later, after their bundle was dropped: those that had to be inflated or decoded.
+//! Stores code objects that a job writes later, after their bundle was dropped: those that had to be inflated or
+//! decoded.
 
 use std::io::Write;
 use std::ops::Range;

@@ -109,8 +109,8 @@ impl Unbundle {
         Ok(served.are_served())
     }
 
-    /// Writes the code objects that serve requests, but does not put them in place. Stops at the bundle with the last of
-    /// them, and fails if a request is not served and must be.
+    /// Writes the code objects that serve requests, but does not put them in place. Stops at the bundle with the last
+    /// of them, and fails if a request is not served and must be.
     fn stage_served(&self, input: &Input, observer: &mut Observer<'_>) -> Result<ServedRequests> {
         report_if_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
@@ -184,8 +184,8 @@ impl Unbundle {
         Ok(complete)
     }
 
-    /// Copies the host's code from outside the entries: all of a file without a bundle, which is the host's own, or a fat
-    /// object without the sections of its bundle. Returns false, and copies nothing, for any other file.
+    /// Copies the host's code from outside the entries: all of a file without a bundle, which is the host's own, or a
+    /// fat object without the sections of its bundle. Returns false, and copies nothing, for any other file.
     fn copy_host(&self, input: &Input, is_bundle: bool, output: &mut Output) -> Result<bool> {
         if is_bundle && self.file_type != FileType::Object {
             return Ok(false);

@@ -191,7 +191,8 @@ impl NestedLimit {
         Self { limits, bytes: Allowance::new(limits.nested) }
     }
 
-    /// Reads the next offload binary, and subtracts its inflated size from the limit. Returns `None` after the last one.
+    /// Reads the next offload binary, and subtracts its inflated size from the limit. Returns `None` after the last
+    /// one.
     ///
     /// # Errors
     /// The errors of the walk. If the recorded inflated size exceeds only the rest of this limit, the error names it.
@@ -391,8 +392,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         Ok(())
     }
 
-    /// Stages the outputs that need all images, reports requests without a match, and puts all outputs in place. Returns
-    /// the generated names. Fails if one of them is the name of a file that was read.
+    /// Stages the outputs that need all images, reports requests without a match, and puts all outputs in place.
+    /// Returns the generated names. Fails if one of them is the name of a file that was read.
     fn commit_outputs(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, results, generated, present, stored, .. } = self;
         let stored = stored.into_input()?;
@@ -509,7 +510,8 @@ impl Unpackage {
     }
 }
 
-/// The file name for an image, as [`ImageRequest::file`] describes it. No name is a path, whatever strings the image has.
+/// The file name for an image, as [`ImageRequest::file`] describes it. No name is a path, whatever strings the image
+/// has.
 fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
     let FileName { stem, .. } = FileName::of(input);
     let mut name = [stem, b"-", image.triple()].concat();

@@ -37,7 +37,7 @@ impl ToolOptions for BundlerOptions {
                     listed = list.run(out, &mut observer)?;
                     Ok(())
                 })?;
-                // LLVM prints nothing, which programs may rely on.
+                // For a file without bundles, LLVM prints nothing, and programs may rely on that. A hint is for people.
                 if console.is_on_terminal()
                     && listed.bundles == 0
                     && let Some(format) = listed.format

@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser, ValueHint};
 use crate::llvm::cli::options::{GENERIC, OWN};
 use crate::llvm::cli::texts;
 
-/// The description of the tool. All lines except the last end with a space.
+/// The description of the tool. As in LLVM's help text, all lines except the last end with a space.
 const OVERVIEW: &str = concat!(
     "A tool to bundle several input files of the specified type <type> \n",
     "referring to the same source file but different targets into a single \n",
