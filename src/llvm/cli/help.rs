@@ -30,7 +30,8 @@ pub(crate) fn subcommands(tool: &Tool, additions: &Additions) -> Vec<(&'static s
     if tool.serves_every_name() { (additions.subcommands)() } else { Vec::new() }
 }
 
-/// A help text for a program called `name`, which lists these subcommands.
+/// Returns a help text for a program called `name`. Subcommands, each with its description in one line, are listed
+/// last.
 pub(crate) fn text(
     command: &Command,
     subcommands: &[(&'static str, String)],
@@ -99,7 +100,7 @@ fn label(arg: &Arg) -> String {
     format!("  {option}{value}")
 }
 
-/// Adds options and their descriptions, whose further lines are aligned with the first.
+/// Appends options and their descriptions to `text`. All lines of a description begin in the same column.
 fn describe(options: &[&Arg], width: usize, text: &mut Vec<u8>) {
     for arg in options {
         let mut lead = format!("{:width$}{SEPARATOR}", label(arg));

@@ -41,8 +41,11 @@ pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entr
 /// The name of LLVM's bundler.
 pub(crate) const PROGRAM: &str = "clang-offload-bundler";
 
-/// Runs the tool for a command line, including `argv[0]`.
+/// Runs the tool for a command line, including `argv[0]`, or a command of another part of the program. Returns the exit
+/// status.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
+    const NO_WORK_NAME: &str = "";
+    // From here on, a mapped input that becomes shorter ends the process with an error.
     crate::base::io::hand_over();
     let (tool, mut argv) = select_tool(argv);
     if tool.serves_every_name() {
@@ -57,7 +60,7 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
         }
     }
     let mut console = Console::new(program_name(&argv));
-    print::progress::start("");
+    print::progress::start(NO_WORK_NAME);
     let (matches, called) = match parse(tool, argv, additions) {
         ParsedCommandLine::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);

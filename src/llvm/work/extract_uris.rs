@@ -59,7 +59,7 @@ pub(crate) fn read_stored(
 }
 
 impl ExtractUris {
-    /// Copies the bytes of each URI to a new file in the directory of its file.
+    /// Copies the bytes of each URI to a new file, in the directory of the file that the URI names.
     pub fn new(uris: Vec<Uri>) -> Self {
         Self { uris, output: None, limits: Limits::default(), read: read_stored }
     }

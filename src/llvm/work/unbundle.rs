@@ -78,9 +78,9 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that serves no other request.
     ///
     /// # Errors
-    /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
-    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then
-    /// unchanged.
+    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](crate::ErrorKind::NotFound) for missing
+    /// entries, and [`Usage`](crate::ErrorKind::Usage) for a missing entry that was requested
+    /// [by name](EntryId::by_name).
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&self.open()?, observer)
     }
