@@ -166,8 +166,8 @@ impl Uri {
 
     /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`.
     ///
-    /// Returns `None` if no such URI exists: this URI has steps of its own, which cannot follow a range, or the data
-    /// would have to be inflated twice, or an offset would be too large.
+    /// Returns `None` if no such URI exists: if this URI has steps of its own, which cannot follow a range, if data
+    /// would be inflated twice, or if an offset would be too large.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
         let Self { path, steps, range, inflated } = outer;
         if steps.is_empty() && range.is_none() && inflated.is_none() {

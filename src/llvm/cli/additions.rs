@@ -1,5 +1,5 @@
-//! The functions with which another part of the program extends the command lines of LLVM's tools. That part may use
-//! the clone, but the clone must not use it.
+//! Functions of another part of the program that extend the command lines of LLVM's tools. The other part may use the
+//! clone, but the clone must not use the other part.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;

@@ -49,8 +49,8 @@ impl OpenArchive {
         unless_changed([&self.archive].into_iter().chain(&self.member_files), made)
     }
 
-    /// Returns the members in archive order. Newlines and zeros after the last one are padding, which
-    /// some tools append, and end the list.
+    /// Returns the members in archive order. Newlines and zeros after the last one are padding, and end
+    /// the list without an error.
     pub(super) fn members(&self) -> Result<Vec<LibraryMember<'_>>> {
         let mut member_files = self.member_files.iter();
         let mut members = Vec::new();

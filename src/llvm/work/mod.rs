@@ -83,8 +83,8 @@ impl FileType {
     }
 }
 
-/// Reports that a file does not begin with a compressed bundle. As in LLVM 22.1.8, nothing is reported of a file that
-/// is shorter than the fields with which the header of every version begins: magic string, version and method.
+/// Reports that a file does not begin with a compressed bundle. As in LLVM 22.1.8, nothing is reported if the file is
+/// too short for the first fields of every header: magic string, version and method.
 pub(crate) fn report_if_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
     const COMMON_FIELDS_LEN: u64 = 8;
     if data.len() >= COMMON_FIELDS_LEN && !data.bytes().starts_with(compressed::MAGIC) {

@@ -79,8 +79,8 @@ impl<'j> Requests<'j> {
     }
 
     /// Returns the entries of a bundle that may serve a request. Leaves out entries without a valid ID, entries for AMD
-    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID: as in LLVM, the first one
-    /// wins.
+    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID. LLVM would use
+    /// the last entry of an ID.
     ///
     /// Reports each repeated ID once if an open request is compatible with it.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
@@ -123,7 +123,7 @@ impl<'j> Requests<'j> {
     /// request order. LLVM writes and reads the ID of a GPU that it does not know without the target ID.
     fn compatible_without_target_id(&self, entry: &EntryId) -> impl Iterator<Item = usize> {
         let target_id = entry.target_id();
-        // One of the two has a target ID that LLVM drops, and the other one has none: the empty processor.
+        // If the entry or the request has a target ID that LLVM drops, the other has none: its processor is empty.
         let requests = if target_id.is_dropped_by_llvm() {
             self.open_by_processor.get("")
         } else if target_id.is_empty() {

@@ -1,5 +1,4 @@
-//! Stores code objects that a job writes later, after their bundle was dropped: those that had to be inflated or
-//! decoded.
+//! Stores code objects that had to be inflated or decoded, and that a job writes only after their bundle was dropped.
 
 use std::io::Write;
 use std::ops::Range;

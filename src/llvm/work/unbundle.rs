@@ -190,6 +190,7 @@ impl Unbundle {
         if is_bundle && self.file_type != FileType::Object {
             return Ok(false);
         }
+        // As in LLVM 22, compressed data that is not a bundle reaches the output inflated.
         let inflated = match compressed::read(input.as_slice(), self.limits)? {
             Some(compressed) => Some(compressed.inflate_whole()?.0),
             None => None,

@@ -413,7 +413,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
 }
 
 /// Returns the output of each matching request with a file, in order, and the requests without a match. As in LLVM, a
-/// later output replaces an earlier one of the same path, with a warning.
+/// later output replaces an earlier one of the same path. Unlike in LLVM, this is reported.
 fn outputs_of_requests<'j>(
     job: &Unpackage,
     requests: &'j [ImageRequest],
@@ -480,8 +480,8 @@ impl RequestResults {
     }
 }
 
-/// Whether a second output at a path replaces the first one. That is not so for standard output, the null device and
-/// pipes, where both are written one after the other.
+/// Whether a second output at a path replaces the first one. Standard output, the null device and pipes get both
+/// outputs one after the other.
 fn is_replaced_by_second_output(path: &Path) -> bool {
     if path.as_os_str() == "-" || sys::is_null(path) {
         return false;

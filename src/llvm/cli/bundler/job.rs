@@ -124,6 +124,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
     }
     let mut compression = Compression::with_method(Method::Zstd);
     if let Some(level) = options.compression_level.or(environment.compression_level) {
+        // As in LLVM, a level that the method lacks is not an error: the nearest level is used.
         compression.level = level;
     }
     if let Some(log) = options.compression_window {

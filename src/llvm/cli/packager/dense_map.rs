@@ -7,7 +7,7 @@
 //! number of slots; if it is taken, the search continues 1, 2, 3, … slots further.
 //!
 //! The hash is the 64-bit one of LLVM's `Hashing.h` (22.1.8) with its fixed seed, a relative of CityHash. The table
-//! uses its low 32 bits. The functions for ranges of lengths are those of `Hashing.h`, step by step.
+//! uses its low 32 bits. The functions for ranges of lengths follow `Hashing.h` step by step.
 
 const SEED: u64 = 0xff51_afd7_ed55_8ccd;
 const K0: u64 = 0xc3a5_c85c_97cb_3127;

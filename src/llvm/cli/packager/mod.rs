@@ -64,7 +64,7 @@ impl ToolOptions for PackagerOptions {
 fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
-            // LLVM names the input and standard output in its errors, so these stay as they are.
+            // LLVM names the input in its errors. An error about standard output keeps its name too.
             if let Some(file) = error.file()
                 && (Some(file) == input || file.as_os_str() == "-")
             {
