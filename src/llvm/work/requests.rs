@@ -35,9 +35,10 @@ pub(super) struct Requests<'j> {
 pub(super) struct Candidate<'b> {
     /// The index of the entry in the bundle.
     pub(super) index: usize,
+    /// The parsed ID, or the ID of the request if the entry is requested by name.
     pub(super) id: EntryId,
     /// The ID as recorded in the bundle.
-    pub(super) text: &'b [u8],
+    pub(super) recorded_id: &'b [u8],
 }
 
 impl<'j> Requests<'j> {
@@ -91,10 +92,10 @@ impl<'j> Requests<'j> {
             if !id.is_requestable() {
                 continue;
             }
-            let text = entry.id.as_slice();
-            if seen_ids.insert(text) {
-                candidates.push(Candidate { index, id, text });
-            } else if repeated_ids.insert(text) && self.compatible(&id).next().is_some() {
+            let recorded_id = entry.id.as_slice();
+            if seen_ids.insert(recorded_id) {
+                candidates.push(Candidate { index, id, recorded_id });
+            } else if repeated_ids.insert(recorded_id) && self.compatible(&id).next().is_some() {
                 observer(Event::DuplicateEntry(id.to_string()));
             }
         }
@@ -185,12 +186,12 @@ impl<'j> Requests<'j> {
 
     /// Returns the first open request whose written form is the ID that the bundle records for the entry.
     fn first_written_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
-        self.first_open(&self.by_written_form, &bytes::text(entry.text)?)
+        self.first_open(&self.by_written_form, &bytes::text(entry.recorded_id)?)
     }
 
     /// Returns the first open request that is spelled like the ID that the bundle records for the entry.
     fn first_spelled_like_entry(&self, entry: &Candidate<'_>) -> Option<usize> {
-        self.first_open(&self.by_spelling, &bytes::text(entry.text)?)
+        self.first_open(&self.by_spelling, &bytes::text(entry.recorded_id)?)
     }
 
     /// Returns the first open request with the same written form as the entry, however the bundle records the entry.

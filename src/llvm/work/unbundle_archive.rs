@@ -200,7 +200,7 @@ impl UnbundleArchive {
                     Some(content) => content.clone(),
                     None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
                 };
-                let id = shared_id(ids, candidate.text);
+                let id = shared_id(ids, candidate.recorded_id);
                 entries.push(ChosenEntry {
                     member: member.name,
                     id,

@@ -30,8 +30,9 @@ Current supported types are:
   gch  - precompiled-header
   ast  - clang AST file";
 
-// The command line of the bundler; see `llvm::options` for the order of the fields and the meaning of the attributes.
-// Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in LLVM.
+// The command line of the bundler; see `llvm::cli::options` for the order of the fields and the meaning of the
+// attributes. Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in
+// LLVM.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "clang-offload-bundler",
