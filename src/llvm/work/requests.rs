@@ -80,8 +80,8 @@ impl<'j> Requests<'j> {
     }
 
     /// Returns the entries of a bundle that may serve a request. Leaves out entries without a valid ID, entries for AMD
-    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID. LLVM would use
-    /// the last entry of an ID.
+    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID. Of several entries
+    /// with one ID, LLVM would use the last.
     ///
     /// Reports each repeated ID once if an open request is compatible with it.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
@@ -305,7 +305,8 @@ impl Candidate<'_> {
         }
     }
 
-    /// Reports an entry without a processor that serves a request for a GPU: the user may have meant another GPU.
+    /// Reports an entry without a processor that serves a request for a GPU. LLVM may have dropped the processor when
+    /// it wrote the entry, so the code may be for another GPU.
     pub(super) fn report_missing_processor(&self, request: &EntryId, observer: &mut Observer<'_>) {
         if self.id.target_id().is_empty() && request.names_gpu() {
             observer(Event::NoProcessor { entry: &self.id, request });

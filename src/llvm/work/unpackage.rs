@@ -397,7 +397,13 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     fn commit_outputs(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, results, generated, present, stored, .. } = self;
         let stored = stored.into_input()?;
-        let (by_path, unmatched) = outputs_of_requests(job, requests, results, &stored, observer)?;
+        let mut unmatched = Vec::new();
+        for (request, results) in requests.iter().zip(&results) {
+            if results.matches == 0 {
+                unmatched.push(request);
+            }
+        }
+        let by_path = outputs_of_requests(job, requests, results, &stored, observer)?;
         // LLVM does not report these, so they follow LLVM's reports, and are missing after a failure.
         report_unmatched(job, &unmatched, present.shown(), observer);
         let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
@@ -405,27 +411,25 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             return Err(Error::overwrites_input(Path::new(name)));
         }
         outputs.extend(by_path.into_iter().map(|(_, output)| output));
-        // The walk has checked the files that it read, but stored ranges of the input were copied after that.
+        // The input was checked after the walk. Writing new archives takes time, so it is checked once more.
         input.ensure_unchanged()?;
         output::commit(outputs)?;
         Ok(names)
     }
 }
 
-/// Returns the output of each matching request with a file, in order, and the requests without a match. As in LLVM, a
-/// later output replaces an earlier one of the same path. Unlike in LLVM, this is reported.
+/// Returns the output of each request with a file and a match, in order. As in LLVM, a later output replaces an earlier
+/// one of the same path. Unlike in LLVM, this is reported.
 fn outputs_of_requests<'j>(
     job: &Unpackage,
     requests: &'j [ImageRequest],
     results: Vec<RequestResults>,
     stored: &Input,
     observer: &mut Observer<'_>,
-) -> Result<(Vec<(&'j Path, Output)>, Vec<&'j ImageRequest>)> {
+) -> Result<Vec<(&'j Path, Output)>> {
     let mut by_path: Vec<(&Path, Output)> = Vec::new();
-    let mut unmatched = Vec::new();
     for (request, results) in requests.iter().zip(results) {
         if results.matches == 0 {
-            unmatched.push(request);
             continue;
         }
         let Some(path) = request.file.as_deref() else {
@@ -447,7 +451,7 @@ fn outputs_of_requests<'j>(
         }
         by_path.push((path, output));
     }
-    Ok((by_path, unmatched))
+    Ok(by_path)
 }
 
 /// Reports each request without a match, with the images that are present. A file without images is reported once.

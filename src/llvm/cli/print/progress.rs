@@ -22,13 +22,13 @@ const WIDTH: u64 = 20;
 /// The number of bytes in a megabyte.
 const MB: u64 = 1_000_000;
 
-/// The time left is estimated only after this time.
+/// The work must have taken this long before the time left is estimated.
 const ESTIMATE_AFTER: Duration = Duration::from_secs(2);
 
-/// The time left is estimated only once one part of this many is done, because early estimates are far off.
+/// One part in this many must be done before the time left is estimated, because early estimates are far off.
 const ESTIMATE_PARTS: u64 = 50;
 
-/// While the last part of this many of the files is read, no share is shown.
+/// While the last one of this many parts of the files is read, no share is shown.
 const LAST_OF_PARTS: u64 = 33;
 
 /// The only line of the process.
