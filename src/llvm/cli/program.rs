@@ -39,8 +39,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Whether `path` is `//name`, a network root. LLVM treats it as one component, with no directory and no file name in
-/// it.
+/// Whether `path` is `//name`, a network root. LLVM treats it as a single component of a path.
 pub(crate) fn is_network_root(path: &[u8]) -> bool {
     let Some(name) = path.strip_prefix(b"//") else { return false };
     !name.is_empty() && !name.contains(&b'/')

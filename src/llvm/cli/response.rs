@@ -97,7 +97,7 @@ fn open_file(name: &[u8], enclosing: &[OpenFile], nested_left: &mut u64) -> Resu
 }
 
 /// Reads the content of a file. As in LLVM, a regular file is read up to its recorded size; a file under `/proc`
-/// records 0, so nothing is read. A pipe or device is read to its end.
+/// records 0, so nothing is read. A pipe or device is read to its end, and has a limit because it may be endless.
 fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
     let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
     let mut content = Vec::new();

@@ -68,7 +68,7 @@ pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
 
 /// Returns the limits for the option `--max-size`, or the default limits without it. Each compressed container may
 /// inflate to that size, and a pipe is read up to that size. All containers inside others together may inflate to 16
-/// times that size: enough for a file with several of them.
+/// times that size: a file may hold that many of full size.
 pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     const NESTED_FACTOR: u64 = 16;
     let Some(size) = max_size else { return Limits::default() };
