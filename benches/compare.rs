@@ -47,11 +47,11 @@ use anyhow::Result;
 use options::Options;
 
 fn main() -> ExitCode {
-    // Before anything else, so that the process that measures stays small: its memory when it starts a tool is the
-    // least that the operating system reports for the tool.
+    // This comes first, so that the process that measures stays small. A tool begins as a copy of this process, so the
+    // operating system never reports less memory for the tool than this process had.
     let mut words = std::env::args_os().skip(1).peekable();
     if words.next_if(|word| word == process::MEASURE).is_some() {
-        return process::measuring(words);
+        return process::measure_one_program(words);
     }
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let done = match Options::parse(&words) {
@@ -68,6 +68,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the rows that the options select, prints the report, and writes its files if the options ask for them.
 fn compare(options: &Options) -> Result<()> {
     let tools = run::Tools::find()?;
     let rows: Vec<rows::Row> = rows::table(options.rocsparse).into_iter().filter(|row| options.wants(row)).collect();

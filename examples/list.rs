@@ -1,6 +1,6 @@
 //! Lists the device code that a library, a program, an archive or a bundle holds.
 //!
-//! `cargo run --example list -- FILE`
+//! `cargo run --example list -- FILE`; without FILE, it lists a bundle of this repository
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::path::Path;

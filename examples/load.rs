@@ -1,6 +1,6 @@
 //! Lists the code objects of a file that the runtime of a GPU would load, with their sizes.
 //!
-//! `cargo run --example load -- FILE GPU`
+//! `cargo run --example load -- FILE GPU`; without arguments, it reads a bundle of this repository
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;

@@ -1,6 +1,7 @@
 //! Takes the code for one GPU out of a file, into memory.
 //!
-//! `cargo run --example one_gpu -- FILE TARGET`, where TARGET is like `gfx90a`, `gfx90a:xnack+` or `sm_90`
+//! `cargo run --example one_gpu -- FILE TARGET`, where TARGET is like `gfx90a`, `gfx90a:xnack+` or `sm_90`; without
+//! arguments, it reads a bundle of this repository
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::error::Error;

@@ -12,8 +12,9 @@ use offload_bundle::id::EntryId;
 use offload_bundle::io;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // Any bytes can be a code object; here they are those of a file that is in this repository.
     let code = std::fs::read("fixtures/binary/llvm22-plain.bundle")?;
-    // HIP bundles begin with an empty entry for the host.
+    // As clang makes them, HIP bundles begin with an empty entry for the host.
     let ids = ["host-x86_64-unknown-linux-gnu", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"];
     let members = ids.into_iter().zip([&[], code.as_slice()]).map(|(id, content)| {
         let id = EntryId::parse(id)?.to_string();
@@ -26,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let again = Bundles::new(&bundle, &format, Inflate::AsNeeded).next().ok_or("no bundle")??;
     for (index, entry) in again.entries.iter().enumerate() {
+        // In a plain bundle, each code object is one range of the file.
         let size = again.in_place(index).map_or(0, |slice| slice.len());
         println!("{}: {size} bytes", String::from_utf8_lossy(&entry.id));
     }

@@ -23,9 +23,9 @@ pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 /// The GPUs of rocSPARSE's and rocRAND's code objects, in their order.
 pub const GPUS: [&str; 7] =
     ["gfx1030", "gfx803", "gfx900:xnack-", "gfx906:xnack-", "gfx908:xnack-", "gfx90a:xnack+", "gfx90a:xnack-"];
-/// The size of the large rows' code objects together.
+/// The total size of the code objects of the large rows, in bytes.
 pub const LARGE: usize = 1_288_000_000;
-/// Where Debian installs libraries.
+/// The directory in which Debian installs libraries.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
@@ -112,7 +112,8 @@ fn bundle_of_all(output: &str) -> Vec<String> {
     arguments
 }
 
-/// `plain`, `ours.ccob`, `llvm.ccob`, and `llvm.zst`: the zstd frame in it, for zstd itself.
+/// Writes the bundles of all GPUs' code objects: `plain`, `ours.ccob` and `llvm.ccob`. Also writes `llvm.zst`, the zstd
+/// frame in `llvm.ccob`, which the program `zstd` can read.
 fn bundles(dir: &Path, tools: &Tools) -> Result<()> {
     let compressed = |output| [bundle_of_all(output), vec!["-compress".to_owned()]].concat();
     tools.ours(&bundle_of_all("plain"), dir)?;
@@ -127,10 +128,12 @@ fn bundles(dir: &Path, tools: &Tools) -> Result<()> {
     Ok(())
 }
 
+/// Writes `plain`, a bundle of rocRAND's code objects or, without that library, of generated ones of the same size.
 fn fat_binary(dir: &Path, tools: &Tools) -> Result<()> {
     let library = Path::new(LIBRARIES).join("librocrand.so.1");
     if library.exists() {
-        // Not its bundle as it is: LLVM 22 does not take anything out where the host's ID has no environment.
+        // The code objects are bundled anew: LLVM 22 unbundles nothing from the library's own bundle, because its ID
+        // for the host has no environment.
         write_objects_of(&library, dir)?;
     } else {
         write_siblings(dir, 1_760_000)?;
@@ -138,6 +141,7 @@ fn fat_binary(dir: &Path, tools: &Tools) -> Result<()> {
     tools.ours(&bundle_of_all("plain"), dir)
 }
 
+/// Writes `host.o`, compiled with as many sections as a usual source file gives, and `fat.o`.
 fn fat_object(dir: &Path, tools: &Tools) -> Result<()> {
     write_images(dir, 64 << 10)?;
     let functions = (0..200).map(|n| format!("int f{n}(int x) {{ return x * {n} + {n}; }}\n")).collect::<String>();
@@ -150,7 +154,8 @@ fn fat_object(dir: &Path, tools: &Tools) -> Result<()> {
     tools.ours(&bundle(&ids, &["host.o", "image.0", "image.1"].map(str::to_owned), "fat.o"), dir)
 }
 
-/// An archive of `bytes` in all: members of a small host and four GPUs' code, each bundle another.
+/// Writes an archive of about `bytes` bytes. Each member is a bundle of a small host and code for four GPUs, and no two
+/// members are equal.
 fn archive(path: &Path, members: usize, bytes: usize) -> Result<()> {
     let mut random = Random::new(1);
     let len = bytes / members / archive_targets().len() - (1 << 10);
@@ -170,7 +175,7 @@ fn archive(path: &Path, members: usize, bytes: usize) -> Result<()> {
     Ok(builder.into_inner()?.flush()?)
 }
 
-/// A binary bundle without alignment.
+/// Returns a binary bundle without alignment.
 fn plain_bundle(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     let header = MAGIC.len() + 8 + entries.iter().map(|(id, _)| 24 + id.len()).sum::<usize>();
     let mut bundle = MAGIC.to_vec();
@@ -187,7 +192,7 @@ fn plain_bundle(entries: &[(String, Vec<u8>)]) -> Vec<u8> {
     bundle
 }
 
-/// rocSPARSE's code objects.
+/// Writes rocSPARSE's code objects, and removes the library again if it was downloaded.
 fn rocsparse(dir: &Path) -> Result<()> {
     let (library, unpacked) = rocsparse_library(dir)?;
     write_objects_of(&library, dir)?;
@@ -214,7 +219,8 @@ fn write_objects_of(library: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where librocsparse.so.0 is, and the directory to remove when it has been read.
+/// Returns the path of librocsparse.so.0. If the library is not installed, downloads it, and also returns the directory
+/// to remove when it has been read.
 fn rocsparse_library(dir: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     let installed = Path::new(LIBRARIES).join("librocsparse.so.0");
     if installed.exists() {
@@ -233,7 +239,7 @@ fn rocsparse_library(dir: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     Ok((library, Some(unpacked)))
 }
 
-/// The section of a HIP library that holds its code objects.
+/// Returns the section of a HIP library that holds its code objects.
 fn hip_fatbin(library: &Input) -> Result<Slice<'_>> {
     let file = object::File::parse(library.bytes())?;
     let (offset, len) =

@@ -1,22 +1,22 @@
 //! Bytes that behave like GPU code objects when they are compressed, the same in every run.
 //!
 //! Modelled on rocSPARSE's code objects for seven GPUs (Debian's librocsparse0 5.3.0, about 185 MB each). Zstd at level
-//! 3 shows two properties. Alone, each shrinks to 14 %: kernels are instances of a few templates, so that most runs
-//! repeat an earlier one except for some words. And each repeats a part of the one before it, 185 MB back: beyond a
-//! window of 2^27 bytes and within one of 2^28.
+//! 3 shows two properties of them. Alone, each code object shrinks to 14 %: kernels are instances of a few templates,
+//! so most runs of bytes repeat an earlier run except for some words. And each code object repeats a part of the one
+//! before it, 185 MB back: beyond a window of 2^27 bytes and within one of 2^28.
 
-/// How much of each code object is new against the one before it, in percent: the first is all new. The others follow
-/// rocSPARSE's objects for gfx803, gfx900, gfx906, gfx908, gfx90a:xnack+ and gfx90a:xnack-: their sizes when they are
-/// compressed against their predecessors, by their sizes when they are compressed alone.
+/// The part of each code object that does not repeat the one before it, in percent; the first one is all new. The
+/// others follow rocSPARSE's objects for gfx803, gfx900, gfx906, gfx908, gfx90a:xnack+ and gfx90a:xnack-: the size of
+/// each when it is compressed after its predecessor, divided by its size when it is compressed alone.
 pub const NEW_PERCENT: [u64; 7] = [100, 90, 90, 66, 5, 82, 39];
 
-/// A unit, as of one source, is taken over from the code object before or made anew.
+/// The size of a unit in bytes. Like the code of one source file, a unit is copied from the code object before, or new.
 const UNIT: usize = 256 << 10;
-/// A unit that is taken over differs in one word out of this many, on average.
+/// A copied unit differs from the original in one word out of this many, on average.
 const WORDS_PER_CHANGE: usize = 1024;
-/// A unit consists of runs of about this many bytes; most repeat an earlier part of the unit.
+/// The size in bytes of the runs that make up a new unit. Most runs repeat an earlier part of the unit.
 const RUN: usize = 4096;
-/// The number of runs for each one that repeats nothing.
+/// One run out of this many repeats nothing.
 const FRESH: u64 = 40;
 /// A run that repeats differs in one word out of this many, on average.
 const WORDS_PER_EDIT: usize = 11;
@@ -68,7 +68,8 @@ pub fn sibling(random: &mut Random, before: &[u8], new_percent: u64, len: usize)
     code
 }
 
-/// The header of a shared object for AMD GPUs that has no sections, so that no tool takes the code for something else.
+/// Returns the header of a shared object for AMD GPUs without sections. With it, every tool treats the bytes as code
+/// for a GPU.
 fn elf_header() -> [u8; 64] {
     let mut header = [0; 64];
     header[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x40");
@@ -78,7 +79,8 @@ fn elf_header() -> [u8; 64] {
     header
 }
 
-/// Appends `unit` with some words changed, and some more bytes at its end: its successors lie at another distance.
+/// Appends a copy of a unit with some words changed. The copy is a little longer, so that the distance to the original
+/// changes from unit to unit.
 fn append_changed(random: &mut Random, code: &mut Vec<u8>, mut unit: &[u8]) {
     while !unit.is_empty() {
         let (same, rest) = unit.split_at(random.words(2 * WORDS_PER_CHANGE).min(unit.len()));
@@ -104,7 +106,7 @@ fn append_unit(random: &mut Random, code: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes from `from` to `end`, with some words changed.
+/// Appends a copy of the bytes from `from` on, with some words changed, until the code ends at `end`.
 fn append_repeated(random: &mut Random, code: &mut Vec<u8>, mut from: usize, end: usize) {
     while code.len() < end {
         let len = random.words(2 * WORDS_PER_EDIT);
@@ -114,7 +116,7 @@ fn append_repeated(random: &mut Random, code: &mut Vec<u8>, mut from: usize, end
     }
 }
 
-/// An instruction: some opcodes and registers are far more frequent than others.
+/// Returns a random instruction. As in real code, some opcodes and registers are far more frequent than others.
 fn word(random: &mut Random) -> [u8; 4] {
     let bits = random.next();
     let [a, b, c, d, e, f, ..] = bits.to_le_bytes();

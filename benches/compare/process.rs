@@ -1,8 +1,8 @@
 //! Measures a run of a program from outside.
 //!
-//! The operating system reports the peak memory of a process only to its parent, and to a parent of several only the
-//! largest. So this program starts itself once for each run, as a small process that starts exactly one program, waits
-//! for it, and reports its time and memory.
+//! The operating system reports the peak memory of a process only to its parent. A parent of several processes learns
+//! only the largest peak. So this program starts itself once for each run, as a small process that starts exactly one
+//! program, waits for it, and reports its time and memory.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use nix::sys::time::TimeValLike;
 /// its arguments, follow.
 pub const MEASURE: &str = "--measure";
 
-/// Variables that change the behaviour of the tools.
+/// Environment variables that change the behaviour of the tools, and are removed for each run.
 const VARIABLES: [&str; 5] = [
     "OFFLOAD_BUNDLER_COMPRESS",
     "OFFLOAD_BUNDLER_VERBOSE",
@@ -38,7 +38,8 @@ pub struct Cost {
     pub memory: f64,
 }
 
-/// Runs `program` in `dir`, its standard output in a file; that it fails is an error.
+/// Runs `program` in the directory `dir`, with its standard output in the file `stdout`. A failure of the program is an
+/// error.
 pub fn run(program: &Path, arguments: &[String], dir: &Path, stdout: &Path) -> Result<Cost> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(MEASURE).arg(stdout).arg(program).args(arguments).current_dir(dir).stdin(Stdio::null());
@@ -55,21 +56,9 @@ pub fn run(program: &Path, arguments: &[String], dir: &Path, stdout: &Path) -> R
     }
 }
 
-/// The process that measures.
-pub fn measuring(mut words: impl Iterator<Item = OsString>) -> ExitCode {
-    let measured = || -> Result<bool> {
-        let stdout = File::create(words.next().context("no file")?)?;
-        let mut command = Command::new(words.next().context("no program")?);
-        command.args(words).stdout(stdout);
-        let start = Instant::now();
-        let status = command.status()?;
-        let wall = start.elapsed().as_secs_f64();
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-        let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
-        println!("{wall} {cpu} {}", usage.max_rss() as f64 * 1024.0);
-        Ok(status.success())
-    };
-    match { measured }() {
+/// Does the work of the process that measures, for the words after [`MEASURE`]. Returns its exit status.
+pub fn measure_one_program(words: impl Iterator<Item = OsString>) -> ExitCode {
+    match run_and_print_cost(words) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -79,7 +68,22 @@ pub fn measuring(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The program of this name in `PATH`.
+/// Runs a program and prints its cost. Returns whether the program succeeded.
+fn run_and_print_cost(mut words: impl Iterator<Item = OsString>) -> Result<bool> {
+    let stdout = File::create(words.next().context("no file")?)?;
+    let mut command = Command::new(words.next().context("no program")?);
+    command.args(words).stdout(stdout);
+    let start = Instant::now();
+    let status = command.status()?;
+    let wall = start.elapsed().as_secs_f64();
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
+    let memory = usage.max_rss() as f64 * 1024.0;
+    println!("{wall} {cpu} {memory}");
+    Ok(status.success())
+}
+
+/// Returns the first program of this name in `PATH`, or `None` if no directory has it.
 pub fn find(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| fs::metadata(file).is_ok_and(|it| it.is_file()))

@@ -16,11 +16,12 @@ use crate::svg;
 const BEGIN: &str = "<!-- figures: begin (written by `cargo bench --bench compare -- --out docs`) -->";
 const END: &str = "<!-- figures: end -->";
 
-/// All measurements.
+/// The measurements of all rows, and of the machine.
 pub struct Report {
     pub machine: Machine,
-    /// A process that does nothing.
+    /// The cost of a process that does nothing.
     pub floor: Sample,
+    /// Whether the large rows ran on the code objects of a library, not on generated ones.
     pub real_data: bool,
     pub outcomes: Vec<Outcome>,
 }
@@ -29,7 +30,7 @@ pub struct Report {
 struct Table(Vec<Vec<String>>);
 
 impl Outcome {
-    /// Ours by theirs, of the medians of something.
+    /// Returns our median divided by LLVM's, of the measurement that `of` selects, or `None` without LLVM's tool.
     fn ratio(&self, of: fn(&Sample) -> &Summary) -> Option<f64> {
         Some(of(&self.ours).median / of(self.theirs.as_ref()?).median)
     }
@@ -128,11 +129,11 @@ impl Report {
                 range(&ours.wall, seconds),
                 theirs.map_or("–".to_owned(), |theirs| range(&theirs.wall, seconds)),
                 ratio(outcome.time_ratio()),
-                met(outcome.time_ratio(), goal.map(|goal| goal.time)),
+                goal_and_result(outcome.time_ratio(), goal.map(|goal| goal.time)),
                 range(&ours.memory, bytes),
                 theirs.map_or("–".to_owned(), |theirs| range(&theirs.memory, bytes)),
                 ratio(outcome.memory_ratio()),
-                met(outcome.memory_ratio(), goal.map(|goal| goal.memory)),
+                goal_and_result(outcome.memory_ratio(), goal.map(|goal| goal.memory)),
             ]);
         }
         table
@@ -147,7 +148,7 @@ impl Report {
                 bytes(ours as f64),
                 theirs.map_or("–".to_owned(), |theirs| bytes(theirs as f64)),
                 ratio(outcome.size_ratio()),
-                met(outcome.size_ratio(), outcome.row.goal.and_then(|goal| goal.size)),
+                goal_and_result(outcome.size_ratio(), outcome.row.goal.and_then(|goal| goal.size)),
             ]);
         }
         table
@@ -171,7 +172,7 @@ impl Report {
         table
     }
 
-    /// For each work two lines, time and memory, with ours, theirs and the ratio at each point.
+    /// Returns two lines for each work, time and memory, with ours, LLVM's and the ratio at each point.
     fn growth_table(&self, axes: &[Axis]) -> Table {
         let points: Vec<_> =
             self.outcomes.iter().filter(|it| it.row.growth.is_some_and(|it| axes.contains(&it.axis))).collect();
@@ -271,13 +272,13 @@ impl Table {
     }
 }
 
-/// Median, and in brackets the smallest and the largest where they are not the same at this precision.
+/// Returns the median, and in brackets the smallest and the largest figure if they differ at this precision.
 fn range(summary: &Summary, show: fn(f64) -> String) -> String {
     let (median, min, max) = (show(summary.median), show(summary.min), show(summary.max));
     if min == max { median } else { format!("{median} ({min} – {max})") }
 }
 
-/// Ours, theirs and the ratio.
+/// Returns our median, LLVM's and the ratio, or only ours without LLVM's tool.
 fn pair(outcome: &Outcome, of: fn(&Sample) -> &Summary, show: fn(f64) -> String) -> String {
     let ours = show(of(&outcome.ours).median);
     match &outcome.theirs {
@@ -286,7 +287,8 @@ fn pair(outcome: &Outcome, of: fn(&Sample) -> &Summary, show: fn(f64) -> String)
     }
 }
 
-fn met(ratio: Option<f64>, goal: Option<f64>) -> String {
+/// Returns a goal and whether it is met, or only the goal without a ratio.
+fn goal_and_result(ratio: Option<f64>, goal: Option<f64>) -> String {
     match (ratio, goal) {
         (Some(ratio), Some(goal)) => format!("{goal} {}", if ratio <= goal { "met" } else { "missed" }),
         (None, Some(goal)) => goal.to_string(),

@@ -2,10 +2,11 @@
 
 use crate::data::{Data, GPUS, HOST, LARGE, gpu_file};
 
-/// A command line for both tools.
+/// A command line that both tools run, and how the results are judged.
 pub struct Row {
     /// The name that `--rows` matches.
     pub name: String,
+    /// The work, in words for the report.
     pub what: String,
     pub data: Data,
     pub weight: Weight,
@@ -16,21 +17,23 @@ pub struct Row {
     pub growth: Option<Growth>,
 }
 
+/// The cost of a row, which decides how often it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Milliseconds, in a separate row.
+    /// Milliseconds; the report has a separate line for the row.
     Small,
-    /// Milliseconds, and only a point of a growth table.
+    /// Milliseconds; the row is only a point of a growth table.
     Growth,
+    /// Files of 100 MB and more, which take seconds to make; few runs.
     Large,
 }
 
-/// When the tools have done the same.
+/// The condition that both tools have done the same.
 #[derive(Clone)]
 pub enum Check {
-    /// The tools print the same lines, in any order: LLVM's is the order of a hash table.
+    /// The tools print the same lines, in any order, because LLVM prints in the order of a hash table.
     Lines,
-    /// Both tools print something.
+    /// Each tool prints at least one line.
     Any,
     /// The files named here have the same bytes.
     Same(Vec<String>),
@@ -38,16 +41,16 @@ pub enum Check {
     TakenApart { file: String, unbundle: Vec<String>, outputs: Vec<String>, inputs: Vec<String> },
 }
 
-/// The most that a row should cost, as ratios to LLVM 22.
+/// The most that a row should cost, as ratios to the cost of LLVM 22.
 #[derive(Clone, Copy)]
 pub struct Goal {
     pub time: f64,
     pub memory: f64,
-    /// Of the output.
+    /// The size of the output, or `None` if both tools write the same bytes.
     pub size: Option<f64>,
 }
 
-/// Another program whose work on the same bytes is a part of the row's: no tool can be expected to need less.
+/// Another program that does a part of the row's work on the same bytes. No tool can be expected to need less.
 #[derive(Clone)]
 pub struct Limit {
     pub what: &'static str,
@@ -70,6 +73,9 @@ pub enum Axis {
     Bytes,
 }
 
+/// The goals of the five rows of [`growing`] that are only points of a growth table.
+const WITHOUT_GOALS: [Option<Goal>; 5] = [None; 5];
+
 /// Returns all rows, grouped by their inputs.
 pub fn table(rocsparse: bool) -> Vec<Row> {
     let mut rows = small();
@@ -80,7 +86,7 @@ pub fn table(rocsparse: bool) -> Vec<Row> {
         (10_000_000, "10 MB", Weight::Growth),
         (100_000_000, "100 MB", Weight::Large),
     ] {
-        rows.extend(growing(Data::Objects { bytes }, name, bytes, weight, [None; 5]));
+        rows.extend(growing(Data::Objects { bytes }, name, bytes, weight, WITHOUT_GOALS));
     }
     rows.extend(large(if rocsparse { Data::Rocsparse } else { Data::Objects { bytes: LARGE } }));
     rows.push(archive());
@@ -96,7 +102,7 @@ fn small() -> Vec<Row> {
     let sources = words("host.o image.0 image.1");
     let parts = words("out.0 out.1 out.2");
     let one = Check::Same(words("out"));
-    // Not the host: LLVM lays its sections out anew.
+    // The host is not compared, because LLVM lays out its sections anew.
     let devices = Check::TakenApart {
         file: "out".to_owned(),
         unbundle: unbundle("o", &fat[1..], "out", &words("out.1 out.2")),
@@ -146,7 +152,8 @@ fn entries(count: usize) -> Vec<Row> {
     .into()
 }
 
-/// The IDs of entries that are many: processors are too few, vendors may have any name.
+/// Returns an ID for each entry of a large bundle. The IDs differ in the vendor, which may have any name, because there
+/// are too few processors.
 pub fn entry_id(index: usize) -> String {
     format!("hip-amdgcn-vendor{index}-amdhsa--gfx906")
 }
@@ -173,7 +180,8 @@ fn unbundle_archive() -> (Vec<String>, Vec<String>) {
     (unbundle("a", &targets, "archive.a", &outputs), outputs)
 }
 
-/// The rows that show how cost grows with the size of seven GPUs' code objects.
+/// Returns the rows that show how cost grows with the size of seven GPUs' code objects: bundle, list, unbundle,
+/// compress and decompress, with a goal for each.
 fn growing(data: Data, name: &str, bytes: usize, weight: Weight, goals: [Option<Goal>; 5]) -> Vec<Row> {
     let ids = all_ids();
     let inputs: Vec<String> = std::iter::once("/dev/null".to_owned()).chain((0..GPUS.len()).map(gpu_file)).collect();
@@ -294,6 +302,7 @@ impl Row {
         Self { weight: Weight::Large, limits: limits.to_vec(), ..self }
     }
 
+    /// Makes the row a point of a growth table.
     fn grows(self, axis: Axis, work: &'static str, at: usize) -> Self {
         Self { growth: Some(Growth { axis, work, at }), weight: Weight::Growth, ..self }
     }

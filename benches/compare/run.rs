@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::data::Data;
@@ -51,7 +51,7 @@ impl Tools {
         if theirs.is_none() {
             eprintln!("compare: LLVM 22 is not installed: only our tool is measured, and nothing compared");
         }
-        // LLVM's tool looks for llvm-objcopy where it lies itself.
+        // LLVM's tool looks for llvm-objcopy in its own directory, so a link to the tool would not do.
         let theirs = theirs.map(fs::canonicalize).transpose()?;
         Ok(Self { ours: env!("CARGO_BIN_EXE_clang-offload-bundler").into(), theirs })
     }
@@ -76,20 +76,21 @@ pub fn floor(options: &Options) -> Result<Sample> {
     Ok(Sample::of(&(0..options.runs(Weight::Small)).map(|_| cost()).collect::<Result<Vec<_>>>()?))
 }
 
-/// Runs all rows; rows on the same data stand together.
+/// Runs all rows. Rows with the same data must be neighbours, because each new kind of data replaces the old one.
 pub fn all(rows: Vec<Row>, tools: &Tools, options: &Options) -> Result<Vec<Outcome>> {
     fs::create_dir_all(&options.dir)?;
-    let mut place: Option<(Data, TempDir)> = None;
+    let mut prepared: Option<(Data, TempDir)> = None;
     let mut outcomes = Vec::new();
     for row in rows {
-        if place.as_ref().is_none_or(|(data, _)| *data != row.data) {
-            // The old data goes first: there may be no room for both.
-            drop(place.take());
+        let is_prepared = prepared.as_ref().is_some_and(|(data, _)| *data == row.data);
+        if !is_prepared {
+            // The old data is removed first, because the disk may not have room for both.
+            drop(prepared.take());
             let dir = tempfile::Builder::new().prefix("compare-").tempdir_in(&options.dir)?;
             row.data.prepare(dir.path(), tools).with_context(|| format!("data for {}", row.name))?;
-            place = Some((row.data, dir));
+            prepared = Some((row.data, dir));
         }
-        let (_, dir) = place.as_ref().context("no data")?;
+        let (_, dir) = prepared.as_ref().context("no data")?;
         let dir = fs::canonicalize(dir.path())?;
         eprintln!("compare: {}", row.name);
         let bench = Bench { row: &row, tools, dir: &dir };
@@ -111,7 +112,8 @@ struct Bench<'a> {
 type Samples = (Sample, Option<Sample>, Vec<(&'static str, Sample)>);
 
 impl Bench<'_> {
-    /// Runs each tool once and compares the outputs. Returns the sizes of files that each writes in its own way.
+    /// Runs each tool once and compares the outputs. Returns the sizes of the file that each tool writes in its own
+    /// way, or `None` if the row has no such file.
     fn check(&self) -> Result<Option<(u64, Option<u64>)>> {
         self.clear()?;
         self.run(&self.tools.ours, "stdout.ours")?;
@@ -121,48 +123,78 @@ impl Bench<'_> {
         checked
     }
 
-    /// Compares the outputs of our tool, which has just run, with those of LLVM's.
+    /// Runs LLVM's tool, and compares its outputs with the outputs of our tool, which has just run. Compares nothing
+    /// without LLVM's tool. Returns sizes as [`Bench::check`].
     fn compare(&self) -> Result<Option<(u64, Option<u64>)>> {
-        if let Check::TakenApart { file, unbundle, outputs, inputs } = &self.row.check {
-            let taken_apart = |with: Option<&Path>| -> Result<u64> {
-                if let Some(tool) = with {
-                    process::run(tool, unbundle, self.dir, &self.dir.join("stdout"))?;
-                    inputs.iter().zip(outputs).try_for_each(|(input, output)| self.same(input, output))?;
-                }
-                Ok(fs::metadata(self.dir.join(file))?.len())
-            };
-            let ours = taken_apart(self.tools.theirs.as_deref())?;
-            let Some(theirs) = &self.tools.theirs else { return Ok(Some((ours, None))) };
-            self.clear()?;
-            self.run(theirs, "stdout.theirs")?;
-            return Ok(Some((ours, Some(taken_apart(Some(&self.tools.ours))?))));
+        if let Check::TakenApart { .. } = &self.row.check {
+            return Ok(Some(self.compare_taken_apart()?));
         }
         let Some(theirs) = &self.tools.theirs else { return Ok(None) };
-        if let Check::Same(outputs) = &self.row.check {
-            for output in outputs {
-                fs::rename(self.dir.join(output), self.dir.join(format!("checked.{output}")))?;
-            }
-            self.run(theirs, "stdout.theirs")?;
-            outputs.iter().try_for_each(|output| self.same(&format!("checked.{output}"), output))?;
-            return Ok(None);
+        match &self.row.check {
+            Check::Same(outputs) => self.compare_files(theirs, outputs)?,
+            _ => self.compare_lines(theirs)?,
         }
-        self.run(theirs, "stdout.theirs")?;
-        let lines = |name: &str| -> Result<Vec<String>> {
-            let mut lines: Vec<String> = fs::read_to_string(self.dir.join(name))?.lines().map(str::to_owned).collect();
-            lines.sort();
-            Ok(lines)
-        };
-        let (ours, theirs) = (lines("stdout.ours")?, lines("stdout.theirs")?);
-        ensure!(!ours.is_empty() && !theirs.is_empty(), "a tool prints nothing");
-        ensure!(matches!(self.row.check, Check::Any) || ours == theirs, "the tools print {ours:?} and {theirs:?}");
         Ok(None)
     }
 
-    /// Runs the tools and the limits in turns.
+    /// Lets each tool unbundle the file that the other has written. Returns the sizes of our file and of LLVM's.
+    fn compare_taken_apart(&self) -> Result<(u64, Option<u64>)> {
+        let ours = self.check_taken_apart_by(self.tools.theirs.as_deref())?;
+        let Some(theirs) = &self.tools.theirs else { return Ok((ours, None)) };
+        self.clear()?;
+        self.run(theirs, "stdout.theirs")?;
+        let theirs = self.check_taken_apart_by(Some(&self.tools.ours))?;
+        Ok((ours, Some(theirs)))
+    }
+
+    /// Checks that a tool, if there is one, unbundles the written file to the inputs. Returns the size of the file.
+    fn check_taken_apart_by(&self, tool: Option<&Path>) -> Result<u64> {
+        let Check::TakenApart { file, unbundle, outputs, inputs } = &self.row.check else {
+            bail!("the row has no file to take apart");
+        };
+        if let Some(tool) = tool {
+            process::run(tool, unbundle, self.dir, &self.dir.join("stdout"))?;
+            for (input, output) in inputs.iter().zip(outputs) {
+                self.same(input, output)?;
+            }
+        }
+        Ok(fs::metadata(self.dir.join(file))?.len())
+    }
+
+    /// Checks that LLVM's tool writes the same files as ours.
+    fn compare_files(&self, theirs: &Path, outputs: &[String]) -> Result<()> {
+        for output in outputs {
+            fs::rename(self.dir.join(output), self.dir.join(format!("checked.{output}")))?;
+        }
+        self.run(theirs, "stdout.theirs")?;
+        for output in outputs {
+            self.same(&format!("checked.{output}"), output)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that both tools print something, and the same lines unless any lines will do.
+    fn compare_lines(&self, theirs: &Path) -> Result<()> {
+        self.run(theirs, "stdout.theirs")?;
+        let (ours, theirs) = (self.sorted_lines("stdout.ours")?, self.sorted_lines("stdout.theirs")?);
+        ensure!(!ours.is_empty() && !theirs.is_empty(), "a tool prints nothing");
+        ensure!(matches!(self.row.check, Check::Any) || ours == theirs, "the tools print {ours:?} and {theirs:?}");
+        Ok(())
+    }
+
+    fn sorted_lines(&self, name: &str) -> Result<Vec<String>> {
+        let mut lines: Vec<String> = fs::read_to_string(self.dir.join(name))?.lines().map(str::to_owned).collect();
+        lines.sort();
+        Ok(lines)
+    }
+
+    /// Runs our tool, LLVM's and the limits in turns, so that a slow moment of the machine affects all of them. Leaves
+    /// out programs that the machine does not have.
     fn measure(&self, runs: usize) -> Result<Samples> {
-        let find = |name: &str| process::find(name);
-        let limits: Vec<_> = self.row.limits.iter().filter_map(|limit| Some((limit, find(limit.program)?))).collect();
-        let mut costs = vec![Vec::new(); 2 + limits.len()];
+        const TOOLS: usize = 2;
+        let limits = self.row.limits.iter().filter_map(|limit| Some((limit, process::find(limit.program)?)));
+        let limits: Vec<_> = limits.collect();
+        let mut costs = vec![Vec::new(); TOOLS + limits.len()];
         for turn in 0..=runs {
             let ours = Some((&self.tools.ours, &self.row.arguments));
             let theirs = self.tools.theirs.as_ref().map(|tool| (tool, &self.row.arguments));
@@ -187,11 +219,12 @@ impl Bench<'_> {
         process::run(tool, &self.row.arguments, self.dir, &self.dir.join(stdout))
     }
 
-    /// Removes all outputs, so that each run creates them anew.
+    /// Removes the outputs of a run, `out` and `out.*`, so that each run creates them anew.
     fn clear(&self) -> Result<()> {
         self.clear_files("out")
     }
 
+    /// Removes the file `out`, and all files whose names begin with `prefix` and a dot.
     fn clear_files(&self, prefix: &str) -> Result<()> {
         for entry in fs::read_dir(self.dir)? {
             let path = entry?.path();
@@ -203,6 +236,7 @@ impl Bench<'_> {
         Ok(())
     }
 
+    /// Fails if two files in the directory do not have the same bytes.
     fn same(&self, one: &str, other: &str) -> Result<()> {
         ensure!(same_bytes(&self.dir.join(one), &self.dir.join(other))?, "{one} and {other} differ");
         Ok(())

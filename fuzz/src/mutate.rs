@@ -4,11 +4,14 @@ use libfuzzer_sys::fuzzer_mutate;
 
 use crate::structure::{Field, Parts, fields};
 
+/// The maximum depth of containers in containers that are taken apart for a change.
+const DEPTH_MAX: u32 = 3;
+
 /// Changes the first `size` bytes of `data` in place, to at most `max_size` bytes. Returns the new size.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut random = Random(u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let input = data[..size].to_vec();
-    let changed = changed(&input, max_size, &mut random, 3).filter(|changed| changed.len() <= max_size);
+    let changed = changed(&input, max_size, &mut random, DEPTH_MAX).filter(|changed| changed.len() <= max_size);
     match changed {
         Some(changed) => {
             data[..changed.len()].copy_from_slice(&changed);
@@ -34,7 +37,8 @@ impl Random {
     }
 }
 
-/// Returns the input with its structure changed, or `None` if any bytes should be changed or there is no structure.
+/// Returns the input with its structure changed. Returns `None` if there is no structure, or by chance: any bytes
+/// should then be changed. `depth` is the number of levels that may still be taken apart.
 fn changed(input: &[u8], max_size: usize, random: &mut Random, depth: u32) -> Option<Vec<u8>> {
     match random.below(8) {
         0..3 => change_number(input, random),
@@ -44,6 +48,7 @@ fn changed(input: &[u8], max_size: usize, random: &mut Random, depth: u32) -> Op
     }
 }
 
+/// Changes one number of the format to an edge, a near value, the value of another number, or by one bit.
 fn change_number(input: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let fields = fields(input);
     let field = fields.get(random.below(fields.len()))?;
@@ -75,6 +80,7 @@ fn read(data: &[u8], field: &Field) -> u64 {
     if field.big { bytes.fold(0, push) } else { bytes.rev().fold(0, push) }
 }
 
+/// Changes one payload of a container, and puts the container together again with correct headers.
 fn change_payload(input: &[u8], max_size: usize, random: &mut Random, depth: u32) -> Option<Vec<u8>> {
     let mut parts = Parts::of(input)?;
     let mut payloads = parts.payloads();
@@ -84,6 +90,7 @@ fn change_payload(input: &[u8], max_size: usize, random: &mut Random, depth: u32
     Some(parts.join(random.next()))
 }
 
+/// Changes any bytes of a payload, which may grow by 64 bytes.
 fn any_bytes(payload: &[u8], max_size: usize) -> Vec<u8> {
     let room = max_size.min(payload.len() + 64).max(1);
     let mut buffer = payload.to_vec();

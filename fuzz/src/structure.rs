@@ -16,10 +16,10 @@ pub(crate) struct Field {
     pub(crate) big: bool,
 }
 
-/// The maximum depth of containers in containers that is searched.
+/// The maximum depth of containers in containers that is searched. Deeper ones are only changed as bytes.
 const DEPTH_MAX: u32 = 3;
 
-/// The maximum number of records of one table whose numbers are used.
+/// The number of records of one table whose numbers are used: enough for variety, and quick to find.
 const RECORDS_MAX: u64 = 64;
 
 /// Returns the numbers of the container at the start of some bytes, and of the containers in it.
@@ -30,6 +30,8 @@ pub(crate) fn fields(data: &[u8]) -> Vec<Field> {
     fields
 }
 
+/// Adds the numbers of the container at the start of `data`, and of containers in it, to `out`. `base` is the offset of
+/// `data` in the input.
 fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let mut inner = |start: usize, len: usize| {
@@ -45,7 +47,7 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
                 inner(value(data, start), value(data, size));
             }
         }
-        inner_behind(data, binary_end(data), &mut inner);
+        find_after(data, binary_end(data), &mut inner);
     } else if let Some(header) = Ccob::read(data) {
         own = widths(4, &[2, 2], false);
         let wide = if header.version == 3 { 8 } else { 4 };
@@ -57,7 +59,7 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
                 Some(Field { at: *at - width, width, big: false })
             },
         ));
-        inner_behind(data, header.total.and_then(|total| usize::try_from(total).ok()), &mut inner);
+        find_after(data, header.total.and_then(|total| usize::try_from(total).ok()), &mut inner);
     } else if data.starts_with(&[0x10, 0xff, 0x10, 0xad]) {
         own = offload_binary(data);
     } else if data.starts_with(fatbins::MAGIC) {
@@ -84,10 +86,11 @@ fn find(data: &[u8], base: usize, depth: u32, out: &mut Vec<Field>) {
     out.extend(own.into_iter().map(|field| Field { at: field.at.saturating_add(base), ..field }));
 }
 
-/// Calls `inner` for the data after a bundle and its padding.
-fn inner_behind(data: &[u8], end: Option<usize>, inner: &mut impl FnMut(usize, usize)) {
-    if let Some(behind) = end.and_then(|end| data.get(end..)) {
-        let rest = without_zeros(behind);
+/// Calls `inner` for the data after a bundle and its padding of zeros, if there is any. `end` is the end of the bundle,
+/// or `None` if it is not known.
+fn find_after(data: &[u8], end: Option<usize>, inner: &mut impl FnMut(usize, usize)) {
+    if let Some(trailing) = end.and_then(|end| data.get(end..)) {
+        let rest = without_zeros(trailing);
         if !rest.is_empty() {
             inner(data.len() - rest.len(), rest.len());
         }
@@ -228,8 +231,8 @@ fn elf(data: &[u8]) -> Vec<Field> {
     fields
 }
 
-/// Returns the fields of the header, section headers and symbols. If the bytes are not COFF, returns numbers at these
-/// places too.
+/// Returns the fields of the header, section headers and symbols of a COFF object. COFF has no magic number, so any
+/// bytes that are nothing else are treated as COFF.
 fn coff(data: &[u8]) -> Vec<Field> {
     let big_object = data.starts_with(&[0, 0, 0xff, 0xff]);
     let (mut fields, header, symbol) = if big_object {
@@ -351,9 +354,9 @@ fn zip_members(data: &[u8]) -> Vec<ZipMember> {
 /// A container taken apart: any of its payloads may be replaced.
 pub(crate) enum Parts {
     /// The inflated bytes, and how they are compressed.
-    Compressed { version: u16, method: u16, payload: Vec<u8>, behind: Behind },
+    Compressed { version: u16, method: u16, payload: Vec<u8>, trailing: TrailingData },
     /// The entries of a binary bundle, and the data after it.
-    Binary { entries: Vec<(Vec<u8>, Vec<u8>)>, behind: Behind },
+    Binary { entries: Vec<(Vec<u8>, Vec<u8>)>, trailing: TrailingData },
     /// Members of an archive, each with its header.
     Archive(Vec<(Vec<u8>, Vec<u8>)>),
     /// Members of a zip file: names, methods, contents.
@@ -363,16 +366,16 @@ pub(crate) enum Parts {
 }
 
 /// The data after a bundle, and its alignment.
-pub(crate) struct Behind {
+pub(crate) struct TrailingData {
     align: usize,
     rest: Vec<u8>,
 }
 
-impl Behind {
+impl TrailingData {
     fn of(data: &[u8], end: usize) -> Self {
-        let behind = data.get(end..).unwrap_or_default();
-        let rest = without_zeros(behind);
-        let is_page = rest.len() < behind.len() && (data.len() - rest.len()).is_multiple_of(4096);
+        let trailing = data.get(end..).unwrap_or_default();
+        let rest = without_zeros(trailing);
+        let is_page = rest.len() < trailing.len() && (data.len() - rest.len()).is_multiple_of(4096);
         Self { align: if is_page { 4096 } else { 1 }, rest: rest.to_vec() }
     }
 
@@ -387,11 +390,12 @@ impl Behind {
 }
 
 impl Parts {
+    /// Takes a container apart, or returns `None` if the bytes are not a container that can be put together again.
     pub(crate) fn of(data: &[u8]) -> Option<Self> {
         if let Some(Ccob { version, method, total, header_len, .. }) = Ccob::read(data) {
             let end = total.and_then(|total| usize::try_from(total).ok()).unwrap_or(data.len()).min(data.len());
             let payload = formats::inflate(method, data.get(header_len..end)?);
-            return Some(Self::Compressed { version, method, payload, behind: Behind::of(data, end) });
+            return Some(Self::Compressed { version, method, payload, trailing: TrailingData::of(data, end) });
         }
         if data.starts_with(formats::MAGIC) {
             let fields = binary(data);
@@ -404,7 +408,7 @@ impl Parts {
                 Some((data.get(at..at.checked_add(id)?)?.to_vec(), data.get(start..end)?.to_vec()))
             });
             let entries = entries.collect::<Option<Vec<_>>>()?;
-            return Some(Self::Binary { entries, behind: Behind::of(data, last) });
+            return Some(Self::Binary { entries, trailing: TrailingData::of(data, last) });
         }
         if is_zip(data) {
             let member = |member: ZipMember| {
@@ -434,15 +438,15 @@ impl Parts {
         Some(Self::Archive(members(data).into_iter().map(member).collect()))
     }
 
-    /// The payloads.
+    /// Returns the parts that may be changed: contents, IDs, names, and data after a bundle.
     pub(crate) fn payloads(&mut self) -> Vec<&mut Vec<u8>> {
-        let behind = |behind| Some(behind).filter(|behind: &&mut Vec<u8>| !behind.is_empty());
+        let trailing = |trailing| Some(trailing).filter(|trailing: &&mut Vec<u8>| !trailing.is_empty());
         match self {
-            Self::Compressed { payload, behind: Behind { rest, .. }, .. } => {
-                [payload].into_iter().chain(behind(rest)).collect()
+            Self::Compressed { payload, trailing: TrailingData { rest, .. }, .. } => {
+                [payload].into_iter().chain(trailing(rest)).collect()
             }
-            Self::Binary { entries, behind: Behind { rest, .. } } => {
-                entries.iter_mut().flat_map(|(id, content)| [id, content]).chain(behind(rest)).collect()
+            Self::Binary { entries, trailing: TrailingData { rest, .. } } => {
+                entries.iter_mut().flat_map(|(id, content)| [id, content]).chain(trailing(rest)).collect()
             }
             Self::Archive(members) => members.iter_mut().map(|(_, content)| content).collect(),
             Self::Zip(members) => members.iter_mut().flat_map(|(name, _, content)| [name, content]).collect(),
@@ -450,21 +454,22 @@ impl Parts {
         }
     }
 
-    /// Returns the container around the payloads, which may have been changed. `choice` decides on other changes.
+    /// Returns the container around the payloads, which may have been changed, with correct headers. `choice` is a
+    /// random number that decides on further changes: another order, method, version or alignment.
     pub(crate) fn join(self, choice: u64) -> Vec<u8> {
         match self {
-            Self::Compressed { version, method, payload, behind } => {
+            Self::Compressed { version, method, payload, trailing } => {
                 let (version, method) = if choice % 8 == 0 {
                     (u16::try_from(choice / 8 % 3).unwrap_or(0) + 1, u16::try_from(choice / 64 % 2).unwrap_or(0))
                 } else {
                     (version, method)
                 };
-                behind.join(compressed(version, method, &payload))
+                trailing.join(compressed(version, method, &payload))
             }
-            Self::Binary { mut entries, behind } => {
+            Self::Binary { mut entries, trailing } => {
                 rearrange(&mut entries, choice);
                 let align = [1, 1, 8, 64][usize::try_from(choice / 1024 % 4).unwrap_or(0)];
-                behind.join(formats::binary(&entries, align))
+                trailing.join(formats::binary(&entries, align))
             }
             Self::Zip(mut members) => {
                 rearrange(&mut members, choice);
@@ -501,7 +506,8 @@ fn rearrange<T: Clone>(entries: &mut Vec<T>, choice: u64) {
     }
 }
 
-/// Puts the sections in their places, or at the end of the file if they have become longer.
+/// Puts the contents into their sections, or at the end of the file if they have become longer. Corrects the offsets
+/// and sizes in the section headers.
 fn placed(mut data: Vec<u8>, sections: &[(Section, Vec<u8>)]) -> Vec<u8> {
     for (section, content) in sections {
         let mut at = section.at;

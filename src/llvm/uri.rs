@@ -47,7 +47,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     pub(crate) path: PathBuf,
-    /// The steps to the inflated data that holds the range; empty for the file itself.
+    /// The steps to the inflated data that `range` counts in; empty if it counts in the file itself.
     pub(crate) steps: Vec<UriStep>,
     /// The range in the file or member; `None` for all of it.
     pub(crate) range: Option<Range<u64>>,
@@ -77,6 +77,7 @@ impl Uri {
         Self::read(uri.as_encoded_bytes()).map_err(|reason| Error::usage(&format!("'{}': {reason}", uri.display())))
     }
 
+    /// Parses a URI. The error is a sentence without the URI.
     fn read(uri: &[u8]) -> Result<Self, String> {
         let Some(rest) = uri.strip_prefix(SCHEME) else { return Err(wrong_scheme(uri).to_owned()) };
         let mut parts = rest.splitn(2, |byte| b"#?".contains(byte));
@@ -163,8 +164,10 @@ impl Uri {
         data.claimed(&range)
     }
 
-    /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`. Returns `None` if
-    /// such a URI does not exist, because data would have to be inflated twice.
+    /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`.
+    ///
+    /// Returns `None` if no such URI exists: if this URI has steps of its own, which cannot follow a range, if data
+    /// would be inflated twice, or if an offset would be too large.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
         let Self { path, steps, range, inflated } = outer;
         if steps.is_empty() && range.is_none() && inflated.is_none() {
@@ -208,7 +211,7 @@ fn wrong_scheme(uri: &[u8]) -> &'static str {
     }
 }
 
-/// Fails if a range is not within `len` bytes, with the texts of LLVM 23.
+/// Fails if a range is not within `len` bytes, with the texts of LLVM 23. `what` is the name of the `len` bytes.
 pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u64) -> Result<()> {
     let (offset, size) = (range.start, len_of(range));
     let reason = if offset > len {
@@ -224,6 +227,8 @@ pub(crate) fn ensure_inside(path: &Path, what: &str, range: &Range<u64>, len: u6
 }
 
 impl UriStep {
+    /// Reads the value of a field `member`: the name, and a number after the last semicolon. A semicolon without a
+    /// number after it belongs to the name.
     fn read(value: &[u8]) -> Self {
         if let Some((number, name)) = pair(value.rsplitn(2, |&byte| byte == b';'))
             && let Some(number) = c_number(number)
@@ -259,7 +264,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
     percent_decode(text).collect()
 }
 
-/// The first two parts of a text that was split.
+/// Returns the first two parts of a text that was split, or `None` if it has fewer.
 fn pair<'t>(mut parts: impl Iterator<Item = &'t [u8]>) -> Option<(&'t [u8], &'t [u8])> {
     Some((parts.next()?, parts.next()?))
 }

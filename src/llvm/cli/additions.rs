@@ -1,4 +1,5 @@
-//! The place where another part of the program adds to the command lines of LLVM's tools.
+//! Functions of another part of the program that extend the command lines of LLVM's tools. The other part may use the
+//! clone, but the clone must not use the other part.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -14,16 +15,16 @@ pub(crate) struct Additions {
     pub(crate) run: fn(&[OsString]) -> Option<ExitCode>,
     /// Lists the subcommands, each with its description in one line, for the help of the bundler.
     pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
-    /// Returns a hint for a command line that the bundler refuses. Takes the name that was typed, and the words.
+    /// Returns a hint for a command line that the bundler refuses. Takes `argv[0]` and the words after it, as typed.
     pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
-    /// Returns a hint for a file in which `-list` finds no bundle. Takes the file and its format.
+    /// Returns a hint for a file in which `-list` finds no bundle. Takes the program, the file and its format.
     pub(crate) list_hint: fn(&Program<'_>, &OsStr, &str) -> Option<String>,
     /// Reads the bytes that a URI names.
     pub(crate) read_uri: ReadUri,
 }
 
 impl Additions {
-    /// LLVM's tools alone.
+    /// Adds nothing: LLVM's tools alone.
     #[cfg(any(test, not(feature = "cli")))]
     pub(crate) const NONE: Self = Self {
         run: |_| None,

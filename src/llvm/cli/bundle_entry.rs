@@ -52,7 +52,7 @@ code objects in compressed bundles and members: their fields member=<name>,
 inflated-offset=<number> and inflated-size=<number> are read too."
 );
 
-// The command line of the tool; see `llvm::options` for the order of the fields and the meaning of the attributes.
+// The command line of the tool; see `llvm::cli::options` for the order of the fields and the meaning of the attributes.
 // Fields that begin with `_` are options whose effect is in the grammar.
 #[derive(Debug, Default, Parser)]
 #[command(
@@ -84,15 +84,7 @@ impl ToolOptions for BundleEntryOptions {
         let limits = limits(self.max_size);
         let mut uris = self.uris.iter().map(|uri| Uri::parse(uri)).collect::<Result<Vec<_>, _>>()?;
         if uris.is_empty() {
-            ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
-            let input = open(Path::new("-"), Accept::Finite, limits.streamed)?;
-            for line in input.bytes().split(|&byte| byte == b'\n') {
-                let line = line.trim_ascii();
-                if !line.is_empty() {
-                    uris.push(Uri::parse(&sys::os_str(line))?);
-                }
-            }
-            ensure!(!uris.is_empty(), "standard input has no URI");
+            uris = read_uris_from_stdin(limits.streamed)?;
         }
         let mut extract = ExtractUris::new(uris).with_reader(call.additions.read_uri);
         extract.output = self.output.as_ref().map(PathBuf::from);
@@ -100,4 +92,20 @@ impl ToolOptions for BundleEntryOptions {
         extract.run()?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Reads URIs from standard input, one per line, up to `max` bytes. Blank lines are ignored. A terminal is an error,
+/// because a user who typed no URI would wait without knowing why.
+fn read_uris_from_stdin(max: Option<u64>) -> anyhow::Result<Vec<Uri>> {
+    ensure!(!io::stdin().is_terminal(), "no URI is given; --help describes them");
+    let input = open(Path::new("-"), Accept::Finite, max)?;
+    let mut uris = Vec::new();
+    for line in input.bytes().split(|&byte| byte == b'\n') {
+        let line = line.trim_ascii();
+        if !line.is_empty() {
+            uris.push(Uri::parse(&sys::os_str(line))?);
+        }
+    }
+    ensure!(!uris.is_empty(), "standard input has no URI");
+    Ok(uris)
 }

@@ -20,6 +20,7 @@ pub(crate) struct EnvironmentSettings {
     pub(crate) compress: bool,
     pub(crate) verbose: bool,
     pub(crate) compression_level: Option<i32>,
+    /// The version of compressed bundles to write.
     pub(crate) format_version: Option<HeaderVersion>,
 }
 
@@ -38,11 +39,13 @@ impl EnvironmentSettings {
     }
 }
 
-/// Reads the number that represents HIP in offload binaries; `warn` as in [`EnvironmentSettings::read`].
+/// Reads the number that represents HIP in offload binaries; without a valid one, that is the current number. `warn`
+/// gets a line for an invalid value.
 pub(crate) fn hip_number(get: impl Fn(&str) -> Option<OsString>, warn: &mut dyn FnMut(&str)) -> HipNumber {
     read_valid("OFFLOAD_BINARY_HIP_KIND", &get, parse_hip_number, warn).unwrap_or(HipNumber::Current)
 }
 
+/// Whether a variable is `1`. As in LLVM, any other value counts as unset.
 fn is_one(name: &str, get: &dyn Fn(&str) -> Option<OsString>) -> bool {
     get(name).is_some_and(|value| value == "1")
 }

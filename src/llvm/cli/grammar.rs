@@ -22,13 +22,13 @@ use crate::llvm::cli::suggest::nearest;
 pub(crate) enum GrammarResult {
     /// The words of a valid command line, in the form that `clap` parses.
     Words(Vec<OsString>),
-    /// An option that takes effect at once, and the complaints before it.
-    Act(ImmediateAction, Vec<u8>),
+    /// An option that takes effect at once, such as `--help`, and the complaints about the words before it.
+    Immediate(ImmediateAction, Vec<u8>),
     /// The complaints about an invalid command line.
     Refused(Vec<u8>),
 }
 
-/// Reads the words after the program's name.
+/// Reads the words after the program's name, up to an option that takes effect at once.
 pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString]) -> GrammarResult {
     let mut reader = GrammarReader::new(command, program);
     let mut words = words.iter().map(|word| word.as_encoded_bytes());
@@ -46,16 +46,17 @@ pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString])
         match reader.recognise(name) {
             Ok((arg, value)) => {
                 if let Some(action) = reader.apply(arg, value, &mut words) {
-                    return GrammarResult::Act(action, reader.complaints);
+                    return GrammarResult::Immediate(action, reader.complaints);
                 }
             }
             Err(misspelt) => reader.complain_unknown(word, misspelt),
         }
     }
-    reader.finish()
+    reader.into_result()
 }
 
-/// Returns the word without its one or two dashes, or `None` for a word that is not an option.
+/// Returns the word without its one or two dashes, or `None` for a word that is not an option. A dash alone is not an
+/// option, but a file: standard input or output.
 fn option_name(word: &[u8]) -> Option<&[u8]> {
     match word {
         b"-" => None,
@@ -69,22 +70,27 @@ struct GrammarReader<'a> {
     command: &'a Command,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
-    /// The options for `clap`.
+    /// The options that were read, rewritten for `clap`.
     words: Vec<OsString>,
     /// The required options that have not been found yet.
-    missing: Vec<&'a Arg>,
+    missing_required: Vec<&'a Arg>,
     /// The words that are not options.
     positionals: Vec<OsString>,
 }
 
 impl<'a> GrammarReader<'a> {
     fn new(command: &'a Command, program: &'a Program<'a>) -> Self {
-        let missing = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
-        Self { command, program, complaints: Vec::new(), words: Vec::new(), missing, positionals: Vec::new() }
+        let missing_required = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
+        Self { command, program, complaints: Vec::new(), words: Vec::new(), missing_required, positionals: Vec::new() }
     }
 
-    /// Finds the option that a word (without its dashes) names, and the value after `=`. Sets the options of a group of
-    /// letters, except the last one. The error is the part of the word that names no option.
+    /// Finds the option that a word (without its dashes) names, and the value after `=`.
+    ///
+    /// A word that names no option may be a group of one-letter options, such as `hh`. All of them except the last are
+    /// added at once, and the last one is returned.
+    ///
+    /// The error is the part of the word that names no option. As in LLVM, a letter that requires a value, but is not
+    /// the last of its group, is reported for this reason and as unknown too.
     fn recognise<'w>(&mut self, word: &'w [u8]) -> Result<(&'a Arg, Option<&'w [u8]>), &'w [u8]> {
         let mut halves = word.splitn(2, |&byte| byte == b'=');
         let (name, value) = (halves.next().unwrap_or_default(), halves.next());
@@ -105,13 +111,14 @@ impl<'a> GrammarReader<'a> {
                 self.complain(arg, &[b"may not occur within a group!"]);
                 return Err(letter);
             }
-            self.set_without_value(arg);
+            self.add_without_value(arg);
             rest = tail;
         }
         Err(rest)
     }
 
-    /// Applies an option, which may consume the next word. Returns its action if it takes effect at once.
+    /// Applies an option. An option that requires a value, and has none after `=`, consumes the next word. Returns the
+    /// action of an option that takes effect at once, and `None` for any other.
     fn apply<'w>(
         &mut self,
         arg: &'a Arg,
@@ -119,34 +126,36 @@ impl<'a> GrammarReader<'a> {
         words: &mut impl Iterator<Item = &'w [u8]>,
     ) -> Option<ImmediateAction> {
         match (ValueKind::of(arg), value) {
-            (ValueKind::Act(action), None) => return Some(action),
-            (ValueKind::Act(_), Some(value)) => {
+            (ValueKind::Immediate(action), None) => return Some(action),
+            (ValueKind::Immediate(_), Some(value)) => {
                 self.complain(arg, &[b"does not allow a value! '", value, b"' specified."]);
             }
-            (_, Some(value)) => self.set(arg, value),
+            (_, Some(value)) => self.add_with_value(arg, value),
             (_, None) if requires_value(arg) => match words.next() {
-                Some(word) => self.set(arg, word),
+                Some(word) => self.add_with_value(arg, word),
                 None => self.complain(arg, &[b"requires a value!"]),
             },
-            (_, None) => self.set_without_value(arg),
+            (_, None) => self.add_without_value(arg),
         }
         None
     }
 
-    /// Sets an option to the typed value, if that is valid.
-    fn set(&mut self, arg: &Arg, typed: &[u8]) {
-        self.missing.retain(|missing| missing.get_id() != arg.get_id());
+    /// Adds an option with the typed value, or complains if the value is not valid. A required option is found either
+    /// way, so that only one complaint is about it.
+    fn add_with_value(&mut self, arg: &Arg, typed: &[u8]) {
+        self.missing_required.retain(|missing| missing.get_id() != arg.get_id());
         match options::rewrite_value(arg, typed) {
             Ok(value) => self.words.push(sys::os_string([spelled(arg).as_bytes(), b"=", &value].concat())),
             Err(refusal) => self.complain(arg, &[b"'", typed, b"' ", refusal.as_bytes()]),
         }
     }
 
-    /// Sets an option whose value is left out. In a group of letters, an option that would take effect at once is ignored.
-    fn set_without_value(&mut self, arg: &Arg) {
+    /// Adds an option whose value is left out. In a group of letters, an option that would take effect at once is
+    /// ignored.
+    fn add_without_value(&mut self, arg: &Arg) {
         match ValueKind::of(arg) {
-            ValueKind::Act(_) => {}
-            ValueKind::Flag => self.set(arg, b""),
+            ValueKind::Immediate(_) => {}
+            ValueKind::Flag => self.add_with_value(arg, b""),
             _ => self.words.push(spelled(arg).into()),
         }
     }
@@ -156,7 +165,7 @@ impl<'a> GrammarReader<'a> {
         self.complaints.extend([option, message.concat(), b"\n".to_vec()].concat());
     }
 
-    /// Accepts or rejects a word that is not an option.
+    /// Accepts a word that is not an option, or rejects it if the tool does not use such words.
     fn add_positional(&mut self, word: &[u8]) {
         if self.command.get_positionals().next().is_some() {
             self.positionals.push(sys::os_string(word.to_vec()));
@@ -175,20 +184,22 @@ impl<'a> GrammarReader<'a> {
         }
     }
 
-    /// Makes the last checks, and returns the rewritten words or the complaints.
-    fn finish(mut self) -> GrammarResult {
+    /// Complains about too many words and about missing options. Then returns the complaints or, without any, the
+    /// rewritten words.
+    fn into_result(mut self) -> GrammarResult {
         if self.positionals.len() > most_positionals(self.command) {
             let Program { typed, name } = *self.program;
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());
         }
-        for arg in std::mem::take(&mut self.missing) {
+        for arg in std::mem::take(&mut self.missing_required) {
             self.complain(arg, &[b"must be specified at least once!"]);
         }
         if !self.complaints.is_empty() {
             return GrammarResult::Refused(self.complaints);
         }
         if !self.positionals.is_empty() {
+            // Otherwise `clap` would read a word that begins with a dash as an option.
             self.words.push("--".into());
             self.words.append(&mut self.positionals);
         }
@@ -373,7 +384,7 @@ mod tests {
 
     #[test]
     fn actions_come_at_once_with_the_complaints_so_far() {
-        let GrammarResult::Act(action, complaints) = result(&["-", "--version", "-nonsense"]) else { panic!() };
+        let GrammarResult::Immediate(action, complaints) = result(&["-", "--version", "-nonsense"]) else { panic!() };
         assert_eq!(action, ImmediateAction::Version);
         assert_eq!(complaints, b"foo: Unknown command line argument '-'.  Try: '/bin/foo --help'\n");
     }

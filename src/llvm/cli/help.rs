@@ -30,7 +30,8 @@ pub(crate) fn subcommands(tool: &Tool, additions: &Additions) -> Vec<(&'static s
     if tool.serves_every_name() { (additions.subcommands)() } else { Vec::new() }
 }
 
-/// A help text for a program called `name`, which lists these subcommands.
+/// Returns a help text for a program called `name`. Subcommands, each with its description in one line, are listed
+/// last.
 pub(crate) fn text(
     command: &Command,
     subcommands: &[(&'static str, String)],
@@ -48,26 +49,37 @@ pub(crate) fn text(
     }
     text.extend(b"\n\nOPTIONS:\n");
     if style.by_category {
-        let of_tool = format!("{} options", command.get_name());
-        for (category, heading) in [(Some(GENERIC), GENERIC), (None, &of_tool), (Some(OWN), OWN)] {
-            let mut members = listed.clone();
-            members.retain(|arg| arg.get_help_heading() == category);
-            if !members.is_empty() {
-                text.extend(format!("\n{heading}:\n\n").into_bytes());
-                describe(&members, width, &mut text);
-            }
-        }
+        describe_by_category(command.get_name(), &listed, width, &mut text);
     } else {
         describe(&listed, width, &mut text);
     }
     if !subcommands.is_empty() {
-        text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
-        for (subcommand, about) in subcommands {
-            text.extend(format!("{:width$}{SEPARATOR}{about}\n", format!("  {subcommand}")).into_bytes());
-        }
-        text.extend([b"\nHelp of a subcommand: ", name, b" help SUBCOMMAND\n"].concat());
+        describe_subcommands(subcommands, name, width, &mut text);
     }
     text
+}
+
+/// Appends the options under a heading for each category: the options of every LLVM tool, those of this tool, and our
+/// own. A category without options is left out.
+fn describe_by_category(tool: &str, listed: &[&Arg], width: usize, text: &mut Vec<u8>) {
+    let of_tool = format!("{tool} options");
+    for (category, heading) in [(Some(GENERIC), GENERIC), (None, &of_tool), (Some(OWN), OWN)] {
+        let mut members = listed.to_vec();
+        members.retain(|arg| arg.get_help_heading() == category);
+        if !members.is_empty() {
+            text.extend(format!("\n{heading}:\n\n").into_bytes());
+            describe(&members, width, text);
+        }
+    }
+}
+
+/// Appends the subcommands, aligned with the options, and how to get their help.
+fn describe_subcommands(subcommands: &[(&'static str, String)], program: &[u8], width: usize, text: &mut Vec<u8>) {
+    text.extend(b"\nSubcommands that LLVM's tool does not have:\n\n");
+    for (subcommand, about) in subcommands {
+        text.extend(format!("{:width$}{SEPARATOR}{about}\n", format!("  {subcommand}")).into_bytes());
+    }
+    text.extend([b"\nHelp of a subcommand: ", program, b" help SUBCOMMAND\n"].concat());
 }
 
 /// The width of the longest label of LLVM's options, so that a longer option of ours does not change their layout.
@@ -86,7 +98,8 @@ fn description(arg: &Arg) -> String {
     arg.get_help().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The option as typed, indented.
+/// Returns the option with its value, as LLVM's help shows it: after `=`, after a space for a one-letter option, and in
+/// brackets if the value may be left out.
 fn label(arg: &Arg) -> String {
     let option = spelled(arg);
     let value = match value_name(arg) {
@@ -98,7 +111,7 @@ fn label(arg: &Arg) -> String {
     format!("  {option}{value}")
 }
 
-/// Adds options and their descriptions, whose further lines are aligned with the first.
+/// Appends options and their descriptions to `text`. All lines of a description begin in the same column.
 fn describe(options: &[&Arg], width: usize, text: &mut Vec<u8>) {
     for arg in options {
         let mut lead = format!("{:width$}{SEPARATOR}", label(arg));

@@ -41,8 +41,11 @@ pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entr
 /// The name of LLVM's bundler.
 pub(crate) const PROGRAM: &str = "clang-offload-bundler";
 
-/// Runs the tool for a command line, including `argv[0]`.
+/// Runs the tool for a command line, including `argv[0]`, or a command of another part of the program. Returns the exit
+/// status.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
+    const NO_WORK_NAME: &str = "";
+    // From here on, a mapped input that becomes shorter ends the process with an error.
     crate::base::io::hand_over();
     let (tool, mut argv) = select_tool(argv);
     if tool.serves_every_name() {
@@ -57,7 +60,7 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
         }
     }
     let mut console = Console::new(program_name(&argv));
-    print::progress::start("");
+    print::progress::start(NO_WORK_NAME);
     let (matches, called) = match parse(tool, argv, additions) {
         ParsedCommandLine::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
@@ -78,7 +81,8 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
     finish(&console, executed, |_| None)
 }
 
-/// Reports an error with its hint. Returns the exit status.
+/// Ends the messages of a command: reports its error with the hint for it, then prints the hints kept for the end.
+/// Returns the exit status. A closed standard output is not an error.
 pub(crate) fn finish(
     console: &Console,
     executed: anyhow::Result<ExitCode>,
@@ -112,8 +116,8 @@ pub(crate) fn finish(
     status
 }
 
-/// Returns the tool that the name of a program selects, or `None` if it is the name of none. As in LLVM, the name may have
-/// a prefix or a suffix, such as a version.
+/// Returns the tool that a program's name selects, or `None` if the name is not that of a tool. As in LLVM, the name
+/// may have a prefix or a suffix, such as a version.
 pub(crate) fn tool_of_program(program: &[u8]) -> Option<&'static Tool> {
     for tool in TOOLS {
         for name in tool.names {
@@ -125,7 +129,8 @@ pub(crate) fn tool_of_program(program: &[u8]) -> Option<&'static Tool> {
     None
 }
 
-/// Selects the tool for a command line. Returns it with the command line, without the word that selects the tool.
+/// Selects the tool for a command line: by the program's name, or else by the first word, or else the bundler. Returns
+/// the tool with the command line, without a word that has selected it.
 fn select_tool(argv: Vec<OsString>) -> (&'static Tool, Vec<OsString>) {
     let called = Program::new(program_name(&argv));
     if let Some(tool) = tool_of_program(called.name) {

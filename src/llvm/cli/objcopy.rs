@@ -21,7 +21,8 @@ fn command_line(arguments: &[OsString]) -> Vec<u8> {
     words.map(|word| [b"\"", word.as_encoded_bytes(), b"\""].concat()).collect::<Vec<_>>().join(&b' ')
 }
 
-/// Finds llvm-objcopy in the directory of this program, or else in the `PATH`.
+/// Finds llvm-objcopy where LLVM does: in the directory of this program, or else in the `PATH`. Returns `None` if it is
+/// in neither.
 fn find_objcopy() -> Option<PathBuf> {
     if let Ok(here) = std::env::current_exe()
         && let Some(directory) = here.parent()

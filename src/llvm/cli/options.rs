@@ -59,7 +59,8 @@ impl Tool {
         }
     }
 
-    /// Whether the tool serves every name that does not select another one. Its first word may name a subcommand.
+    /// Whether the tool serves every program name that does not select another tool. Its first word may then be a
+    /// subcommand.
     pub(crate) fn serves_every_name(&self) -> bool {
         self.subcommand.is_none()
     }
@@ -88,7 +89,7 @@ pub(crate) fn filled<O: ToolOptions>(matches: Option<ArgMatches>) -> clap::error
     }
 }
 
-/// An effect that an option has at once.
+/// The effect of an option that ends the reading of the command line, such as `--help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImmediateAction {
     Help(HelpStyle),
@@ -96,10 +97,11 @@ pub(crate) enum ImmediateAction {
 }
 
 impl ImmediateAction {
-    /// The action of an option: `HelpLong` is help by category, `HelpShort` help as one list. A help option that only
-    /// hidden help lists shows the hidden options.
+    /// Returns the action of an option, or `None` for an option that only sets a value. The definition uses `HelpLong`
+    /// for help by category, and `HelpShort` for help as one list. As in LLVM, a help option that is hidden itself
+    /// shows the hidden options.
     fn of(arg: &Arg) -> Option<Self> {
-        let hidden = arg.is_hide_long_help_set();
+        let hidden = is_hidden(arg);
         match arg.get_action() {
             ArgAction::HelpLong => Some(Self::Help(HelpStyle { by_category: true, hidden })),
             ArgAction::HelpShort => Some(Self::Help(HelpStyle { by_category: false, hidden })),
@@ -122,11 +124,12 @@ impl HelpStyle {
     /// The form printed for `-h`.
     pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
 
-    /// Whether a help text of this form lists an option.
+    /// Whether a help text of this form lists an option, by the `hide` attributes of the option (see the head of this
+    /// file).
     pub(crate) fn lists(self, arg: &Arg) -> bool {
         if arg.is_hide_set() {
             false
-        } else if arg.is_hide_long_help_set() {
+        } else if is_hidden(arg) {
             self.hidden
         } else if arg.is_hide_short_help_set() {
             self.by_category || self.hidden
@@ -136,11 +139,11 @@ impl HelpStyle {
     }
 }
 
-/// The kind of an option's value, which is that of its field.
+/// The kind of an option's value, given by the type of the option's field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueKind {
     /// No value; takes effect at once.
-    Act(ImmediateAction),
+    Immediate(ImmediateAction),
     /// A boolean (`bool`), whose value may be left out.
     Flag,
     /// An unsigned 32-bit number (`u32`).
@@ -156,7 +159,7 @@ pub(crate) enum ValueKind {
 impl ValueKind {
     pub(crate) fn of(arg: &Arg) -> Self {
         if let Some(action) = ImmediateAction::of(arg) {
-            return Self::Act(action);
+            return Self::Immediate(action);
         }
         let field_type = arg.get_value_parser().type_id();
         if field_type == TypeId::of::<bool>() {
@@ -178,6 +181,11 @@ pub(crate) const GENERIC: &str = "Generic Options";
 
 /// The heading of the options that LLVM's tool does not have.
 pub(crate) const OWN: &str = "Options that LLVM's tool does not have";
+
+/// Whether only help texts that show hidden options list an option. `clap`'s attribute for this has another meaning.
+fn is_hidden(arg: &Arg) -> bool {
+    arg.is_hide_long_help_set()
+}
 
 /// Whether LLVM's tool lacks an option.
 pub(crate) fn is_own(arg: &Arg) -> bool {
@@ -219,20 +227,20 @@ pub(crate) fn in_help_order(command: &Command) -> Vec<&Arg> {
 /// Returns the name of an option's value in help texts, or `None` for an option that is shown without one.
 pub(crate) fn value_name(arg: &Arg) -> Option<&str> {
     match ValueKind::of(arg) {
-        ValueKind::Act(_) | ValueKind::Flag => None,
+        ValueKind::Immediate(_) | ValueKind::Flag => None,
         _ => arg.get_value_names()?.first().map(AsRef::as_ref),
     }
 }
 
 /// Whether an option may have a value.
 pub(crate) fn takes_value(arg: &Arg) -> bool {
-    !matches!(ValueKind::of(arg), ValueKind::Act(_))
+    !matches!(ValueKind::of(arg), ValueKind::Immediate(_))
 }
 
 /// Whether an option must have a value.
 pub(crate) fn requires_value(arg: &Arg) -> bool {
     match ValueKind::of(arg) {
-        ValueKind::Act(_) | ValueKind::Flag => false,
+        ValueKind::Immediate(_) | ValueKind::Flag => false,
         _ => match arg.get_num_args() {
             Some(count) => count.min_values() > 0,
             None => true,
@@ -251,7 +259,7 @@ pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> 
             in_decimal(size(typed)),
             "value invalid for size argument! Try a number of bytes, optionally with suffix K, M or G",
         ),
-        ValueKind::Act(_) | ValueKind::Text => {
+        ValueKind::Immediate(_) | ValueKind::Text => {
             let words = arg.get_possible_values();
             let words: Vec<&str> = words.iter().map(|word| word.get_name()).collect();
             if !words.is_empty() && words.iter().all(|word| word.as_bytes() != typed) {
@@ -263,13 +271,13 @@ pub(crate) fn rewrite_value(arg: &Arg, typed: &[u8]) -> Result<Vec<u8>, String> 
     rewritten.ok_or_else(|| refusal.to_owned())
 }
 
-/// Formats a boolean or a number as Rust parses it.
+/// Formats a boolean or a number as `clap` parses it. Returns `None` for `None`, which is a value that is not valid.
 fn in_decimal(value: Option<impl ToString>) -> Option<Vec<u8>> {
     Some(value?.to_string().into_bytes())
 }
 
-/// The options and words of a tool for completions and manual pages, in the order of the help texts: every option that
-/// a help text lists. An option that is shown without a value is a switch. As in LLVM's usage line, none is required.
+/// Returns the options and words of a tool for completions and manual pages, in the order of the help texts. Every
+/// option that a help text lists is shown, hidden or not. As in LLVM's usage line, none is required.
 pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     let mut documented = Vec::new();
     for arg in in_help_order(command) {
@@ -282,7 +290,8 @@ pub(crate) fn documented(command: &Command) -> Vec<Arg> {
     documented
 }
 
-/// Returns the option, or a switch of the same name if it is shown without a value.
+/// Returns an option that help texts show with a value as it is, and any other as a switch of the same name. Without
+/// this, a completion or manual page would offer a value for booleans, whose value is rarely given.
 fn as_switch(arg: &Arg) -> Arg {
     if value_name(arg).is_some() {
         return arg.clone();

@@ -18,9 +18,9 @@ pub(crate) enum ParsedCommandLine {
     Run {
         /// The options, or `None` to go on without any.
         matches: Option<ArgMatches>,
-        /// The program's name as typed.
+        /// `argv[0]` after response files are expanded, for messages.
         called: OsString,
-        /// An error that does not stop LLVM, printed first.
+        /// An error that LLVM prints and then ignores; empty without such an error. It is printed first.
         complaint: Vec<u8>,
     },
     /// Only print these texts and exit with this status.
@@ -34,10 +34,11 @@ pub(crate) enum ParsedCommandLine {
     },
 }
 
-/// Parses a command line, including `argv[0]`.
+/// Parses a command line, including `argv[0]`. Prints nothing; the result has the texts to print.
 pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> ParsedCommandLine {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
+    // The hint is for people, so it is about the words as they typed them, before response files are expanded.
     let hint = if tool.serves_every_name() { (additions.hint)(&typed, words) } else { None };
     let argv = match response::expand(argv) {
         Ok(argv) => argv,
@@ -59,7 +60,7 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
             // The grammar gives only words that the definition allows.
             Err(error) => refused(error.to_string().into_bytes(), None),
         },
-        GrammarResult::Act(action, stderr) => {
+        GrammarResult::Immediate(action, stderr) => {
             let stdout = match action {
                 ImmediateAction::Help(style) => {
                     help::text(command, &help::subcommands(tool, additions), program.name, style)

@@ -1,6 +1,6 @@
-//! The program's name in messages, a path rule that response files use too, and where other programs are.
+//! The program's name in messages, and the search for other programs.
 //!
-//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root.
+//! Follows the path rules of LLVM 22.1.8, where `//name` is a network root. Response files use this rule too.
 
 use std::env;
 use std::env::consts::EXE_SUFFIX;
@@ -39,13 +39,14 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Whether `path` is `//name`: a root name without a directory.
+/// Whether `path` is `//name`, a network root. LLVM treats it as a single component of a path.
 pub(crate) fn is_network_root(path: &[u8]) -> bool {
     let Some(name) = path.strip_prefix(b"//") else { return false };
     !name.is_empty() && !name.contains(&b'/')
 }
 
-/// The last component: `.` after a closing slash, `/` for a root directory.
+/// Returns the last component of a path, as LLVM does: `.` after a closing slash, `/` for a root directory, and a
+/// network root as it is.
 fn file_name(path: &[u8]) -> &[u8] {
     if is_network_root(path) {
         return path;

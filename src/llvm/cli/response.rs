@@ -18,26 +18,31 @@ use crate::llvm::cli::program::is_network_root;
 /// ten times would expand to more arguments than fit into memory.
 const NESTED_MAX: u64 = 4 << 20;
 
-/// The minimum that each nested file counts for, in bytes, because opening it has a cost too.
-const NESTED_COST: u64 = 1 << 10;
+/// The minimum that each nested file counts for, in bytes, because even an empty file takes time to open.
+const NESTED_FILE_COST_MIN: u64 = 1 << 10;
 
 /// The maximum size of a response file that is not a regular file, in bytes: a device may be endless.
 const STREAM_MAX: u64 = 64 << 20;
 
 /// A response file being read.
 struct OpenFile {
+    /// The absolute path, for messages.
     path: Vec<u8>,
+    /// The device and the number of the file, which are equal for all its names.
     identity: (u64, u64),
+    /// The words that are still to be expanded.
     words: vec::IntoIter<OsString>,
 }
 
-/// Replaces every `@file`, including one in `argv[0]`. The error is the line to print, without its newline.
+/// Replaces every `@file`, including one in `argv[0]` and in response files themselves. The error is the line to print,
+/// without its newline.
 pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
     if !argv.iter().any(|word| word.as_encoded_bytes().starts_with(b"@")) {
         return Ok(argv);
     }
     let mut expanded = Vec::new();
     let mut typed = argv.into_iter();
+    // The files being read, each named by the one before it.
     let mut open: Vec<OpenFile> = Vec::new();
     let mut nested_left = NESTED_MAX;
     loop {
@@ -63,8 +68,10 @@ pub(crate) fn expand(argv: Vec<OsString>) -> Result<Vec<OsString>, Vec<u8>> {
 }
 
 /// Reads the response file `name`. Returns `None` if the file does not exist: the word is then an ordinary argument.
-/// `open` are the files that name one another down to this word; `nested_left` is the remaining size for nested files.
-fn open_file(name: &[u8], open: &[OpenFile], nested_left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
+///
+/// `enclosing` are the files being read: the last one holds this name, and each is named by the one before it. A file
+/// among them would be expanded without end, so it is an error. `nested_left` is the remaining size for nested files.
+fn open_file(name: &[u8], enclosing: &[OpenFile], nested_left: &mut u64) -> Result<Option<OpenFile>, Vec<u8>> {
     let path = absolute(name)?;
     let found = match Stat::at(Path::new(&*sys::os_str(&path))) {
         Ok(found) => found,
@@ -72,12 +79,13 @@ fn open_file(name: &[u8], open: &[OpenFile], nested_left: &mut u64) -> Result<Op
         Err(error) => return Err(cannot_open(&path, &error)),
     };
     let identity = found.identity();
-    if let Some(outer) = open.iter().find(|file| file.identity == identity) {
+    if let Some(outer) = enclosing.iter().find(|file| file.identity == identity) {
         return Err([b"recursive expansion of: '", outer.path.as_slice(), b"'"].concat());
     }
     let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
-    if !open.is_empty() {
-        let Some(rest) = nested_left.checked_sub(to_u64(content.len()).max(NESTED_COST)) else {
+    let is_nested = !enclosing.is_empty();
+    if is_nested {
+        let Some(rest) = nested_left.checked_sub(to_u64(content.len()).max(NESTED_FILE_COST_MIN)) else {
             let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
             return Err([b"cannot expand '", &*path, reason.as_bytes()].concat());
         };
@@ -88,7 +96,8 @@ fn open_file(name: &[u8], open: &[OpenFile], nested_left: &mut u64) -> Result<Op
     Ok(Some(OpenFile { path, identity, words }))
 }
 
-/// Reads the content of a file. A regular file is read up to its recorded size, which is 0 under `/proc`.
+/// Reads the content of a file. As in LLVM, a regular file is read up to its recorded size; a file under `/proc`
+/// records 0, so nothing is read. A pipe or device is read to its end, and has a limit because it may be endless.
 fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
     let limit = if found.is_file() { found.len() } else { STREAM_MAX + 1 };
     let mut content = Vec::new();
@@ -99,12 +108,13 @@ fn read(path: &[u8], found: &Stat) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// LLVM's message, including its mistake.
+/// Returns LLVM's message, with its mistake "cannot not".
 fn cannot_open(path: &[u8], error: &io::Error) -> Vec<u8> {
     [b"cannot not open file '", path, b"': ", OsText(error).to_string().as_bytes()].concat()
 }
 
-/// The absolute path of the file, as messages show it.
+/// Returns the absolute path of the file, which messages show. As in LLVM, `//name` counts as a relative path: it has a
+/// root name, but no root directory.
 fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     if Path::new(&*sys::os_str(name)).is_absolute() && !is_network_root(name) {
         return Ok(name.to_vec());
@@ -120,7 +130,8 @@ fn absolute(name: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
     Ok(path)
 }
 
-/// The directory as the shell names it if that name is still valid, otherwise as the system does.
+/// Returns the current directory as LLVM names it: by the variable `PWD` if that still names this directory, otherwise
+/// as the system does. The name in `PWD` may lead through links.
 fn current_directory() -> io::Result<OsString> {
     if let Some(path) = std::env::var_os("PWD")
         && Path::new(&path).is_absolute()
@@ -132,7 +143,8 @@ fn current_directory() -> io::Result<OsString> {
     std::env::current_dir().map(OsString::from)
 }
 
-/// Removes a UTF-8 byte order mark, and converts UTF-16 with a byte order mark to UTF-8.
+/// Removes a UTF-8 byte order mark, and converts UTF-16 with a byte order mark to UTF-8. Returns any other content as
+/// it is. Fails for broken UTF-16, with LLVM's message.
 fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
     let read_unit: fn([u8; 2]) -> u16 = match content.as_slice() {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -144,14 +156,16 @@ fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
         _ => return Ok(content),
     };
     let (pairs, odd) = content.as_chunks::<2>();
-    let units: Vec<u16> = pairs.iter().skip(1).map(|&pair| read_unit(pair)).collect();
+    let units_after_mark = pairs.iter().skip(1);
+    let units: Vec<u16> = units_after_mark.map(|&pair| read_unit(pair)).collect();
     match String::from_utf16(&units) {
         Ok(text) if odd.is_empty() => Ok(text.into_bytes()),
         _ => Err(b"Could not convert UTF16 to UTF8".to_vec()),
     }
 }
 
-/// Splits at white space. Quotes preserve white space; a backslash preserves the next byte, even between quotes.
+/// Splits at white space, by GNU's rules. Quotes preserve white space. A backslash preserves the next byte, even
+/// between quotes.
 fn tokenize(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word = Vec::new();
@@ -171,8 +185,11 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Splits at white space, by the rules of Windows. Double quotes preserve white space; two of them between quotes are
-/// one. Backslashes only count before a double quote: two are one there, and the last of an odd number keeps the quote.
+/// Splits at white space or zero bytes, by the rules of Windows.
+///
+/// - Double quotes preserve white space. Between quotes, two of them are one quote that is part of the word.
+/// - Backslashes before a double quote are halved. If their number is odd, the quote is part of the word.
+/// - Any other backslash is an ordinary byte.
 fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -206,7 +223,8 @@ fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Ends a word. An empty word is dropped; a word with a zero byte ends there, like a C string.
+/// Ends a word, and starts the next one. As in LLVM, an empty word is dropped, even `""`, and a word ends at a zero
+/// byte like any C string.
 fn finish_word(word: &mut Vec<u8>, words: &mut Vec<OsString>) {
     if !word.is_empty() {
         let mut word = std::mem::take(word);

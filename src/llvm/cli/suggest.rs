@@ -20,7 +20,8 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     for arg in command.get_opts() {
         let name = name_of(arg);
         // LLVM suggests its nearest option, however far. An option that LLVM lacks must resemble the typed one.
-        if arg.is_hide_set() || (is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name)) {
+        let is_unlike_own = is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name);
+        if arg.is_hide_set() || is_unlike_own {
             continue;
         }
         // For an option without a value, the value is part of the mistake, so the whole word is compared.
@@ -32,19 +33,24 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let (nearest, _) = nearest?;
+    Some(form_to_type(nearest, value))
+}
 
-    let mut spelling = name_of(nearest).into_bytes();
-    if takes_value(nearest) && !value.is_empty() {
+/// Returns the option in the form to type, with the typed value if it takes one.
+fn form_to_type(arg: &Arg, value: &[u8]) -> Vec<u8> {
+    let mut spelling = name_of(arg).into_bytes();
+    if takes_value(arg) && !value.is_empty() {
         spelling.push(b'=');
         spelling.extend_from_slice(value);
     }
-    // An option of one letter gets two dashes if a value follows.
+    // As in LLVM, an option of one letter gets two dashes if a value follows.
     let dashes: &[u8] = if spelling.len() == 1 { b"-" } else { b"--" };
-    Some([dashes, &spelling].concat())
+    [dashes, &spelling].concat()
 }
 
-/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`: both
-/// begin with the same letter, and few letters are wrong.
+/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`. Both
+/// must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and underscores count
+/// as small letters and dashes.
 pub(crate) fn is_slip(typed: &str, name: &str) -> bool {
     const SHORT: usize = 8;
     let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));
@@ -52,7 +58,7 @@ pub(crate) fn is_slip(typed: &str, name: &str) -> bool {
     typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
 }
 
-/// The edit distance in bytes: insertions, removals and replacements.
+/// The edit distance in bytes, as LLVM counts: insertions, removals and replacements.
 pub(crate) fn distance(from: &[u8], to: &[u8]) -> usize {
     strsim::generic_levenshtein(&from.to_vec(), &to.to_vec())
 }

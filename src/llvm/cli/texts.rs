@@ -1,6 +1,7 @@
 //! The texts of options that several tools have.
 
-/// The line of `--version`, for the text before "version" and the release of LLVM that the tool follows.
+/// Returns the line of `--version`. `$of` is the text before the word "version", such as `LLVM`, and `$release` the
+/// release of LLVM that the tool follows.
 macro_rules! version {
     ($of:literal, $release:literal) => {
         concat!($of, " version ", $release, " (offload-bundle ", env!("CARGO_PKG_VERSION"), ")\n")

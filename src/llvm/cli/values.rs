@@ -28,7 +28,7 @@ pub(crate) fn signed(text: &[u8]) -> Option<i32> {
     }
 }
 
-/// Parses a number of bytes, or of units of 2^10, 2^20 or 2^30 bytes.
+/// Parses a number of bytes, or with the suffix K, M or G of 2^10, 2^20 or 2^30 bytes.
 pub(crate) fn size(text: &[u8]) -> Option<u64> {
     let (number, unit) = match text {
         [number @ .., b'K' | b'k'] => (number, 1 << 10),
@@ -39,7 +39,8 @@ pub(crate) fn size(text: &[u8]) -> Option<u64> {
     magnitude(number)?.checked_mul(unit)
 }
 
-/// Parses the digits in their base: `0x`, `0b` and `0o` are prefixes, and a leading zero alone means octal.
+/// Parses digits in the base that their prefix gives, as LLVM's `getAutoSenseRadix`: `0x`, `0b` and `0o`, or a leading
+/// zero alone for octal. LLVM knows no `0O`. Returns `None` for other text, and for a number over 64 bits.
 fn magnitude(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
@@ -65,15 +66,15 @@ pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
     Ok(log)
 }
 
-/// The limits for `max_size`: each compressed container may inflate to that size, and nested ones to 16 times that in
-/// total. A pipe is read up to that size.
+/// Returns the limits for the option `--max-size`, or the default limits without it. Each compressed container may
+/// inflate to that size, and a pipe is read up to that size. All containers inside others together may inflate to 16
+/// times that size: a file may hold that many of full size.
 pub(crate) fn limits(max_size: Option<u64>) -> Limits {
-    const NESTED: u64 = 16;
-    let mut limits = Limits::default();
-    if let Some(size) = max_size {
-        limits = Limits::up_to(size);
-        (limits.nested, limits.streamed) = (size.saturating_mul(NESTED), max_size);
-    }
+    const NESTED_FACTOR: u64 = 16;
+    let Some(size) = max_size else { return Limits::default() };
+    let mut limits = Limits::up_to(size);
+    limits.nested = size.saturating_mul(NESTED_FACTOR);
+    limits.streamed = Some(size);
     limits
 }
 

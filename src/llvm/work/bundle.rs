@@ -23,7 +23,7 @@ use crate::llvm::work::open;
 
 const NO_ALIGNMENT: &str = "for the --bundle-align option: the alignment must be at least 1";
 
-/// Bundles code objects.
+/// Bundles code objects into one file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BundleFiles {
@@ -92,7 +92,8 @@ impl BundleFiles {
         Ok(output)
     }
 
-    /// Plans the bundle, before it is compressed.
+    /// Plans the bundle, before it is compressed. An object file becomes a fat object if `is_fat`, otherwise a binary
+    /// bundle. For a bundle of GPU objects alone, a user may expect that HIP's runtime loads it, so that is checked.
     fn plan<'a>(&self, members: &[Member<'a>], is_fat: bool, observer: &mut Observer<'_>) -> Result<Vec<Piece<'a>>> {
         match self.file_type {
             FileType::Archive => Err(Error::usage("Archive files are only supported for unbundling")),
@@ -101,15 +102,15 @@ impl BundleFiles {
             FileType::Object | FileType::Binary => {
                 let Some(alignment) = self.alignment else { return Err(Error::usage(NO_ALIGNMENT)) };
                 if self.file_type == FileType::Object && self.compression.is_none() {
-                    self.check_loadable(members, observer);
+                    self.report_if_not_loadable(members, observer);
                 }
                 Binary { alignment }.plan(members)
             }
         }
     }
 
-    /// Returns how a fat object is written: with the mode of the host's object, because a user who cannot read that
-    /// must not be able to read the fat object.
+    /// Returns how a fat object is written: with the permissions of the host's object. A user who may not read that
+    /// object must not be able to read its copy in the fat object.
     fn overwrite_mode_of_fat_object(&self, inputs: &[Input]) -> OverwriteMode {
         for ((id, _), input) in self.members.iter().zip(inputs) {
             if id.kind() == OffloadKind::Host {
@@ -127,8 +128,9 @@ impl BundleFiles {
         self.members.iter().map(|(id, _)| id.to_string()).collect()
     }
 
-    /// Reports that HIP's runtime will not find all entries of a plain bundle.
-    fn check_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
+    /// Reports a plain bundle for HIP's runtime with entries that the runtime will not find. Does nothing if it finds
+    /// all, or if the bundle is not for the runtime.
+    fn report_if_not_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
         let ids = members.iter().map(|member| member.id.as_bytes());
         let Some(index) = loadable::first_lost(ids) else { return };
         let Some((first, _)) = self.members.get(index) else { return };

@@ -13,7 +13,8 @@ use crate::llvm::container::Limits;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
 
-/// The maximum length of the name of a member in a generated file name, in bytes.
+/// The maximum length of the name of a member in a generated file name, in bytes. File systems allow file names of
+/// about 255 bytes.
 const MEMBER_MAX: usize = 80;
 
 /// Copies the bytes that each URI names to a file.
@@ -21,7 +22,8 @@ const MEMBER_MAX: usize = 80;
 /// The new file is in the directory of the URI's file. Its name consists of:
 ///
 /// - the path of the URI;
-/// - the names of the members on the path to inflated bytes, with only letters, digits and `+-._=`;
+/// - the names of the members on the path to inflated bytes, with only letters, digits and `+-._=`, and the number of
+///   each, if it is not the first of its name;
 /// - `-offset<O>-size<S>`;
 /// - `-inflated-offset<O>-inflated-size<S>` for a range of a compressed bundle;
 /// - `.co`.
@@ -34,17 +36,19 @@ pub struct ExtractUris {
     pub output: Option<PathBuf>,
     /// Limits on the inflated size of compressed containers.
     pub limits: Limits,
+    /// Reads the bytes of a URI. The clone alone reads only stored bytes; other parts of the program also inflate.
     read: ReadUri,
 }
 
-/// Reads the bytes that a URI names in its file, and passes them to a function that writes them.
+/// Reads the bytes that a URI names in its file, within the limits, and passes them to a function that writes them.
 pub(crate) type ReadUri = fn(&Uri, &Input, Limits, &mut dyn FnMut(Slice<'_>) -> Result<Output>) -> Result<Output>;
 
-/// Reads the bytes of a URI that the file stores as they are. URIs of LLVM name no other bytes.
+/// Reads the bytes of a URI that the file stores as they are. URIs of LLVM name no other bytes. Any other URI is an
+/// error. The limits have no use, because nothing is inflated.
 pub(crate) fn read_stored(
     uri: &Uri,
     file: &Input,
-    _: Limits,
+    _limits: Limits,
     write: &mut dyn FnMut(Slice<'_>) -> Result<Output>,
 ) -> Result<Output> {
     if !uri.is_stored() {
@@ -55,7 +59,7 @@ pub(crate) fn read_stored(
 }
 
 impl ExtractUris {
-    /// Copies the bytes of each URI to a new file in the directory of its file.
+    /// Copies the bytes of each URI to a new file, in the directory of the file that the URI names.
     pub fn new(uris: Vec<Uri>) -> Self {
         Self { uris, output: None, limits: Limits::default(), read: read_stored }
     }
@@ -86,6 +90,7 @@ impl ExtractUris {
                 None => (file_name_of(uri), OverwriteMode::Generated),
             };
             match written.insert(path.clone(), uri) {
+                // A repeated URI is copied once.
                 Some(before) if before == uri => continue,
                 Some(before) => {
                     let reason = format!("both '{before}' and '{uri}' would be written to this file");
@@ -93,7 +98,8 @@ impl ExtractUris {
                 }
                 None => {}
             }
-            if overwrite == OverwriteMode::Generated && path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
+            let is_input = path.canonicalize().is_ok_and(|path| inputs.contains(&path));
+            if overwrite == OverwriteMode::Generated && is_input {
                 return Err(Error::overwrites_input(&path));
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;
@@ -105,7 +111,8 @@ impl ExtractUris {
     }
 }
 
-/// The generated name of the file for a URI.
+/// The generated name of the file for a URI, as [`ExtractUris`] describes it. Of the long name of a member, only the
+/// end is used, which is its file name.
 fn file_name_of(uri: &Uri) -> PathBuf {
     let mut name: OsString = uri.path().into();
     for (member, number) in uri.members() {

@@ -1,5 +1,5 @@
-//! Splits file names as LLVM does, except for network roots such as `//host`. `.o` is an extension without a stem. `.`
-//! and `..` have no extension. A path that ends with a slash is a directory, named `.`.
+//! Splits file names as LLVM does. `.o` is an extension without a stem. `.` and `..` have no extension. A path that
+//! ends with a slash is a directory, named `.`. Unlike in LLVM, `//host` is a file name, not the root of a network.
 
 /// The last component of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

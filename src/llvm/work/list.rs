@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::library::OpenArchive;
-use super::{FileType, observe_inflated, observe_plain};
+use super::{FileType, report_if_inflated, report_if_plain};
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
@@ -23,7 +23,7 @@ pub struct List {
     pub input: PathBuf,
     /// The type of the file.
     pub file_type: FileType,
-    /// How much of compressed bundles is inflated.
+    /// How much of compressed bundles is inflated to find their entries.
     pub inflate: Inflate,
     /// Limits on the inflated size of the file.
     pub limits: Limits,
@@ -49,7 +49,7 @@ impl List {
     /// the format of the file.
     ///
     /// # Errors
-    /// Any [`Error`]; the entries before the fault are written. If `out` fails, the file is `-`.
+    /// Any [`Error`]; the entries before the fault are written. An error of `out` names the file `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<PrintedList> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let format = Magic::identify(input.bytes()).name();
@@ -74,14 +74,14 @@ impl List {
         Ok(count)
     }
 
-    /// Lists the bundles of a file, and returns their number.
+    /// Lists the bundles of a file that is not an archive, and returns their number.
     fn list_file(&self, input: &Input, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<usize> {
-        observe_plain(input.as_slice(), observer);
+        report_if_plain(input.as_slice(), observer);
         let container = self.file_type.container();
         let mut count = 0;
         for bundle in Bundles::new(input.as_slice(), &*container, self.inflate).with_limits(self.limits) {
             let bundle = bundle?;
-            observe_inflated(&bundle, observer);
+            report_if_inflated(&bundle, observer);
             count += 1;
             print_ids(&bundle, out)?;
         }

@@ -1,7 +1,7 @@
 //! The plain bundles that HIP's runtime can load.
 //!
-//! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
-//! entries there, and fails at the first one that is not described completely.
+//! The length of a plain bundle is not recorded, so the runtime passes its first 4096 bytes to comgr, AMD's library for
+//! code objects. Comgr looks for entries there, and fails at the first one that is not described completely.
 //!
 //! Sources, as of ROCm 7: `PopulateCodeObjectMap` in CLR, `lookUpCodeObject` in comgr.
 
@@ -13,17 +13,19 @@ use crate::llvm::container::content_kind::ContentKind;
 const HEADER_MAX: u64 = 4096;
 
 /// Returns whether a bundle is made for the runtime: it holds code objects for HIP and no host code. Bundles with host
-/// code, and bundles of bitcode, are inputs of compilers and linkers. Content of unknown kind counts as code, unless
-/// other entries are text.
+/// code, and bundles of bitcode or assembly, are inputs of compilers and linkers.
+///
+/// Each entry is given by its offload kind and the kind of its content, or `None` for an unknown one. Unknown content
+/// for HIP counts as code, unless another entry is text: such a bundle is one of assembly.
 pub(crate) fn is_for_runtime(entries: impl Iterator<Item = (Option<OffloadKind>, Option<ContentKind>)>) -> bool {
     let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for entry in entries {
         match entry {
+            // clang gives bundles for the runtime an empty entry for the host.
             (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
             (Some(OffloadKind::Host), _) => return false,
             (Some(kind), Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
             (Some(kind), None) => has_unknown |= kind.is_hip(),
-            // As in bundles of assembly.
             (Some(kind), Some(ContentKind::Text)) => has_text |= kind.is_hip(),
             _ => {}
         }

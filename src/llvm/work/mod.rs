@@ -36,6 +36,7 @@ pub use unpackage::{Filter, ImageRequest, Unpackage};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::llvm::container::binary::Binary;
+use crate::llvm::container::compressed;
 use crate::llvm::container::object::Objects;
 use crate::llvm::container::sequence::Bundle;
 use crate::llvm::container::text::Text;
@@ -72,7 +73,7 @@ impl FileType {
         }
     }
 
-    /// The container that a file of this type holds.
+    /// Returns the reader and writer of the bundles in files of this type. For an archive, these are in its members.
     fn container(self) -> Box<dyn Container<Entry = Entry>> {
         match self {
             Self::Text(comment) => Box::new(Text { comment }),
@@ -82,15 +83,17 @@ impl FileType {
     }
 }
 
-/// Reports that a file is not compressed, as LLVM 22.1.8 does for all but the shortest files.
-fn observe_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
-    if data.len() >= 8 && !data.bytes().starts_with(crate::llvm::container::compressed::MAGIC) {
+/// Reports that a file does not begin with a compressed bundle. As in LLVM 22.1.8, nothing is reported if the file is
+/// too short for the first fields of every header: magic string, version and method.
+pub(crate) fn report_if_plain(data: Slice<'_>, observer: &mut Observer<'_>) {
+    const COMMON_FIELDS_LEN: u64 = 8;
+    if data.len() >= COMMON_FIELDS_LEN && !data.bytes().starts_with(compressed::MAGIC) {
         observer(Event::NotCompressed);
     }
 }
 
-/// Reports the inflation of a bundle that was compressed.
-fn observe_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
+/// Reports the inflation of a bundle that was fully inflated. Does nothing for any other bundle.
+fn report_if_inflated(bundle: &Bundle<'_>, observer: &mut Observer<'_>) {
     if let Some(inflation) = bundle.inflation {
         observer(Event::Inflated(inflation));
     }

@@ -15,8 +15,8 @@ use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
 impl BundleFiles {
-    /// For a fat object, returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes any other bundle,
-    /// and returns `None`.
+    /// For a fat object, writes nothing, and returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
+    /// any other bundle, which LLVM too writes by itself, and returns `None`.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].
@@ -37,7 +37,8 @@ impl BundleFiles {
         let mut arguments = Vec::new();
         for ((id, path), recorded) in self.members.iter().zip(self.recorded_ids()) {
             let name = [MAGIC, &recorded].concat();
-            // The host's section holds one zero byte, from a temporary file.
+            // The host's code stays outside the sections. LLVM takes the content of its section, one zero byte, from a
+            // temporary file.
             let content = if id.kind() == OffloadKind::Host { temporary_path() } else { path.clone() };
             let mut section = OsString::from(format!("--add-section={name}="));
             section.push(content);
@@ -49,8 +50,9 @@ impl BundleFiles {
 }
 
 impl Unbundle {
-    /// For a fat object, writes nothing. Returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy for the
-    /// host's object, or `None` if the host is not requested or no entry serves the request.
+    /// For a fat object, writes nothing. Returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy to get the
+    /// host's object. Returns `None` if the host is not requested or no entry serves the request: LLVM reads all other
+    /// sections itself.
     ///
     /// Unbundles any other file, and returns `None`.
     ///
@@ -77,13 +79,14 @@ fn needs_objcopy(file_type: FileType, input: &Input) -> bool {
     file_type == FileType::Object && HostFormat::identify(input.bytes()).is_some()
 }
 
-/// The arguments for unbundling: the fat object, and a file for the host's object.
+/// The arguments for unbundling: the fat object, and a temporary file for the object without the bundle's sections.
 fn arguments_to_remove_sections(input: &Path) -> Vec<OsString> {
     let pattern = format!("--remove-section={MAGIC}.*");
     vec!["--regex".into(), pattern.into(), "--".into(), input.into(), temporary_path().into()]
 }
 
-/// Returns a path in the style of LLVM's temporary files, different at each call.
+/// Returns a path in the style of LLVM's temporary files, different at each call. The file is not created.
 fn temporary_path() -> PathBuf {
-    std::env::temp_dir().join(format!("clang-offload-bundler-{:06x}.tmp", new_number() >> 40))
+    let six_hex_digits = new_number() >> 40;
+    std::env::temp_dir().join(format!("clang-offload-bundler-{six_hex_digits:06x}.tmp"))
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::base::error::Result;
 use crate::base::io::input::{Accept, Input};
 
-/// Opens an input of a job.
+/// Opens an input of a job as a mapping. A pipe is read up to `max` bytes; `accept` says which kinds of files are
+/// allowed.
 #[allow(unsafe_code, reason = "copying inputs of gigabytes would cost more than the rest of a job")]
 pub(crate) fn open(path: &Path, accept: Accept, max: Option<u64>) -> Result<Input> {
     // SAFETY: callers must not change the inputs while a job runs (see the module documentation). If an input changes

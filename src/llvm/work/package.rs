@@ -15,7 +15,7 @@ use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKi
 use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
 
-/// Packages images.
+/// Packages device images into offload binaries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Package {
@@ -25,13 +25,13 @@ pub struct Package {
     pub output: PathBuf,
     /// The version of the format. Compressed images are always written as version 3.
     pub version: Version,
-    /// The number that represents HIP.
+    /// The number that represents HIP: it was 3 up to LLVM 20, and is 4 since.
     pub hip_number: HipNumber,
     /// The compression, or `None` for none.
     pub compression: Option<Compression>,
 }
 
-/// Images that differ only in their files.
+/// Images with the same offload kind and strings, from one or more files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImageFiles {
@@ -77,8 +77,9 @@ impl Package {
         for (image, input) in inputs {
             images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
         }
-        // The file is empty only without images, so their number decides like its length.
-        let mut output = Output::stage_as(&self.output, OverwriteMode::for_len(to_u64(images.len())))?;
+        // The mode depends only on whether the output is empty, and without images it is.
+        let overwrite = OverwriteMode::for_len(to_u64(images.len()));
+        let mut output = Output::stage_as(&self.output, overwrite)?;
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
@@ -88,9 +89,10 @@ impl Package {
         Ok(output)
     }
 
+    /// Returns the description of an image with the content of one of its files. This tool sets no flags.
     fn info_of(&self, image: &ImageFiles, input: &Input) -> ImageInfo {
         let image_kind = match image_kind(input.path(), input.bytes()) {
-            // Releases that write version 1 do not know the extension.
+            // Releases of LLVM that write version 1 do not know SPIR-V by its extension.
             ImageKind::SpirV if self.version == Version::V1 => ImageKind::None,
             kind => kind,
         };
@@ -99,7 +101,8 @@ impl Package {
     }
 }
 
-/// Identifies the kind of an image: bitcode by content, because clang names it `.o` too, other kinds by file name.
+/// Identifies the kind of an image as LLVM does: bitcode by content, because clang may name it `.o`, and any other kind
+/// by the extension of the file.
 fn image_kind(path: &Path, content: &[u8]) -> ImageKind {
     if Magic::identify(content) == Magic::Bitcode {
         return ImageKind::Bitcode;

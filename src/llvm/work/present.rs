@@ -1,8 +1,8 @@
-//! Collects the GPUs, entry IDs or kinds of images that files hold, for the error that nothing matches.
+//! Collects the GPUs, entry IDs or kinds of images that files hold, to list them when a selection matches nothing.
 
 use std::collections::HashSet;
 
-/// The collected names, as a selection would name them, without duplicates, in file order.
+/// The collected names, in the form that selects them on a command line, without duplicates, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct PresentNames {
     shown: Vec<String>,

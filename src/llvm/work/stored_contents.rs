@@ -1,4 +1,4 @@
-//! Stores code objects that a job needs again later and that are not stored as they are in the input.
+//! Stores code objects that had to be inflated or decoded, and that a job writes only after their bundle was dropped.
 
 use std::io::Write;
 use std::ops::Range;
@@ -11,18 +11,20 @@ use crate::base::io::meter::Meter;
 use crate::base::io::piece::Sink;
 use crate::llvm::container::sequence::Bundle;
 
-/// The largest size in bytes that is read through a mapping rather than from the file.
-const SMALL: u64 = 64 << 10;
+/// The largest size in bytes that is copied from the mapping. Larger ranges are read from the file block by block, so
+/// that they do not fill the memory with pages of the mapping.
+const MAPPED_COPY_MAX: u64 = 64 << 10;
 
 /// Stored code objects, one after another: in memory while their total size is small, otherwise in a temporary file.
 pub(super) struct StoredContents {
     spool: Spool,
+    /// The number of bytes stored so far.
     len: u64,
     /// The input file, for errors.
     path: PathBuf,
 }
 
-/// The location of a code object that a job needs again.
+/// The location of a code object that a job writes later.
 #[derive(Clone, Debug)]
 pub(super) enum KeptContent<'a> {
     /// In the input file, unchanged.
@@ -53,7 +55,7 @@ impl StoredContents {
         Ok(start..self.len)
     }
 
-    /// Returns all stored bytes.
+    /// Ends the storing, and returns all stored bytes, to be read.
     pub(super) fn into_input(self) -> Result<Input> {
         self.spool.into_input(&self.path).with_path(&self.path)
     }
@@ -90,7 +92,7 @@ impl Sink for StoredContents {
     }
 
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
-        if slice.len() <= SMALL {
+        if slice.len() <= MAPPED_COPY_MAX {
             return self.write(slice.bytes());
         }
         slice.read_blocks(&mut |block| self.write(block))

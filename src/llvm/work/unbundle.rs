@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::requests::{Candidate, Requests, check_unserved_names, unknown_request_or};
-use super::{FileType, observe_inflated, observe_plain};
+use super::requests::{Candidate, Requests, check_names_served, unknown_request_or};
+use super::{FileType, report_if_inflated, report_if_plain};
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::id::{EntryId, OffloadKind, Rules};
 use crate::base::io::input::{Accept, Input};
@@ -29,12 +29,12 @@ pub struct Unbundle {
     pub requests: Vec<(EntryId, PathBuf)>,
     /// The rules of compatibility.
     pub rules: Rules,
-    /// Whether entries may be missing: a request that no entry serves then gets an empty file. A missing host gets a
-    /// file without a bundle as it is, and a fat object without the sections of its bundle.
+    /// Whether entries may be missing: a request that no entry serves then gets an empty file. For a host, the code may
+    /// be outside the entries: a file without a bundle is copied, and a fat object without the sections of its bundle.
     pub allow_missing: bool,
     /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
-    /// How much of compressed bundles is inflated.
+    /// How much of compressed bundles is inflated to find their entries.
     pub inflate: Inflate,
     /// Limits on the inflated size of the file.
     pub limits: Limits,
@@ -44,9 +44,10 @@ pub struct Unbundle {
 struct ServedRequests {
     /// The output of each request, or `None` if no entry serves it.
     outputs: Vec<Option<Output>>,
-    /// Whether the file holds a bundle.
+    /// Whether a bundle was found.
     is_bundle: bool,
-    /// The first entry of a host that serves no request.
+    /// The first host entry with code that serves no request. A user who requests a host and gets no code may have
+    /// misspelled this ID.
     other_host: Option<EntryId>,
 }
 
@@ -77,14 +78,14 @@ impl Unbundle {
     /// exact name, otherwise the first compatible one that serves no other request.
     ///
     /// # Errors
-    /// Any [`Error`]: of the kind [`NotFound`](crate::ErrorKind::NotFound) for missing entries, and
-    /// [`Usage`](crate::ErrorKind::Usage) for one that was requested [by name](EntryId::by_name). All outputs are then
-    /// unchanged.
+    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](crate::ErrorKind::NotFound) for missing
+    /// entries, and [`Usage`](crate::ErrorKind::Usage) for a missing entry that was requested
+    /// [by name](EntryId::by_name).
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
         self.run_on(&self.open()?, observer)
     }
 
-    /// Opens the input.
+    /// Opens the input. An unknown request is reported before a failure to open the file.
     pub(super) fn open(&self) -> Result<Input> {
         open(&self.input, Accept::Any, self.limits.streamed).map_err(|error| unknown_request_or(&self.requests, error))
     }
@@ -101,16 +102,17 @@ impl Unbundle {
         self.stage_unserved(input, served, observer)
     }
 
-    /// Does the work of [`Unbundle::run_on`] without putting any output in place. Returns for each request whether an
-    /// entry serves it.
+    /// Does the work and all checks of [`Unbundle::run_on`] for the requests that entries serve, but puts no output in
+    /// place. Returns for each request whether an entry serves it.
     pub(super) fn dry_run(&self, input: &Input, observer: &mut Observer<'_>) -> Result<Vec<bool>> {
         let served = input.unless_changed(self.stage_served(input, observer))?;
         Ok(served.are_served())
     }
 
-    /// Writes the code objects that serve requests, but does not put them in place.
+    /// Writes the code objects that serve requests, but does not put them in place. Stops at the bundle with the last
+    /// of them, and fails if a request is not served and must be.
     fn stage_served(&self, input: &Input, observer: &mut Observer<'_>) -> Result<ServedRequests> {
-        observe_plain(input.as_slice(), observer);
+        report_if_plain(input.as_slice(), observer);
         if self.file_type == FileType::Archive {
             return Err(Error::usage("an archive is taken apart by UnbundleArchive"));
         }
@@ -123,13 +125,14 @@ impl Unbundle {
             && let Some(bundle) =
                 bundles.next().transpose().map_err(|error| unknown_request_or(&self.requests, error))?
         {
-            // A compressed container around something that is not a bundle counts as a bundle without bytes.
-            served.is_bundle |= bundle.inflated_len > 0;
-            observe_inflated(&bundle, observer);
-            self.serve(&bundle, &mut requests, &mut served, observer)?;
+            // A compressed file that holds something else than a bundle comes as a bundle without bytes.
+            let is_real_bundle = bundle.inflated_len > 0;
+            served.is_bundle |= is_real_bundle;
+            report_if_inflated(&bundle, observer);
+            self.stage_entries(&bundle, &mut requests, &mut served, observer)?;
         }
         let are_served = served.are_served();
-        check_unserved_names(&self.requests, &are_served)?;
+        check_names_served(&self.requests, &are_served)?;
         if !self.allow_missing {
             self.check_all_served(&are_served)?;
         }
@@ -150,8 +153,8 @@ impl Unbundle {
         Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()))
     }
 
-    /// Adds outputs for the requests that no entry serves: empty files, and the code of the host if it is not in an
-    /// entry.
+    /// Adds the outputs of the requests that no entry serves, and returns the outputs of all requests. A host that no
+    /// entry serves gets the code that the file has outside its entries, if it has any. All others get empty files.
     fn stage_unserved(
         &self,
         input: &Input,
@@ -181,12 +184,13 @@ impl Unbundle {
         Ok(complete)
     }
 
-    /// Copies the code of a host that no entry has to name: all of a file without a bundle, and a fat object without
-    /// the sections of its bundle. Returns whether the file is one of these.
+    /// Copies the host's code from outside the entries: all of a file without a bundle, which is the host's own, or a
+    /// fat object without the sections of its bundle. Returns false, and copies nothing, for any other file.
     fn copy_host(&self, input: &Input, is_bundle: bool, output: &mut Output) -> Result<bool> {
         if is_bundle && self.file_type != FileType::Object {
             return Ok(false);
         }
+        // As in LLVM 22, compressed data that is not a bundle reaches the output inflated.
         let inflated = match compressed::read(input.as_slice(), self.limits)? {
             Some(compressed) => Some(compressed.inflate_whole()?.0),
             None => None,
@@ -198,14 +202,14 @@ impl Unbundle {
         }
         let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;
         let Some(host) = host else { return Ok(false) };
-        // The host's object is the only entry of `host`.
+        const ONLY_ENTRY: usize = 0;
         let bundle = Bundle::plain(whole, host, self.limits);
-        bundle.extract(&mut [(0, output)], &mut Meter::silent())?;
+        bundle.extract(&mut [(ONLY_ENTRY, output)], &mut Meter::silent())?;
         Ok(true)
     }
 
-    /// Writes the code objects of all entries of the bundle that serve an open request.
-    fn serve(
+    /// Stages the code objects of the entries of the bundle that serve an open request.
+    fn stage_entries(
         &self,
         bundle: &Bundle<'_>,
         requests: &mut Requests<'_>,
@@ -214,7 +218,7 @@ impl Unbundle {
     ) -> Result<()> {
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
-            requests.explain(&candidates, observer);
+            requests.report_comparisons(&candidates, observer);
         }
         let mut assigned = requests.assign(&candidates);
         assigned.sort_unstable_by_key(|(request, _)| *request);
@@ -227,8 +231,8 @@ impl Unbundle {
             candidate.report_missing_processor(id, observer);
             staged.push(Output::stage(path)?);
         }
-        // Without a code object to write, the bundle need not be inflated and checked, except if missing entries become
-        // empty files: that is only right for a valid bundle.
+        // Extraction also inflates the bundle and checks its hash. Without a code object to write, that matters only if
+        // missing entries become empty files: a broken bundle must not look like one without the entry.
         if staged.is_empty() && !self.allow_missing {
             return Ok(());
         }
@@ -249,7 +253,7 @@ fn is_host(id: &EntryId) -> bool {
     id.kind() == OffloadKind::Host
 }
 
-/// Returns the ID of the first entry of a host that has code and serves no request.
+/// Returns the ID of the first host entry that has code and serves no request, or `None` if every one is assigned.
 fn unassigned_host(
     bundle: &Bundle<'_>,
     candidates: &[Candidate<'_>],

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::file_name::FileName;
 use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
-use super::requests::{Requests, check_unserved_names, unknown_request_or};
+use super::requests::{Requests, check_names_served, unknown_request_or};
 use super::stored_contents::{KeptContent, StoredContents};
 use crate::base::bytes::{self, add};
 use crate::base::display::{Slashes, harmless, printable_name};
@@ -36,7 +36,8 @@ pub struct UnbundleArchive {
     pub rules: Rules,
     /// Whether entries may be missing: a request that no entry serves then gets an empty archive.
     pub allow_missing: bool,
-    /// Whether to check first that no member holds entries that must not be in one bundle.
+    /// Whether to check the target IDs of all members first, as `-check-input-archive` does: entries of one bundle for
+    /// one processor must set the same features.
     pub check: bool,
     /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
     pub explain: bool,
@@ -44,13 +45,13 @@ pub struct UnbundleArchive {
     pub limits: Limits,
 }
 
-/// An entry chosen for the archive of a request.
+/// An entry that becomes a member of the archive of a request.
 struct ChosenEntry<'l> {
     /// The name of the member that holds the entry.
     member: &'l [u8],
     /// The bundle entry ID as recorded.
     id: Rc<[u8]>,
-    /// The extension of the new name; `None` for that of the member.
+    /// The extension of the new member's name, or `None` to keep the extension of the old member.
     extension: Option<&'static [u8]>,
     content: KeptContent<'l>,
 }
@@ -60,9 +61,10 @@ struct NewArchives<'j, 'l> {
     requests: Requests<'j>,
     /// The chosen entries of each request, in the order of the input archive.
     chosen: Vec<Vec<ChosenEntry<'l>>>,
-    /// The distinct bundle entry IDs found so far.
+    /// The distinct IDs of chosen entries. Members usually have the same IDs, so entries share their memory.
     ids: HashSet<Rc<[u8]>>,
-    /// The first entry of a host that serves no request.
+    /// The first host entry with code that serves no request. A user who requests a host and gets no code may have
+    /// misspelled this ID.
     other_host: Option<EntryId>,
     stored: StoredContents,
 }
@@ -89,11 +91,27 @@ impl UnbundleArchive {
         OpenArchive::open(input, self.limits)
     }
 
-    /// Writes the archives, but does not put them in place.
+    /// Writes the archives, but does not put them in place. Progress counts the bytes of the members read and of the
+    /// archives written.
     fn stage(&self, library: &OpenArchive, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         if self.check {
             self.check_target_ids(library)?;
         }
+        let members = library.members()?;
+        let read = bytes::total(members.iter().map(LibraryMember::size));
+        let archives = self.choose_entries(members, read, observer)?;
+        let are_served: Vec<bool> = archives.chosen.iter().map(|entries| !entries.is_empty()).collect();
+        check_names_served(&self.requests, &are_served)?;
+        self.stage_archives(archives, library.len(), read, observer)
+    }
+
+    /// Chooses the entries of each archive from the members, with a total size of `size` bytes.
+    fn choose_entries<'l>(
+        &self,
+        members: Vec<LibraryMember<'l>>,
+        size: u64,
+        observer: &mut Observer<'_>,
+    ) -> Result<NewArchives<'_, 'l>> {
         let mut archives = NewArchives {
             requests: Requests::new(&self.requests, self.rules),
             chosen: self.requests.iter().map(|_| Vec::new()).collect(),
@@ -101,34 +119,43 @@ impl UnbundleArchive {
             other_host: None,
             stored: StoredContents::new(&self.input),
         };
-        let members = library.members()?;
-        // Progress counts the bytes of the members read and of the archives written.
-        let mut total = bytes::total(members.iter().map(LibraryMember::size));
         let mut done = 0_u64;
         for member in members {
             member.for_each_bundle(Inflate::Whole, observer, &mut |bundle, observer| {
-                self.choose_entries(&member, &bundle, &mut archives, observer)
+                self.choose_entries_of_bundle(&member, &bundle, &mut archives, observer)
             })?;
             add(&mut done, member.size());
-            observer(Event::Progress { done, total });
+            observer(Event::Progress { done, total: size });
         }
+        Ok(archives)
+    }
+
+    /// Stages the archive of each request, in the order of the requests. Fails at the first request without an entry,
+    /// unless entries may be missing. `input_len` is the length of the input archive, `read` the number of bytes that
+    /// count as done already.
+    fn stage_archives(
+        &self,
+        archives: NewArchives<'_, '_>,
+        input_len: u64,
+        read: u64,
+        observer: &mut Observer<'_>,
+    ) -> Result<Vec<Output>> {
         let NewArchives { chosen, other_host, stored, .. } = archives;
-        let are_served: Vec<bool> = chosen.iter().map(|entries| !entries.is_empty()).collect();
-        check_unserved_names(&self.requests, &are_served)?;
         let stored = stored.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
-        add(&mut total, bytes::total(chosen.iter().map(|entries| total_size(entries))));
+        let mut done = read;
+        let total = bytes::total([read].into_iter().chain(chosen.iter().map(|entries| total_size(entries))));
         for ((target, path), entries) in self.requests.iter().zip(&chosen) {
             if entries.is_empty() && !self.allow_missing {
-                return Err(self.missing(target));
+                return Err(self.nothing_compatible(target));
             }
+            let is_unserved_host = entries.is_empty() && target.kind() == OffloadKind::Host;
             if let Some(entry) = &other_host
-                && entries.is_empty()
-                && target.kind() == OffloadKind::Host
+                && is_unserved_host
             {
                 observer(Event::OtherHost { entry, request: target });
             }
-            let members = self.new_members(entries, &stored, library.len())?;
+            let members = self.new_members(entries, &stored, input_len)?;
             outputs.push(write_archive(path, &members, observer)?);
             add(&mut done, total_size(entries));
             observer(Event::Progress { done, total });
@@ -137,7 +164,7 @@ impl UnbundleArchive {
     }
 
     /// The error for a target that no entry of the archive serves.
-    fn missing(&self, target: &EntryId) -> Error {
+    fn nothing_compatible(&self, target: &EntryId) -> Error {
         let archive = self.input.display();
         let text = format!(
             "no compatible code object found for the target '{target}' in heterogeneous archive library: {archive}"
@@ -146,7 +173,7 @@ impl UnbundleArchive {
     }
 
     /// Adds each entry of a bundle to the archives of the requests that it serves.
-    fn choose_entries<'l>(
+    fn choose_entries_of_bundle<'l>(
         &self,
         member: &LibraryMember<'l>,
         bundle: &Bundle<'l>,
@@ -156,11 +183,11 @@ impl UnbundleArchive {
         let NewArchives { requests, chosen, ids, other_host, stored } = archives;
         let candidates = requests.candidates(&bundle.entries, observer);
         if self.explain {
-            requests.explain_all(&candidates, observer);
+            requests.report_all_comparisons(&candidates, observer);
         }
         for (candidate, served) in requests.served_by_each(&candidates) {
-            let is_host = candidate.id.kind() == OffloadKind::Host;
-            if served.is_empty() && is_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
+            let is_unassigned_host = served.is_empty() && candidate.id.kind() == OffloadKind::Host;
+            if is_unassigned_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
                 *other_host = Some(candidate.id.clone());
             }
             // The code object is kept once, for all requests that the entry serves.
@@ -173,9 +200,7 @@ impl UnbundleArchive {
                     Some(content) => content.clone(),
                     None => kept.insert(stored.keep(bundle, candidate.index)?).clone(),
                 };
-                // Equal IDs of all members share memory.
-                let id: Rc<[u8]> = ids.get(candidate.text).cloned().unwrap_or_else(|| candidate.text.into());
-                ids.insert(Rc::clone(&id));
+                let id = shared_id(ids, candidate.recorded_id);
                 entries.push(ChosenEntry {
                     member: member.name,
                     id,
@@ -187,9 +212,15 @@ impl UnbundleArchive {
         Ok(())
     }
 
-    /// Returns the members of an archive to write. `len` is the length of the input.
-    fn new_members<'l>(&self, entries: &[ChosenEntry<'l>], stored: &'l Input, len: u64) -> Result<Vec<NewMember<'l>>> {
-        let mut names = MemberNames::new(&self.input, len);
+    /// Returns the members of an archive to write. Fails if their names are too long in total, which depends on the
+    /// length of the input archive in bytes.
+    fn new_members<'l>(
+        &self,
+        entries: &[ChosenEntry<'l>],
+        stored: &'l Input,
+        input_len: u64,
+    ) -> Result<Vec<NewMember<'l>>> {
+        let mut names = MemberNames::new(&self.input, input_len);
         let mut members = Vec::with_capacity(entries.len());
         for ChosenEntry { member, id, extension, content } in entries {
             let name = member_name(member, id, *extension);
@@ -199,13 +230,16 @@ impl UnbundleArchive {
         Ok(members)
     }
 
-    /// Checks that all entries of a bundle with the same processor set the same features. As in LLVM, each entry is
-    /// compared with the first one of its processor in the order of their texts. The first one may set features that
-    /// the compared entry leaves open.
+    /// Fails if two entries of a member are for the same kind, triple and processor but set different features.
+    ///
+    /// As in LLVM, each entry is compared only with the first one for its processor, in the order of the recorded IDs,
+    /// and only in one direction. A feature that the first entry sets and a later one does not is no conflict.
     fn check_target_ids(&self, library: &OpenArchive) -> Result<()> {
         for member in library.members()? {
             let mut entries: Vec<(String, EntryId)> = Vec::new();
-            member.for_each_bundle(Inflate::Headers, &mut |_| {}, &mut |bundle, _| {
+            // The members are read again to be unbundled, and their events are reported then.
+            let mut report_nothing = |_: Event<'_>| {};
+            member.for_each_bundle(Inflate::Headers, &mut report_nothing, &mut |bundle, _| {
                 for entry in &bundle.entries {
                     if let Some(id) = entry.entry_id() {
                         entries.push((bytes::text_lossy(&entry.id), id));
@@ -214,11 +248,12 @@ impl UnbundleArchive {
                 Ok(())
             })?;
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            let mut firsts = HashMap::new();
+            let mut first_for_processor = HashMap::new();
             for (second, id) in &entries {
                 let processor = (id.kind().name(), id.triple().as_str(), id.target_id().processor());
-                let (first, first_id): &(&String, &EntryId) = firsts.entry(processor).or_insert((second, id));
-                if sets_more(id, first_id) {
+                let (first, first_id): &(&String, &EntryId) =
+                    first_for_processor.entry(processor).or_insert((second, id));
+                if sets_feature_that_is_open_in(id, first_id) {
                     let (archive, name) = (self.input.display(), printable_name(member.name));
                     let text = format!("conflicting TargetIDs [{first}, {second}] found in {name} of {archive}");
                     let place = place_of(&self.input, member.name);
@@ -230,9 +265,19 @@ impl UnbundleArchive {
     }
 }
 
-/// Whether `id` sets a feature that `other` leaves open.
-fn sets_more(id: &EntryId, other: &EntryId) -> bool {
+/// Whether `id` sets a feature, to on or off, that `other` does not set.
+fn sets_feature_that_is_open_in(id: &EntryId, other: &EntryId) -> bool {
     id.target_id().features().any(|(name, _)| other.target_id().features().all(|(other, _)| other != name))
+}
+
+/// Returns the recorded ID in memory that all equal IDs share.
+fn shared_id(ids: &mut HashSet<Rc<[u8]>>, recorded: &[u8]) -> Rc<[u8]> {
+    if let Some(known) = ids.get(recorded) {
+        return Rc::clone(known);
+    }
+    let new: Rc<[u8]> = recorded.into();
+    ids.insert(Rc::clone(&new));
+    new
 }
 
 /// The total size of the code objects of some entries in bytes.
@@ -240,7 +285,8 @@ fn total_size(entries: &[ChosenEntry<'_>]) -> u64 {
     bytes::total(entries.iter().map(|entry| entry.content.len()))
 }
 
-/// Returns the extension of code objects for a target, or `None` for other targets than GPUs of AMD and NVIDIA.
+/// Returns the extension that LLVM gives to code objects for a target, or `None` for targets other than GPUs of AMD and
+/// NVIDIA. Device libraries hold bitcode for AMD, and cubins for NVIDIA. LLVM too looks for these letters anywhere.
 fn extension_for_target(id: &EntryId) -> Option<&'static [u8]> {
     match id.target_id().to_string() {
         target if target.contains("gfx") => Some(b".bc"),
@@ -249,12 +295,13 @@ fn extension_for_target(id: &EntryId) -> Option<&'static [u8]> {
     }
 }
 
-/// The name of a code object in its output archive. It is never a path.
+/// The name of a code object in its output archive, as the head of this file describes it. No name is a path, whatever
+/// the member or the entry is called.
 fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> Vec<u8> {
     let FileName { stem, extension } = FileName::of(member);
     let extension = target_extension.unwrap_or(extension);
     let mut name = [stem, b"-", entry, stem, extension].concat();
-    // Not every file system allows a colon.
+    // As in LLVM, because a colon is not allowed in every file system.
     for byte in &mut name {
         if *byte == b':' {
             *byte = b'_';

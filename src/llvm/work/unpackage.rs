@@ -28,13 +28,13 @@ use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
 use crate::llvm::work::present::PresentNames;
 
-/// The maximum number of kinds of images that are listed.
+/// The maximum number of kinds of images that are listed if a request matches none. It bounds memory.
 const PRESENT_MAX: usize = 1000;
 
 /// The maximum depth of offload binaries inside offload binaries.
 const NESTED_MAX: u32 = 8;
 
-/// Unpackages images.
+/// Unpackages images from offload binaries.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unpackage {
@@ -97,6 +97,7 @@ impl Filter {
         }
     }
 
+    /// Whether the condition is about the archive member that an image is from.
     fn is_for_member(&self) -> bool {
         matches!(self, Self::String { key, .. } if key == b"member")
     }
@@ -118,7 +119,7 @@ impl Unpackage {
     /// an error, but is reported to the observer.
     ///
     /// # Errors
-    /// Any [`Error`]; all files are then unchanged. If `out` fails, the file is `-`.
+    /// Any [`Error`]; all files are then unchanged. An error of `out` names the file `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
         let everything = [ImageRequest::default()];
@@ -126,15 +127,16 @@ impl Unpackage {
         if self.archive && self.requests.is_empty() {
             observer(Event::NoArchiveFile);
         }
-        // An image that is written to a separate file may be an offload binary itself, and is examined as a whole. The
-        // images of an archive are copied one by one, which would inflate a stream again for each.
-        let only_last_match = !self.archive && requests.iter().all(|request| request.file.is_some());
-        let inflate = if only_last_match { Inflate::AsNeeded } else { Inflate::Whole };
+        // With a file for each request, one pass over a compressed binary writes all images that are needed. Otherwise
+        // images are read one by one, to store them or to look for offload binaries in them. Inflating the whole binary
+        // first avoids inflating it again for each image.
+        let one_pass_suffices = !self.archive && requests.iter().all(|request| request.file.is_some());
+        let inflate = if one_pass_suffices { Inflate::AsNeeded } else { Inflate::Whole };
         let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
         let mut visitor = |found: FoundBinary<'_>| unpacking.take_images(&found);
         let walk = Walk::new(input.as_slice(), inflate, self.limits, &mut visitor);
         let sources = input.unless_changed(walk.run())?;
-        let names = unpacking.finish(&input, &sources)?;
+        let names = unpacking.commit_outputs(&input, &sources)?;
         if self.requests.is_empty() {
             for name in names {
                 let line = [b"Extracted: ", name.as_encoded_bytes(), b"\n"].concat();
@@ -155,27 +157,30 @@ struct Unpacking<'j, 'o> {
     job: &'j Unpackage,
     requests: &'j [ImageRequest],
     observer: &'j mut Observer<'o>,
-    /// The results of each request.
+    /// The results of each request, in the order of the requests.
     results: Vec<RequestResults>,
     /// The outputs with generated names, in order.
     generated: Vec<(OsString, Output)>,
-    /// The generated names, each with the number of its image.
+    /// The generated names, each with the number of its image (see `image_number`).
     used_names: HashMap<OsString, usize>,
-    /// The number of images seen so far, which identifies the current one.
-    seen: usize,
+    /// A number that grows with each image, so that the current image has a number that no earlier one had.
+    image_number: usize,
     /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
     present: PresentNames,
-    /// Whether `present` distinguishes the members of an archive.
+    /// Whether a request names a member of an archive, so that `present` distinguishes members.
     by_member: bool,
-    /// The remaining limit on the inflated size of offload binaries in images. All levels share it, because each can
-    /// inflate one byte to a thousand.
+    /// The remaining limit on the inflated size of offload binaries inside images.
     nested: NestedLimit,
     /// The images for archives.
     stored: StoredContents,
+    /// The limit on the names of the members of new archives.
     member_names: MemberNames<'j>,
 }
 
 /// The remaining limit on the inflated size of the offload binaries inside images.
+///
+/// Offload binaries on all levels share the limit. With a limit for each alone, a small file could inflate without
+/// bounds: each level can inflate one byte to a thousand.
 struct NestedLimit {
     limits: Limits,
     bytes: Allowance,
@@ -186,25 +191,26 @@ impl NestedLimit {
         Self { limits, bytes: Allowance::new(limits.nested) }
     }
 
-    /// Reads the next offload binary, and charges its inflated size.
+    /// Reads the next offload binary, and subtracts its inflated size from the limit. Returns `None` after the last
+    /// one.
     ///
     /// # Errors
-    /// The errors of the walk. The error for a claim that exceeds only the rest of this limit names this limit.
+    /// The errors of the walk. If the recorded inflated size exceeds only the rest of this limit, the error names it.
     fn next_binary<'a>(&mut self, binaries: &mut Bundles<'a>) -> Result<Option<Bundle<'a>>> {
-        // Both limits hold: the one on each container, and the rest of the one on all of them.
+        // A binary must keep the limit on each container, and the rest of the limit on all of them.
         let inflated = self.limits.inflated.min(self.bytes.left());
         let next = binaries.next_within(Limits { inflated, ..self.limits });
-        let Some(binary) = next.map_err(|error| self.name_limit(error))? else { return Ok(None) };
+        let Some(binary) = next.map_err(|error| self.name_shared_limit(error))? else { return Ok(None) };
         if let Some(recorded) = binary.compressed {
-            // The claim is within the limit, but the minimum cost may exceed it.
+            // Even a tiny binary costs `INFLATED_MIN`, which may be more than is left: then nothing is left.
             self.bytes.take_up_to(recorded.inflated.max(INFLATED_MIN));
         }
         Ok(Some(binary))
     }
 
-    /// Explains a rejected claim that is within the limit of a single container: all nested containers together have a
-    /// limit too, and too little of it was left.
-    fn name_limit(&self, error: Error) -> Error {
+    /// Returns the error with the limit on all nested containers, if a recorded size was rejected that is within the
+    /// limit on each container: too little of the other limit was left. Returns any other error as it is.
+    fn name_shared_limit(&self, error: Error) -> Error {
         match error.fault() {
             Some(&Malformed::Claim { what, offset, claimed, .. }) if claimed <= self.limits.inflated => {
                 let limit = format!("what is left of the limit of {} for nested containers", self.bytes.most());
@@ -218,19 +224,20 @@ impl NestedLimit {
 /// The results of a request.
 #[derive(Default)]
 struct RequestResults {
+    /// The number of matching images.
     matches: usize,
-    /// The number of generated names.
-    named: usize,
-    /// The last matching image.
+    /// The number for the next generated name.
+    next_name_number: usize,
+    /// The file with the last matching image.
     last: Option<Output>,
-    /// The reason why a file cannot be opened. As in LLVM, it is reported after the results of earlier requests.
+    /// The reason why an output cannot be opened. As in LLVM, the results of earlier requests are reported before it.
     failed: Option<Error>,
-    /// The members of the archive: names and ranges of the stored images.
+    /// The members of the new archive: their names, and the ranges of the stored images.
     members: Vec<(Vec<u8>, Range<u64>)>,
 }
 
 impl<'j, 'o> Unpacking<'j, 'o> {
-    fn new(job: &'j Unpackage, len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
+    fn new(job: &'j Unpackage, input_len: u64, requests: &'j [ImageRequest], observer: &'j mut Observer<'o>) -> Self {
         let results = requests.iter().map(|_| RequestResults::default()).collect();
         Self {
             job,
@@ -239,18 +246,19 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             results,
             generated: Vec::new(),
             used_names: HashMap::new(),
-            seen: 0,
+            image_number: 0,
             present: PresentNames::default(),
             by_member: requests.iter().flat_map(|request| &request.filters).any(Filter::is_for_member),
             nested: NestedLimit::new(job.limits),
             stored: StoredContents::new(&job.input),
-            member_names: MemberNames::new(&job.input, len),
+            member_names: MemberNames::new(&job.input, input_len),
         }
     }
 
-    /// Takes the images of an offload binary that requests match.
+    /// Stores or stages the images of an offload binary that match requests.
     fn take_images(&mut self, found: &FoundBinary<'_>) -> Result<()> {
         let FoundBinary { binary, member } = *found;
+        // The index of the last matching image for each request with a file.
         let mut last: Vec<Option<usize>> = vec![None; self.requests.len()];
         for (index, entry) in binary.entries.iter().enumerate() {
             if let Some(image) = entry.image.as_deref() {
@@ -263,8 +271,11 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         self.extract_last(binary, &last)
     }
 
-    /// Assigns an image to the requests that it matches. `last` gets the index of the last match of each request with a
-    /// file.
+    /// Passes an image, given by its index in the binary, to each request that it matches:
+    ///
+    /// - for a new archive, the image is stored;
+    /// - for a file, `last` gets the index, because a later image may replace this one;
+    /// - without a file, the image is staged at once under a generated name.
     fn take_image(
         &mut self,
         binary: &Bundle<'_>,
@@ -274,6 +285,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         last: &mut [Option<usize>],
     ) -> Result<()> {
         let mut without_file = Vec::new();
+        // The image is stored once, for all archives that get it.
         let mut stored: Option<Range<u64>> = None;
         for (number, ((request, results), last)) in self.requests.iter().zip(&mut self.results).zip(last).enumerate() {
             if !request.filters.iter().all(|filter| filter.accepts(image, member)) {
@@ -287,18 +299,19 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                         None => stored.insert(self.stored.store(binary, index)?).clone(),
                     };
                     let name = self.job.member_name(member);
+                    // Without a member, the name is the path of the input, which the user gave.
                     if member.is_some() {
                         self.member_names.charge(&name)?;
                     }
                     results.members.push((name, range));
                 }
                 Some(_) => *last = Some(index),
-                // `finish` reports the missing file name.
+                // `commit_outputs` reports the missing file name.
                 None if self.job.needs_files() => {}
                 None => without_file.push(number),
             }
         }
-        self.seen += 1;
+        self.image_number += 1;
         if without_file.is_empty() {
             return Ok(());
         }
@@ -306,12 +319,13 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     }
 
     /// Stages an image under generated names, for the requests with these indices. If the image consists of offload
-    /// binaries, their images are staged instead.
+    /// binaries, their images are staged instead, down to `depth` levels. A file that cannot be opened fails only its
+    /// request, and later than here.
     fn stage_image(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, requests: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
-            self.seen += 1;
+            self.image_number += 1;
             for &request in requests {
-                let staged = self.stage_by_name(request, image, content);
+                let staged = self.stage_under_generated_name(request, image, content);
                 if let (Err(error), Some(results)) = (staged, self.results.get_mut(request)) {
                     results.failed.get_or_insert(error);
                 }
@@ -337,7 +351,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         }
     }
 
-    /// Stages the last image of each request that has a file, in one pass over the offload binary.
+    /// Stages the last matching image of each request that has a file, in one pass over the offload binary. A file that
+    /// cannot be opened fails only its request, and later than here.
     fn extract_last(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
         for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
@@ -356,82 +371,104 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         binary.extract(&mut wanted, &mut Meter::new(&mut report_progress))
     }
 
-    /// Stages an image under a generated name. As in LLVM, numbers count within a request; a name that another request
-    /// has given to another image is skipped.
-    fn stage_by_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
+    /// Stages the current image under a generated name. As in LLVM, numbers count within a request. Writes nothing if
+    /// another request has given this image the same name, and skips a name that another image has.
+    fn stage_under_generated_name(&mut self, request: usize, image: &ImageInfo, content: Slice<'_>) -> Result<()> {
         let Some(results) = self.results.get_mut(request) else { return Err(Error::internal("no such request")) };
         let name = loop {
-            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, results.named);
-            results.named += 1;
+            let name = generated_name(self.job.input.as_os_str().as_encoded_bytes(), image, results.next_name_number);
+            results.next_name_number += 1;
             match self.used_names.get(&name) {
                 None => break name,
-                // Another request has given this image the same name already. `seen` numbers the images, so it is the
-                // number of the current one.
-                Some(&owner) if owner == self.seen => return Ok(()),
-                Some(_) => {}
+                Some(&owner) if owner == self.image_number => return Ok(()),
+                Some(_other_image) => {}
             }
         };
         let mut output = Output::stage_as(name.as_ref(), OverwriteMode::Generated)?;
         // There may be thousands of outputs, so none may keep a buffer in memory.
         content.copy_to_file(output.writer()?.out, name.as_ref())?;
-        self.used_names.insert(name.clone(), self.seen);
+        self.used_names.insert(name.clone(), self.image_number);
         self.generated.push((name, output));
         Ok(())
     }
 
-    /// Puts all outputs in place and returns the generated names.
-    fn finish(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
+    /// Stages the outputs that need all images, reports requests without a match, and puts all outputs in place.
+    /// Returns the generated names. Fails if one of them is the name of a file that was read.
+    fn commit_outputs(self, input: &Input, sources: &InputFiles<'_>) -> Result<Vec<OsString>> {
         let Self { job, requests, observer, results, generated, present, stored, .. } = self;
         let stored = stored.into_input()?;
-        let mut by_path: Vec<(&Path, Output)> = Vec::new();
         let mut unmatched = Vec::new();
-        for (request, results) in requests.iter().zip(results) {
+        for (request, results) in requests.iter().zip(&results) {
             if results.matches == 0 {
                 unmatched.push(request);
-                continue;
             }
-            let Some(path) = request.file.as_deref() else {
-                if job.needs_files() {
-                    return Err(Error::usage("Image must have a 'file' argument."));
-                }
-                if let Some(error) = results.failed {
-                    return Err(error);
-                }
-                continue;
-            };
-            let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced(path));
-            if replaced.is_some() || (results.matches > 1 && !job.archive) {
-                observer(Event::SeveralMatches { file: path.to_owned() });
-            }
-            let output = results.into_output(path, &stored, observer)?;
-            if let Some(index) = replaced {
-                by_path.remove(index);
-            }
-            by_path.push((path, output));
         }
+        let by_path = outputs_of_requests(job, requests, results, &stored, observer)?;
         // LLVM does not report these, so they follow LLVM's reports, and are missing after a failure.
-        if present.shown().is_empty() {
-            observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
-        } else {
-            for request in unmatched {
-                let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
-                observer(Event::NoMatch { input, request: arguments, present: present.shown().to_vec() });
-            }
-        }
+        report_unmatched(job, &unmatched, present.shown(), observer);
         let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
         if let Some(name) = names.iter().find(|name| sources.contains(name.as_ref())) {
             return Err(Error::overwrites_input(Path::new(name)));
         }
         outputs.extend(by_path.into_iter().map(|(_, output)| output));
-        // The members of new archives were stored until now.
+        // The input was checked after the walk. Writing new archives takes time, so it is checked once more.
         input.ensure_unchanged()?;
         output::commit(outputs)?;
         Ok(names)
     }
 }
 
+/// Returns the output of each request with a file and a match, in order. As in LLVM, a later output replaces an earlier
+/// one of the same path. Unlike in LLVM, this is reported.
+fn outputs_of_requests<'j>(
+    job: &Unpackage,
+    requests: &'j [ImageRequest],
+    results: Vec<RequestResults>,
+    stored: &Input,
+    observer: &mut Observer<'_>,
+) -> Result<Vec<(&'j Path, Output)>> {
+    let mut by_path: Vec<(&Path, Output)> = Vec::new();
+    for (request, results) in requests.iter().zip(results) {
+        if results.matches == 0 {
+            continue;
+        }
+        let Some(path) = request.file.as_deref() else {
+            if job.needs_files() {
+                return Err(Error::usage("Image must have a 'file' argument."));
+            }
+            if let Some(error) = results.failed {
+                return Err(error);
+            }
+            continue;
+        };
+        let replaced = by_path.iter().position(|(other, _)| *other == path && is_replaced_by_second_output(path));
+        if replaced.is_some() || (results.matches > 1 && !job.archive) {
+            observer(Event::SeveralMatches { file: path.to_owned() });
+        }
+        let output = results.into_output(path, stored, observer)?;
+        if let Some(index) = replaced {
+            by_path.remove(index);
+        }
+        by_path.push((path, output));
+    }
+    Ok(by_path)
+}
+
+/// Reports each request without a match, with the images that are present. A file without images is reported once.
+fn report_unmatched(job: &Unpackage, unmatched: &[&ImageRequest], present: &[String], observer: &mut Observer<'_>) {
+    if present.is_empty() {
+        observer(Event::NoMatch { input: job.input.clone(), request: None, present: Vec::new() });
+        return;
+    }
+    for request in unmatched {
+        let (input, arguments) = (job.input.clone(), Some(request.arguments.clone()));
+        observer(Event::NoMatch { input, request: arguments, present: present.to_vec() });
+    }
+}
+
 impl RequestResults {
-    /// Returns the output of a request with a file: the last matching image, or an archive of all matching images.
+    /// Returns the output of a request with a file: the file with the last matching image, or else an archive of all
+    /// matching images. The error is an earlier failure to open the output.
     fn into_output(self, path: &Path, stored: &Input, observer: &mut Observer<'_>) -> Result<Output> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -447,8 +484,9 @@ impl RequestResults {
     }
 }
 
-/// Whether writing to a path replaces an earlier output at that path, rather than appending to it.
-fn is_replaced(path: &Path) -> bool {
+/// Whether a second output at a path replaces the first one. Standard output, the null device and pipes get both
+/// outputs one after the other.
+fn is_replaced_by_second_output(path: &Path) -> bool {
     if path.as_os_str() == "-" || sys::is_null(path) {
         return false;
     }
@@ -459,8 +497,10 @@ fn is_replaced(path: &Path) -> bool {
 }
 
 impl Unpackage {
-    /// The name of an image in an archive. As in LLVM, it is the name of the member or file that the image is from. It
-    /// cannot lead out of a directory, and contains no character that would end it early.
+    /// The name of an image in an archive. As in LLVM, it is the name of the member or file that the image is from.
+    ///
+    /// The name of a member is changed where it could harm whoever extracts the archive: it cannot lead out of a
+    /// directory, and has no control characters. The input's path is kept, because the user gave it.
     fn member_name(&self, member: Option<&[u8]>) -> Vec<u8> {
         let Some(member) = member else {
             let path = self.input.as_os_str().as_encoded_bytes();
@@ -468,12 +508,14 @@ impl Unpackage {
         };
         let leads_out = member.starts_with(b"/") || member.split(|&byte| byte == b'/').any(|part| part == b"..");
         let name = if leads_out { last_component(member) } else { member };
-        // Readers treat a member without a name as the index.
-        harmless(if name.is_empty() { b"_" } else { name }, Slashes::Keep)
+        // Readers of archives take a member without a name for the index of symbols.
+        let name = if name.is_empty() { b"_" } else { name };
+        harmless(name, Slashes::Keep)
     }
 }
 
-/// The file name for an image. It is never a path, whatever the image contains.
+/// The file name for an image, as [`ImageRequest::file`] describes it. No name is a path, whatever strings the image
+/// has.
 fn generated_name(input: &[u8], image: &ImageInfo, number: usize) -> OsString {
     let FileName { stem, .. } = FileName::of(input);
     let mut name = [stem, b"-", image.triple()].concat();
@@ -498,7 +540,7 @@ fn describe(image: &ImageInfo, member: Option<&[u8]>) -> String {
     }
 }
 
-/// The first characters of a text.
+/// The first characters of a text from a file, which may be of any length, for messages.
 fn shortened(text: &[u8]) -> String {
     const SHOWN: usize = 200;
     bytes::text_lossy(text).chars().take(SHOWN).collect()

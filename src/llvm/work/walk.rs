@@ -71,7 +71,8 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(self.sources)
     }
 
-    /// Walks through a file or member. It may hold `depth` levels of archives.
+    /// Walks through a file, or through a member of this name. Fails at more than `depth` levels of archives in one
+    /// another. Skips a file of any other kind.
     fn walk_file(&mut self, data: Slice<'_>, member: Option<&[u8]>, depth: u32) -> Result<()> {
         let bytes = data.bytes();
         // First, because `Magic` does not know the COFF objects of all machines.
@@ -96,6 +97,7 @@ impl<'a, 'v> Walk<'a, 'v> {
             let binary = binary?;
             (self.visitor)(FoundBinary { binary: &binary, member })?;
             data.note_header_read();
+            // A fault comes after the readable images, so that an error of one of them is reported first.
             if let Some(fault) = binary.faults.into_iter().next() {
                 return Err(Error::malformed(data.path(), fault));
             }
@@ -106,6 +108,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         }
     }
 
+    /// Visits the offload binaries in the sections of an object, library or program.
     fn walk_object(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
         for section in sections(data.bytes(), data.offset()).with_path(data.path())? {
             self.visit_offload_binaries(data.claimed(&section.range)?, member)?;
@@ -113,7 +116,8 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
-    /// Visits the objects that bitcode embeds, in the order of its metadata; equal objects are extracted once.
+    /// Visits the offload binaries that bitcode embeds, in the order of its metadata. The metadata may refer to one
+    /// object several times: it is extracted once, and visited each time.
     fn walk_bitcode(&mut self, data: Slice<'_>, member: Option<&[u8]>) -> Result<()> {
         let embedded = bitcode::embedded_objects(data.bytes(), data.offset()).with_path(data.path())?;
         let mut objects = Vec::new();
@@ -128,7 +132,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         Ok(())
     }
 
-    /// Walks through the members of an archive, which may hold `depth` levels of archives with itself.
+    /// Walks through the members of an archive. Fails at more than `depth` levels of archives, counting this one.
     fn walk_archive(&mut self, data: Slice<'_>, depth: u32) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(Error::malformed(data.path(), Malformed::nested("archives", DEPTH_MAX, data.offset())));
@@ -140,6 +144,7 @@ impl<'a, 'v> Walk<'a, 'v> {
                 MemberLocation::Beside(path) => self.walk_member_file(&path, name, depth),
             };
             walked.map_err(|error| locate(error, data.path(), name))?;
+            // Only headers of the archive were read here, and the system may drop them from memory again.
             data.note_header_read();
         }
         Ok(())
@@ -167,6 +172,7 @@ fn sections(data: &[u8], base: u64) -> Result<Vec<ChosenSection<()>>, Malformed>
     host::sections(data, base, |section| if has_offload_binaries(section)? { Ok(Some(())) } else { Ok(None) })
 }
 
+/// Whether a section holds offload binaries: in ELF by its type, in COFF and PE, which have no such type, by its name.
 fn has_offload_binaries(section: &Section<'_>) -> object::read::Result<bool> {
     if let Some(section_type) = section.section_type {
         return Ok(section_type == SECTION_TYPE);

@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::base::id::{EntryId, IdError, OffloadKind, Rules};
 use crate::base::io::Accept;
+use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::{Compression, Method};
-use crate::llvm::container::{Limits, compressed};
-use crate::llvm::event::Event;
 use crate::llvm::work::{BundleFiles, FileType, List, Unbundle, UnbundleArchive};
 use anyhow::{Result, bail, ensure};
 
@@ -21,7 +20,7 @@ use super::BundlerOptions;
 use crate::llvm::cli::environment::EnvironmentSettings;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::{self, limits};
-use crate::llvm::work::open;
+use crate::llvm::work::{open, report_if_plain};
 
 /// A job with its parameters.
 #[derive(Debug)]
@@ -38,13 +37,13 @@ struct CommonSettings<'o> {
     inputs: Vec<PathBuf>,
     outputs: Vec<PathBuf>,
     targets: &'o [OsString],
-    /// The type, which LLVM checks only after opening the inputs.
+    /// The type, or the error for an unknown name. LLVM reports that error only after it has opened the inputs.
     file_type: crate::base::error::Result<FileType>,
     inflate: Inflate,
     limits: Limits,
 }
 
-/// Plans the job for a command line.
+/// Plans the job for a command line, or fails with LLVM's first complaint about the options.
 pub(super) fn plan(options: &BundlerOptions, environment: &EnvironmentSettings, console: &Console) -> Result<Job> {
     let is_verbose = options.verbose.unwrap_or(environment.verbose);
     let common = CommonSettings {
@@ -79,7 +78,7 @@ fn plan_list(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     let input = only_path(inputs, "only one input file supported for -list")?;
     ensure!(outputs.is_empty(), "-outputs option is invalid for -list");
     ensure!(targets.is_empty(), "-targets option is invalid for -list");
-    let file_type = check_type(file_type, &input, limits, console)?;
+    let file_type = reject_unknown_type(file_type, &input, limits, console)?;
     let mut list = List::new(input, file_type);
     (list.inflate, list.limits) = (inflate, limits);
     Ok(Job::List(list))
@@ -94,7 +93,7 @@ fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
     let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let allow_missing = options.allow_missing_bundles.unwrap_or_default();
-    let file_type = check_type(file_type, &input, limits, console)?;
+    let file_type = reject_unknown_type(file_type, &input, limits, console)?;
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
         (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
@@ -118,12 +117,14 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
     }
     check_conflicts(&targets)?;
-    // A bundle for HIP alone may have any number of hosts.
-    if !targets.iter().all(|target| target.kind().is_hip()) {
+    // As in LLVM, a bundle for HIP alone may have any number of hosts, also none.
+    let is_for_hip_alone = targets.iter().all(|target| target.kind().is_hip());
+    if !is_for_hip_alone {
         check_hosts(&targets, 1..=1)?;
     }
     let mut compression = Compression::with_method(Method::Zstd);
     if let Some(level) = options.compression_level.or(environment.compression_level) {
+        // As in LLVM, a level that the method lacks is not an error: the nearest level is used.
         compression.level = level;
     }
     if let Some(log) = options.compression_window {
@@ -144,8 +145,9 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
     Ok(Job::Bundle(job))
 }
 
-/// Rejects an unknown type. Opens the input before that, as LLVM does, which may fail or print a message.
-fn check_type(
+/// Returns a known type at once. For an unknown type, opens the input first, as LLVM does: an error of the file comes
+/// before the error of the type, and a file that is not compressed is reported.
+fn reject_unknown_type(
     file_type: crate::base::error::Result<FileType>,
     input: &Path,
     limits: Limits,
@@ -153,14 +155,13 @@ fn check_type(
 ) -> crate::base::error::Result<FileType> {
     if file_type.is_err() {
         let input = open(input, Accept::Any, limits.streamed)?;
-        if input.len() >= 8 && !input.bytes().starts_with(compressed::MAGIC) {
-            console.event(Event::NotCompressed);
-        }
+        report_if_plain(input.as_slice(), &mut |event| console.event(event));
     }
     file_type
 }
 
-/// Returns the values of the option `name`, or of its deprecated list form. It is an error to give both.
+/// Returns the values of the option `name`, or of its deprecated form `<name>s`, with a warning. Both are empty if
+/// neither is given. It is an error to give both.
 fn merge_deprecated(
     name: &str,
     values: &[OsString],
@@ -177,27 +178,30 @@ fn merge_deprecated(
     Ok(values.iter().chain(deprecated).map(PathBuf::from).collect())
 }
 
-/// Returns the only path, or the error `otherwise` for another number of paths.
-fn only_path(paths: Vec<PathBuf>, otherwise: &'static str) -> Result<PathBuf> {
+/// Returns the only path. Any other number of paths is an error with this text.
+fn only_path(paths: Vec<PathBuf>, error: &'static str) -> Result<PathBuf> {
     match <[PathBuf; 1]>::try_from(paths) {
         Ok([path]) => Ok(path),
-        Err(_) => bail!(otherwise),
+        Err(_) => bail!(error),
     }
 }
 
-/// Parses the requested entries. LLVM refuses an unknown ID before all else. Here, an unknown ID is a request by name
-/// if the type of the file is known, because the file may hold an entry of this name.
+/// Parses the requested entries. An ID that LLVM does not know becomes a request by name, because the file may hold an
+/// entry of this name.
+///
+/// LLVM refuses the first unknown ID before it checks anything else. So if another check fails too, or the type of the
+/// file is not known, the error is the one about the ID.
 fn parse_requests(typed: &[OsString], is_type_known: bool) -> Result<Vec<EntryId>> {
-    let mut unknown = None;
+    let mut first_unknown = None;
     let parsed = parse_targets(typed, |text| match EntryId::parse(text) {
         Ok(id) => Ok(id),
         Err(error) => {
-            unknown.get_or_insert(error);
+            first_unknown.get_or_insert(error);
             Ok(EntryId::by_name(text))
         }
     });
     let requests = parsed.and_then(check_requests);
-    if let Some(unknown) = unknown
+    if let Some(unknown) = first_unknown
         && (requests.is_err() || !is_type_known)
     {
         return Err(unknown.into());
@@ -205,7 +209,7 @@ fn parse_requests(typed: &[OsString], is_type_known: bool) -> Result<Vec<EntryId
     requests
 }
 
-/// Returns the requests, if LLVM accepts them together.
+/// Returns the requests, or an error if LLVM would not accept them together. Unlike a bundle, requests need no host.
 fn check_requests(requests: Vec<EntryId>) -> Result<Vec<EntryId>> {
     check_conflicts(&requests)?;
     check_hosts(&requests, 0..=1)?;
@@ -214,33 +218,41 @@ fn check_requests(requests: Vec<EntryId>) -> Result<Vec<EntryId>> {
 
 /// Parses the targets of a command line with `parse`. Two targets that mean the same entry are an error.
 fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
-    let (mut texts, mut written) = (HashSet::new(), HashSet::new());
+    let (mut typed_before, mut written_before) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
         let Some(valid) = text.to_str() else { bail!("the target '{}' is not UTF-8", text.to_string_lossy()) };
         let target = parse(valid)?;
-        // Two spellings of one ID would make two indistinguishable entries. Two hosts are rejected later.
-        let is_new = texts.insert(text) && (target.kind() == OffloadKind::Host || written.insert(target.to_string()));
-        ensure!(is_new, "Duplicate targets are not allowed");
+        let is_typed_again = !typed_before.insert(text);
+        ensure!(!is_typed_again, "Duplicate targets are not allowed");
+        // Two spellings of one ID would make two entries that nobody can tell apart. LLVM's error for two hosts is
+        // another one, which follows later.
+        if target.kind() != OffloadKind::Host {
+            let is_written_again = !written_before.insert(target.to_string());
+            ensure!(!is_written_again, "Duplicate targets are not allowed");
+        }
         targets.push(target);
     }
     Ok(targets)
 }
 
-/// Fails if two targets differ only in the features that they set, so that they may not be in one bundle.
+/// Fails if two targets have the same kind, triple and processor, but set different features. They may not be in one
+/// bundle, because both could then serve the same GPU.
 fn check_conflicts(targets: &[EntryId]) -> Result<()> {
-    // LLVM checks the groups, and the target IDs in a group, in the order of their texts. It shows the triple as typed.
+    // LLVM checks in the order of the texts, and so decides which conflict is reported: first by kind and triple, then
+    // by target ID.
     let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
     for target in targets {
         let target_id = target.target_id().to_string();
-        let group = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
-        groups.entry(group).or_default().insert(target_id, target);
+        let kind_and_triple = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
+        groups.entry(kind_and_triple).or_default().insert(target_id, target);
     }
     for targets in groups.values() {
-        // A target ID that agrees with the first one of its processor agrees with all earlier ones.
-        let mut firsts: HashMap<&str, &EntryId> = HashMap::new();
+        // Target IDs agree if they set the same features. So one that agrees with the first of its processor agrees
+        // with all earlier ones.
+        let mut first_of_processor: HashMap<&str, &EntryId> = HashMap::new();
         for target in targets.values() {
-            let first = *firsts.entry(target.target_id().processor()).or_insert(target);
+            let first = *first_of_processor.entry(target.target_id().processor()).or_insert(target);
             if target.target_id().conflicts_with(first.target_id()) {
                 let [first, second] = [first, target].map(with_typed_triple);
                 bail!("Cannot bundle inputs with conflicting targets: '{first}' and '{second}'");
@@ -250,6 +262,7 @@ fn check_conflicts(targets: &[EntryId]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the ID with its triple as typed, not normalized: LLVM's message shows it so.
 fn with_typed_triple(target: &EntryId) -> String {
     format!("{}-{}-{}", target.kind().name(), target.triple().as_str(), target.target_id())
 }

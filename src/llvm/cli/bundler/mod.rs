@@ -6,7 +6,7 @@ mod options;
 use std::process::ExitCode;
 
 use crate::llvm::event::Event;
-use crate::llvm::work::PrintedList;
+use crate::llvm::work::{List, PrintedList};
 
 use super::additions::Call;
 use super::environment::EnvironmentSettings;
@@ -31,21 +31,7 @@ impl ToolOptions for BundlerOptions {
         let job = job::plan(self, &environment, console)?;
         let mut observer = |event: Event<'_>| console.event(event);
         match job {
-            Job::List(list) => {
-                let mut listed = PrintedList::default();
-                to_stdout(|out| {
-                    listed = list.run(out, &mut observer)?;
-                    Ok(())
-                })?;
-                // LLVM prints nothing, which programs may rely on.
-                if console.is_on_terminal()
-                    && listed.bundles == 0
-                    && let Some(format) = listed.format
-                    && let Some(hint) = (call.additions.list_hint)(&call.program, list.input.as_os_str(), format)
-                {
-                    console.hint(&hint);
-                }
-            }
+            Job::List(list) => print_list(&list, call, console)?,
             Job::Bundle(bundle) if print_commands => {
                 if let Some(arguments) = bundle.run_or_command(&mut observer)? {
                     objcopy::print_command(&arguments);
@@ -62,4 +48,22 @@ impl ToolOptions for BundlerOptions {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints the list of a file. For a file of another known format without bundles, also prints a hint on a terminal.
+fn print_list(list: &List, call: &Call<'_>, console: &Console) -> anyhow::Result<()> {
+    let mut listed = PrintedList::default();
+    to_stdout(|out| {
+        listed = list.run(out, &mut |event| console.event(event))?;
+        Ok(())
+    })?;
+    // LLVM prints nothing for such a file, and programs may rely on that. A hint is for people.
+    let may_hint = console.is_on_terminal() && listed.bundles == 0;
+    if may_hint
+        && let Some(format) = listed.format
+        && let Some(hint) = (call.additions.list_hint)(&call.program, list.input.as_os_str(), format)
+    {
+        console.hint(&hint);
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use clap::{ArgAction, Parser, ValueHint};
 use crate::llvm::cli::options::{GENERIC, OWN};
 use crate::llvm::cli::texts;
 
-/// The description of the tool. All lines except the last end with a space.
+/// The description of the tool. As in LLVM's help text, all lines except the last end with a space.
 const OVERVIEW: &str = concat!(
     "A tool to bundle several input files of the specified type <type> \n",
     "referring to the same source file but different targets into a single \n",
@@ -30,8 +30,9 @@ Current supported types are:
   gch  - precompiled-header
   ast  - clang AST file";
 
-// The command line of the bundler; see `llvm::options` for the order of the fields and the meaning of the attributes.
-// Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in LLVM.
+// The command line of the bundler; see `llvm::cli::options` for the order of the fields and the meaning of the
+// attributes. Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in
+// LLVM.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "clang-offload-bundler",

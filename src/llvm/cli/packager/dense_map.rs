@@ -1,12 +1,13 @@
-//! The order of the keys of an image in LLVM's tool, which writes them in the order of a hash table.
+//! The order of the keys of an image in LLVM's tool, which writes them in the order of a hash table. The same order
+//! here makes the same bytes.
 //!
-//! LLVM 22.1.8 keeps the keys in a table of slots with open addressing, and writes them in slot order. The table begins
-//! with 64 slots. Before an insertion that would leave no more than a quarter of them free, the number is doubled and
-//! all keys are inserted again in the order of the old slots. The slot of a key is its hash modulo the number of slots;
-//! if it is taken, the search continues 1, 2, 3, … slots further.
+//! LLVM 22.1.8 keeps the keys in a `DenseMap`, a table of slots with open addressing, and writes them in slot order.
+//! The table begins with 64 slots. Before an insertion that would leave no more than a quarter of them free, the number
+//! is doubled and all keys are inserted again in the order of the old slots. The slot of a key is its hash modulo the
+//! number of slots; if it is taken, the search continues 1, 2, 3, … slots further.
 //!
 //! The hash is the 64-bit one of LLVM's `Hashing.h` (22.1.8) with its fixed seed, a relative of CityHash. The table
-//! uses its low 32 bits. It has a formula for each range of lengths.
+//! uses its low 32 bits. The functions for ranges of lengths follow `Hashing.h` step by step.
 
 const SEED: u64 = 0xff51_afd7_ed55_8ccd;
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
@@ -20,7 +21,7 @@ const FIRST_SLOTS: usize = 64;
 /// The block size for hashing long keys, in bytes.
 const BLOCK: usize = 64;
 
-/// The indices of `keys` in the order of the table. All keys must be different.
+/// Returns the indices of `keys` in the order of LLVM's table. All keys must be different.
 pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     let hashes: Vec<u32> = keys.iter().map(|key| hash(key)).collect();
     let mut slots = vec![None; FIRST_SLOTS];
@@ -38,7 +39,7 @@ pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     slots.into_iter().flatten().collect()
 }
 
-/// Inserts a key into the first free slot of its probe sequence.
+/// Inserts the key of this index into the first free slot of its probe sequence. The table always has free slots.
 fn insert(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
     let hash = hashes.get(index).copied().unwrap_or_default();
     let mut at = usize::try_from(hash).unwrap_or_default();
@@ -99,6 +100,7 @@ fn sum<const N: usize>(numbers: [u64; N]) -> u64 {
     numbers.into_iter().fold(0, u64::wrapping_add)
 }
 
+/// Hashes a short key, as LLVM's `hash_1to3_bytes`.
 fn up_to_3(key: &[u8]) -> u64 {
     let [first, middle, last] = [0, key.len() / 2, key.len() - 1].map(|index| word(key, index) & 0xff);
     let beginning = (first + (middle << 8)).wrapping_mul(K2);
@@ -106,17 +108,20 @@ fn up_to_3(key: &[u8]) -> u64 {
     fold(beginning ^ end ^ SEED).wrapping_mul(K2)
 }
 
+/// Hashes a short key, as LLVM's `hash_4to8_bytes`.
 fn up_to_8(key: &[u8]) -> u64 {
     let [first, last] = [word(key, 0), word_back(key, 4)].map(|number| number & u64::from(u32::MAX));
     pair(length(key) + (first << 3), SEED ^ last)
 }
 
+/// Hashes a short key, as LLVM's `hash_9to16_bytes`.
 fn up_to_16(key: &[u8]) -> u64 {
     let last = word_back(key, 8);
     let turned = last.wrapping_add(length(key)).rotate_right(u32::try_from(key.len()).unwrap_or_default());
     pair(SEED ^ word(key, 0), turned) ^ last
 }
 
+/// Hashes a short key, as LLVM's `hash_17to32_bytes`.
 fn up_to_32(key: &[u8]) -> u64 {
     let first = word(key, 0).wrapping_mul(K1);
     let second = word(key, 8);
@@ -127,6 +132,7 @@ fn up_to_32(key: &[u8]) -> u64 {
     pair(low, high)
 }
 
+/// Hashes a short key, as LLVM's `hash_33to64_bytes`.
 fn up_to_64(key: &[u8]) -> u64 {
     let start = sum([length(key), word_back(key, 16)]).wrapping_mul(K0).wrapping_add(word(key, 0));
     let (front_sum, front_mix) = half_of_64(start, [word(key, 8), word(key, 16), word(key, 24)]);
@@ -138,7 +144,8 @@ fn up_to_64(key: &[u8]) -> u64 {
     fold((SEED ^ joined).wrapping_add(front_mix)).wrapping_mul(K2)
 }
 
-/// The sum and the mixture of a start and the three words that follow it.
+/// Returns the two numbers that LLVM's `hash_33to64_bytes` makes of each half of a key: `vf` and `vs`, or `wf` and
+/// `ws`.
 fn half_of_64(start: u64, [second, third, last]: [u64; 3]) -> (u64, u64) {
     let two = start.wrapping_add(second);
     let three = two.wrapping_add(third);
@@ -146,7 +153,8 @@ fn half_of_64(start: u64, [second, third, last]: [u64; 3]) -> (u64, u64) {
     (three.wrapping_add(last), sum([sum(turned), three.rotate_right(31)]))
 }
 
-/// The hash of a key longer than a block. Its last block ends at the end of the key, and may overlap the previous one.
+/// Hashes a key longer than a block, as LLVM's `hash_combine_range_impl`. The last block ends at the end of the key, so
+/// it may overlap the previous one.
 fn over_64(key: &[u8]) -> u64 {
     let keyed = SEED.wrapping_mul(K1);
     let folded = fold(SEED);
@@ -160,7 +168,7 @@ fn over_64(key: &[u8]) -> u64 {
     pair(low, high)
 }
 
-/// Mixes a block into the seven numbers of the state.
+/// Mixes a block into the seven numbers of the state, as LLVM's `hash_state::mix`.
 fn mix([a, b, c, d, e, f, g]: [u64; 7], block: &[u8; BLOCK]) -> [u64; 7] {
     let w: [u64; 8] = std::array::from_fn(|index| word(block, 8 * index));
     let [_, second, third, _, _, sixth, seventh, _] = w;
@@ -173,7 +181,7 @@ fn mix([a, b, c, d, e, f, g]: [u64; 7], block: &[u8; BLOCK]) -> [u64; 7] {
     [turned, inner, outer, next_d, next_e, next_f, next_g]
 }
 
-/// Mixes half a block into two of the numbers.
+/// Mixes half a block into two of the numbers, as LLVM's `hash_state::mix_32_bytes`.
 fn mix_half(words: &[u64], one: u64, other: u64) -> (u64, u64) {
     let &[first, second, third, last] = words else { return (one, other) };
     let begun = one.wrapping_add(first);

@@ -42,9 +42,10 @@ impl<'t> Arguments<'t> {
         Self { typed, pairs }
     }
 
-    /// The images to pack: one for each file.
+    /// Returns the files to pack, one image for each, and the kind and strings that these images share. `files` is
+    /// empty if no file is named, which [`Package::run`](crate::llvm::work::Package::run) rejects.
     pub(super) fn into_image(self) -> ImageFiles {
-        // LLVM writes the strings in the order of its hash table.
+        // LLVM keeps the pairs in a hash table, and writes the strings in the order of that table.
         let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
         let mut image = ImageFiles::default();
         for index in dense_map::iteration_order(&keys) {
@@ -53,7 +54,8 @@ impl<'t> Arguments<'t> {
                 (b"file", Some(names)) => {
                     image.files = names.split(|&byte| byte == b',').map(path).collect();
                 }
-                // LLVM's tool silently packs nothing if no value follows; here, the file is missing.
+                // For `file` without `=`, LLVM's tool silently packs nothing. Here, no file is named, which is an
+                // error.
                 (b"file", None) => {}
                 (b"kind", value) => image.offload_kind = kind(value),
                 (key, value) => image.strings.push((key.to_vec(), value.clone().unwrap_or_default())),
@@ -62,7 +64,8 @@ impl<'t> Arguments<'t> {
         image
     }
 
-    /// The request for an image to extract.
+    /// Returns the request for images to extract: `file` is the output, and every other pair is a condition. A kind
+    /// that LLVM's tool does not know selects images without a kind.
     pub(super) fn into_request(self) -> ImageRequest {
         let mut request = ImageRequest::default();
         request.arguments = self.typed.to_string_lossy().into_owned();

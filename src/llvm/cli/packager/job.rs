@@ -21,7 +21,8 @@ pub(super) enum Job {
     Unpackage(Unpackage),
 }
 
-/// Plans the job for a command line. `hip_number` is called only if that number is to be written.
+/// Plans the job for a command line. `hip_number` reads the number that represents HIP from the environment, which may
+/// print a warning. So it is called only if the number will be written.
 pub(super) fn plan(options: &PackagerOptions, hip_number: impl FnOnce() -> HipNumber) -> Result<Job> {
     let images = options.image.iter().map(|image| Arguments::parse(image));
     match (path(options.input.as_deref()), path(options.output.as_deref())) {
@@ -59,7 +60,8 @@ fn path(typed: Option<&OsStr>) -> Option<PathBuf> {
     }
 }
 
-/// The version to write, and the compression of images.
+/// Returns the version to write, and the compression of images, or `None` for stored images. Without an option, LLVM's
+/// version is written, or version 3 for compressed images, because no earlier one can hold them.
 fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression>)> {
     let version = match &options.format_version {
         Some(number) => unsigned(number.as_bytes()).and_then(Version::from_number),
@@ -76,7 +78,7 @@ fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression
             version.number()
         );
     }
-    let method = method(compress.as_deref(), options.compression_format.as_deref())?;
+    let method = choose_method(compress.as_deref(), options.compression_format.as_deref())?;
     let mut compression = Compression::with_method(method);
     if let Some(level) = options.compression_level {
         compression.level = values::level(method, "--compression-level", level)?;
@@ -88,8 +90,8 @@ fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression
 }
 
 /// Returns the method that the value of `--compress` names, or else that of `--compression-format`, or else zstd. Two
-/// different methods are an error.
-fn method(compress: Option<&str>, compression_format: Option<&str>) -> Result<Method> {
+/// different methods are an error. The command line allows only names that are known here.
+fn choose_method(compress: Option<&str>, compression_format: Option<&str>) -> Result<Method> {
     let compress = compress.and_then(Method::from_name);
     let format = compression_format.and_then(Method::from_name);
     if let (Some(one), Some(other)) = (compress, format)

@@ -29,7 +29,7 @@ pub(crate) const TOOL: &Tool = &Tool {
 /// The deprecated name.
 const OLD_NAME: &str = "clang-offload-packager";
 
-/// The name that replaces it.
+/// The name that replaces the deprecated one.
 const NEW_NAME: &str = "llvm-offload-binary";
 
 impl ToolOptions for PackagerOptions {
@@ -59,12 +59,12 @@ impl ToolOptions for PackagerOptions {
     }
 }
 
-/// Replaces the text of an error by LLVM's, which names only the file `input` and omits the details of the fault. A
-/// note gives the details.
+/// Replaces the text of an error by LLVM's text, if LLVM has one. LLVM omits the details of the fault, and names no
+/// file except the input; a note adds both. An error without a text of LLVM stays as it is.
 fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
     let text = match (error.io_error(), error.fault()) {
         (Some(reason), _) if error.kind() == ErrorKind::Io => {
-            // Errors of the input and of standard output keep the name of the file. An empty name is not printed.
+            // LLVM names the input in its errors. An error about standard output keeps its name too.
             if let Some(file) = error.file()
                 && (Some(file) == input || file.as_os_str() == "-")
             {
@@ -74,7 +74,7 @@ fn with_note(error: Error, input: Option<&Path>) -> anyhow::Error {
         }
         (_, Some(Malformed::Truncated { .. })) => "The end of the file was unexpectedly encountered".to_owned(),
         (_, Some(Malformed::Bitcode { .. })) => "Failed to create module".to_owned(),
-        // LLVM has no text for these errors.
+        // LLVM has no limits, so it has no text for claims beyond them, nor for errors without a fault.
         (_, None | Some(Malformed::Claim { .. })) => return error.into(),
         (_, Some(_)) => "Invalid data was encountered while parsing the file".to_owned(),
     };

@@ -12,8 +12,9 @@ const OVERVIEW: &str = "A utility for bundling several object files into a singl
 The output binary can then be embedded into the host section table
 to create a fatbinary containing offloading code.";
 
-// The command line of the packager; see `llvm::options` for the order of the fields and the meaning of the attributes.
-// Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in LLVM.
+// The command line of the packager; see `llvm::cli::options` for the order of the fields and the meaning of the
+// attributes. Fields that begin with `_` are options whose effect is in the grammar, and options without effect, as in
+// LLVM.
 #[derive(Debug, Default, Parser)]
 #[command(
     name = "llvm-offload-binary",

@@ -25,7 +25,7 @@ struct MessageKind {
     color: &'static str,
 }
 
-/// A message for programs.
+/// A message for programs, which is written as a line of JSON.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(crate) struct Message<'m> {
     level: &'static str,
@@ -51,7 +51,7 @@ pub(crate) struct Console {
     color: bool,
     /// Whether compression statistics are printed.
     pub(crate) verbose: bool,
-    /// Writes messages as lines of JSON; `None` for sentences.
+    /// Turns a message into a line of JSON. With `None`, messages are sentences for people.
     pub(crate) as_json: Option<fn(&Message<'_>) -> String>,
     /// Hints that follow all other messages.
     pub(crate) last_hints: Vec<String>,
@@ -124,6 +124,7 @@ impl Console {
         }
     }
 
+    /// Prints the message for an event. An event without a message, or with one that was not asked for, prints nothing.
     pub(crate) fn event(&self, event: Event<'_>) {
         match event {
             Event::Progress { done, total } => progress::set(done, total),
@@ -167,6 +168,7 @@ impl Console {
         }
     }
 
+    /// Prints a message of this kind in LLVM's form, or as JSON without the name. An empty name is left out.
     fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&ErrorFacts>) {
         if let Some(as_json) = self.as_json {
             return write_message(as_json, level.name, text, facts);
@@ -183,9 +185,10 @@ fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, messa
     write(&[as_json(&Message { level, message, facts }).as_bytes(), b"\n"]);
 }
 
-/// Escapes a text, which may quote names from a file, for terminals.
+/// Escapes a text for terminals, and cuts it off: it may quote names from a file, of any length.
 fn visible(text: &str) -> String {
-    printable_start(text, 64 << 10)
+    const SHOWN_MAX: usize = 64 << 10;
+    printable_start(text, SHOWN_MAX)
 }
 
 /// Writes to standard error. Ignores failures, because they cannot be reported.
@@ -225,6 +228,7 @@ fn comparison(outcome: Compatibility) -> &'static str {
     }
 }
 
+/// Returns the lines that LLVM prints with `-verbose` after it has compressed a bundle.
 fn deflation_figures(figures: &Deflation) -> String {
     let Deflation { recorded, stream_len, level, elapsed, .. } = figures;
     [
@@ -241,6 +245,7 @@ fn deflation_figures(figures: &Deflation) -> String {
     .join("\n")
 }
 
+/// Returns the lines that LLVM prints with `-verbose` after it has inflated a bundle.
 fn inflation_figures(figures: &Inflation) -> String {
     let Inflation { recorded, stream_len, elapsed, .. } = figures;
     let hash = hash(recorded.hash.unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, ErrorKind};
 
-/// A sentence about work that could not be done. A report has this sentence alone.
+/// A sentence about work that could not be done. A report has only the sentence; messages also show facts and hint.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) text: String,

@@ -22,28 +22,31 @@ const WIDTH: u64 = 20;
 /// The number of bytes in a megabyte.
 const MB: u64 = 1_000_000;
 
-/// The conditions for estimating the time left: the time that has passed, and the part of the work that is done, as a
-/// divisor.
-const ESTIMATED: (Duration, u64) = (Duration::from_secs(2), 50);
+/// The work must have taken this long before the time left is estimated.
+const ESTIMATE_AFTER: Duration = Duration::from_secs(2);
 
-/// The last part of the files, as a divisor of their size. While this part is read, no share is shown.
-const NEAR_END: u64 = 33;
+/// One part in this many must be done before the time left is estimated, because early estimates are far off.
+const ESTIMATE_PARTS: u64 = 50;
+
+/// While the last one of this many parts of the files is read, no share is shown.
+const LAST_OF_PARTS: u64 = 33;
 
 /// The only line of the process.
 static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
 pub(crate) struct ProgressLine {
-    /// The name of the work.
-    what: &'static str,
+    /// The name of the work, or an empty name for LLVM's tools, whose line begins with the share.
+    work_name: &'static str,
     /// The bytes done and the bytes expected, if a job reports them.
-    share: Option<(u64, u64)>,
+    reported: Option<(u64, u64)>,
     /// The size of all files that will be read, as far as known.
     expected: u64,
     /// Whether the line may be shown.
     is_on: bool,
+    /// Whether the line is on the terminal now.
     is_drawn: bool,
-    /// Whether the last line of the output is not complete, so that the progress would be drawn over it.
+    /// Whether the other output on the terminal ends within a line. Progress would be drawn over that line.
     is_blocked: bool,
 }
 
@@ -54,11 +57,11 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader
 /// may use the same terminal, as pagers do, so nothing is shown.
-pub(crate) fn start(what: &'static str) {
+pub(crate) fn start(work_name: &'static str) {
     if !is_terminal() || is_stdout_pipe() {
         return;
     }
-    *lock() = ProgressLine { is_on: true, ..ProgressLine::new(what) };
+    *lock() = ProgressLine { is_on: true, ..ProgressLine::new(work_name) };
     let started = Instant::now();
     // If the system cannot start a thread, nothing is shown.
     drop(thread::Builder::new().spawn(move || {
@@ -80,7 +83,7 @@ fn is_stdout_pipe() -> bool {
     stat.is_pipe()
 }
 
-/// Adds files that will be read.
+/// Adds the sizes of files that will be read to the expected bytes. Does nothing if no progress is shown.
 pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
     if !lock().is_on {
         return;
@@ -97,9 +100,9 @@ pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
     line.expected = line.expected.saturating_add(expected);
 }
 
-/// Sets how much of the work is done.
+/// Sets how many bytes of the work are done.
 pub(crate) fn set(done: u64, total: u64) {
-    lock().share = Some((done, total));
+    lock().reported = Some((done, total));
 }
 
 /// Removes the line. It is not drawn again while the caller keeps the result.
@@ -119,38 +122,41 @@ fn lock() -> MutexGuard<'static, ProgressLine> {
 }
 
 impl ProgressLine {
-    const fn new(what: &'static str) -> Self {
-        Self { what, share: None, expected: 0, is_on: false, is_drawn: false, is_blocked: false }
+    const fn new(work_name: &'static str) -> Self {
+        Self { work_name, reported: None, expected: 0, is_on: false, is_drawn: false, is_blocked: false }
     }
 
-    /// Notes that data was printed on the terminal.
+    /// Notes that this data was printed on the terminal. Until it ends with a newline, the line is not drawn.
     pub(crate) fn note_printed(&mut self, data: &[u8]) {
         if let Some(last) = data.last() {
             self.is_blocked = *last != b'\n';
         }
     }
 
-    /// Draws the line in a width, if anything was read. `read` is the number of bytes read, `done` the number of bytes
-    /// of files done.
+    /// Draws the line, cut to `width` characters. Does nothing before anything was read, or while the line may not be
+    /// shown. `read` is the number of bytes read, `done` the number of bytes of files done.
     fn draw(&mut self, [read, done]: [u64; 2], elapsed: Duration, width: usize, to: &mut dyn Write) {
         if read == 0 || !self.is_on || self.is_blocked {
             return;
         }
         self.is_drawn = true;
-        let text: String = text(self.what, self.share(done), read, elapsed).chars().take(width).collect();
+        let text: String = text(self.work_name, self.share(done), read, elapsed).chars().take(width).collect();
         // A failure to draw does not stop the work.
         drop(to.write_all(format!("\r{text}\x1b[K").as_bytes()));
     }
 
     /// Returns the bytes done and the bytes expected: as a job reports them, or else the bytes of files. Returns `None`
-    /// near the end of the files, because a file that is read to its end may take more work of unknown size.
+    /// if no files are expected, and near their end, because much work of unknown size may follow the reading of a
+    /// file.
     fn share(&self, done: u64) -> Option<(u64, u64)> {
-        if self.share.is_some() {
-            return self.share;
+        if self.reported.is_some() {
+            return self.reported;
         }
-        if done < self.expected - self.expected / NEAR_END { Some((done, self.expected)) } else { None }
+        let near_end = self.expected - self.expected / LAST_OF_PARTS;
+        if done < near_end { Some((done, self.expected)) } else { None }
     }
 
+    /// Removes the line from the terminal, if it is there.
     fn clear(&mut self, to: &mut dyn Write) {
         if std::mem::take(&mut self.is_drawn) {
             drop(to.write_all(b"\r\x1b[K"));
@@ -158,21 +164,18 @@ impl ProgressLine {
     }
 }
 
-/// The text of the line: the share of the work and, if it is known well enough, the time left; without a share, only
-/// the bytes read.
-fn text(what: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
-    let what = if what.is_empty() { String::new() } else { format!("{what}: ") };
+/// The text of the line: the share of the work that is done and, if it can be estimated, the time left. Without a
+/// share, the line only shows the bytes read.
+fn text(work_name: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
+    let prefix = if work_name.is_empty() { String::new() } else { format!("{work_name}: ") };
     let seconds = elapsed.as_secs();
-    let Some((done, total)) = share else { return format!("{what}{} MB read, {seconds} s", read / MB) };
+    let Some((done, total)) = share else { return format!("{prefix}{} MB read, {seconds} s", read / MB) };
     let done = done.min(total);
     let [percent, filled] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
     let bar: String = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '.' }).collect();
-    let mut text = format!("{what}{percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
-    let (after, least) = ESTIMATED;
-    if elapsed >= after
-        && done >= total / least
-        && let Some(left) = seconds.saturating_mul(total - done).checked_div(done)
-    {
+    let mut text = format!("{prefix}{percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
+    let can_estimate = elapsed >= ESTIMATE_AFTER && done >= total / ESTIMATE_PARTS;
+    if can_estimate && let Some(left) = seconds.saturating_mul(total - done).checked_div(done) {
         text.push_str(&format!(", about {left} s left"));
     }
     text

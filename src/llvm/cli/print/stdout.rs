@@ -10,8 +10,9 @@ use crate::base::io::sys;
 
 use super::progress;
 
-/// Runs `work`, which prints to standard output. A reader that has closed it is not an error, and does not hide another
-/// error. An [`io::Error`] of `work` without context counts as an error of standard output.
+/// Runs `work`, which prints to standard output. If the reader has closed the output, that is not an error, but any
+/// other error of `work` is still returned. A bare [`io::Error`] of `work` counts as an error of standard output,
+/// because errors of files name the file.
 pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
@@ -20,14 +21,16 @@ pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>)
     ignore_closed_output(done)
 }
 
-/// Names the standard output in its errors, and ignores the error that its reader has closed it.
+/// Returns the result, with a name for standard output in its errors. The error that the reader has closed the output
+/// becomes `Ok`.
 fn ignore_closed_output(done: anyhow::Result<()>) -> anyhow::Result<()> {
     let Err(error) = done else { return Ok(()) };
     let error = named_output(error);
     if reader_is_gone(&error) { Ok(()) } else { Err(error) }
 }
 
-/// Names the standard output in an [`io::Error`] without context.
+/// Names standard output, as `-`, in a bare [`io::Error`]. Returns any other error as it is: an `io::Error` below a
+/// context belongs to another file.
 fn named_output(error: anyhow::Error) -> anyhow::Error {
     match error.chain().next() {
         Some(outermost) if outermost.is::<io::Error>() => {}
@@ -39,7 +42,7 @@ fn named_output(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Standard output, which removes the line with the progress if it goes to the same terminal.
+/// Standard output. On a terminal, the progress line is removed before anything is printed.
 struct Stdout {
     out: StdoutLock<'static>,
     is_terminal: bool,
@@ -82,8 +85,8 @@ fn write_and_flush(text: &[u8], out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints the texts as LLVM does, and returns `status`, or 1 if standard output fails. A reader that has closed it is not
-/// a failure.
+/// Prints the texts as LLVM does, and returns `status`, or 1 if standard output fails. A reader that has closed it is
+/// not a failure.
 pub(crate) fn print(stdout: &[u8], stderr: &[u8], status: u8) -> ExitCode {
     let mut errors = io::stderr().lock();
     // If standard error fails, the failure cannot be reported.

@@ -15,7 +15,7 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// The first items of a list, up to a number, and the number of the others.
+/// Returns the first items of a list, `most` at most, and the number of the items after them.
 pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
     let (first, others) = items.split_at(items.len().min(most));
     (first, others.len())
