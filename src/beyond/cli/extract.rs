@@ -25,7 +25,8 @@ use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
 
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
-/// The number of files that may go to the current directory without `--output`.
+/// The number of files that may go to the current directory without `--output`. More files go to a directory of their
+/// own, because they would be hard to find and remove among other files.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
 /// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
@@ -78,7 +79,7 @@ pub(super) struct ExtractOptions {
              version 2) is not.",
             patterns::KERNEL_NAME,
         ),
-        value_parser = patterns::kernel_name,
+        value_parser = patterns::check_kernel_name,
     )]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -128,7 +129,7 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
-        // Hints are for a few files only, see `deep`.
+        // Looking for hints takes long, so only a few files have them.
         let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
         // Without any input, the job would fail with an error that says less than these problems.
@@ -200,7 +201,7 @@ impl ExtractOptions {
         Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })
     }
 
-    /// Says where the files are, if that is the directory for many files.
+    /// Prints a note that names the directory of the files, if they were too many for the current directory.
     fn note_own_directory(&self, extract: &Extract, extracted: &[Extracted], console: &Console) {
         if let Some(own) = &extract.own_directory
             && extracted.len() > own.other_max

@@ -37,15 +37,15 @@ impl WorkFile {
         self.directory.is_none()
     }
 
-    /// Opens the file, or copies the bytes that a URI names. A named file may be a pipe, which is read up to the
-    /// limit; a file from a directory may not.
+    /// Opens the file or, if the path is a URI, copies the bytes that the URI names. A file that the command line names
+    /// may be a pipe, which is read up to the limit. In a directory, a pipe is an error: it might never end.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
 }
 
-/// The paths of files that could be listed.
+/// Returns the paths of the files, without the errors of directories that could not be listed.
 pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
     files.iter().flatten().map(|file| file.path.clone()).collect()
 }
@@ -101,8 +101,8 @@ impl SearchOptions {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
 
-    /// The file with this path, or the files in the directory. If the directory has only subdirectories, which are not
-    /// searched without `--recursive`, this is an error.
+    /// Returns the file with this path or, for a directory, the files in it, and tells the progress bar of their sizes.
+    /// A directory that has only subdirectories is an error without `--recursive`: nothing in it would be searched.
     pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
         let mut files = Vec::new();
         if !path.is_dir() {
@@ -138,7 +138,7 @@ pub(super) struct FollowOptions {
 }
 
 impl FollowOptions {
-    /// The files as in [`SearchOptions::files`], their paths, and the search in them.
+    /// Returns the files as in [`SearchOptions::files`], their paths, and the search that reads these files.
     pub(super) fn files(&self, named: &[PathBuf]) -> (Vec<Result<WorkFile, Error>>, Vec<PathBuf>, Scan) {
         let files = self.search.files(named);
         let paths = paths(&files);
@@ -146,12 +146,14 @@ impl FollowOptions {
         (files, paths, scan)
     }
 
-    /// The search in files with these paths.
+    /// Returns the search that reads files with these paths. It follows libraries to their kpack archives unless
+    /// `--no-follow` or the environment of ROCm's loader forbids that.
     pub(super) fn scan(&self, paths: &[PathBuf]) -> Scan {
         if self.no_follow || Follow::is_disabled() {
             return self.search.scan(None);
         }
         let mut follow = Follow::from_environment();
+        // Archives among the files of the command report their code themselves.
         follow.own = paths.to_vec();
         self.search.scan(Some(Arc::new(follow)))
     }
@@ -212,6 +214,8 @@ pub(super) fn report<I: Send, T: Send>(
     )
 }
 
+/// Passes results to `note` and `print`, and the errors of files to `problems`. Takes all results even if `print` stops
+/// early, so that no error is missed.
 fn print_results<T>(
     results: &mut dyn Iterator<Item = Result<T, Error>>,
     mut note: impl FnMut(&mut T, &mut Vec<Problem>),

@@ -82,7 +82,8 @@ fn length_of_name(typed: &str) -> usize {
     typed.len()
 }
 
-/// The targets of code objects, by their IDs. Parsing an ID takes longer than everything else about a code object.
+/// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
+/// everything else that a report does for a code object.
 #[derive(Default)]
 pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
 
@@ -117,8 +118,8 @@ fn sm_version(name: &str) -> Option<u32> {
     name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
 }
 
-/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. GPUs
-/// that are not known yet are sorted next to this one.
+/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. A
+/// processor that is newer than our table gets this position, so that it is sorted next to its predecessor.
 fn position_before(version: u32) -> Option<usize> {
     let mut newest = None;
     for (at, known) in processors::all().enumerate() {
@@ -140,6 +141,7 @@ pub(super) fn family_of(target: &str) -> Option<&str> {
         _ => processors::find(target).is_some(),
     };
     let family = target.get(..target.len().checked_sub(1)?)?;
+    // `gfx11-generic` and `sm_90a` are not the name of a GPU. The letter of `gfx90a` belongs to its number.
     let is_plain = match series {
         "gfx" => !number.contains('-'),
         _ => number.bytes().all(|byte| byte.is_ascii_digit()),
@@ -194,10 +196,11 @@ pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     label
 }
 
-/// The least number of GPUs that are written as a range.
+/// The least number of GPUs that are written as a range: `80…86` for two would suggest more.
 const RANGE_MIN: usize = 3;
 
-/// The number of targets, from the first one on, that follow each other among the known ones too.
+/// Returns the number of targets at the start of `targets` that follow each other without a gap in `known`. A first
+/// target that is not known is a run of 1.
 fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
     let Some(first) = targets.first() else { return 0 };
     let Some(start) = known.iter().position(|name| name == first) else { return 1 };
@@ -235,7 +238,7 @@ fn names_of_products(target: &str) -> Vec<&'static str> {
     if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
         return products_of_family(processor);
     }
-    // Code with the suffix `a` runs on the same products.
+    // Code with the suffix `a`, such as `sm_90a`, runs on the same products as `sm_90`, but not on later ones.
     let processor = if is_sm { processor.trim_end_matches('a') } else { processor };
     products::with_processor(processor).to_vec()
 }
@@ -353,8 +356,8 @@ pub(super) fn without_brand(product: &str) -> &str {
     }
 }
 
-/// Splits the name of a product into its series and its model, before the first word with a digit: `RTX` and `3090
-/// Ti`. The series is empty if that is the first word, or if there is none.
+/// Splits the name of a product before the first word with a digit into its series and its model: `RTX` and `3090 Ti`.
+/// The series is empty if the first word has a digit, as in `MI300X`, or if no word has one.
 fn split_product(name: &str) -> (&str, &str) {
     let mut start = 0;
     for word in name.split_inclusive(' ') {
@@ -367,7 +370,8 @@ fn split_product(name: &str) -> (&str, &str) {
     ("", name)
 }
 
-/// Returns a description of code that is compiled or linked at run time, or `None` for machine code.
+/// Returns a description of code that the driver compiles or links when it loads the code, or `None` for machine code.
+/// NVIDIA's suffix `a` means code for one version only, and `f` code for its family.
 fn description_if_compiled(processor: &str) -> Option<&'static str> {
     if processor == "amdgcnspirv" {
         return Some("SPIR-V: any GPU of AMD, whose runtime compiles it");

@@ -12,17 +12,17 @@ use crate::beyond::scan::sections::is_relocatable_code;
 use crate::beyond::serialized::Counts;
 
 use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
-use crate::beyond::cli::kernels::report::{SPARE, demangled_names};
+use crate::beyond::cli::kernels::report::{ROWS_BETWEEN_SORTS, demangled_names};
 
-/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by
-/// spills, then scratch memory, registers, shared memory and code size.
+/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: most of all those that
+/// spill more, then by scratch memory, registers, shared memory and code size.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
-    /// The number of kernels without a row, because the row of the linked kernel is the same.
-    pub(super) relocatable: usize,
+    /// The number of kernels in relocatable code without a row, because the row of the linked kernel says the same.
+    pub(super) repeats: usize,
     /// The kernels that spill more than before.
     pub(super) spills: SpillsByGpu,
 }
@@ -35,7 +35,7 @@ pub(super) enum ListedKernels {
     WithoutRepeats,
 }
 
-/// The kernels that spill more than before, by GPU. The flag says whether they are new, and not in the old files.
+/// The kernels that spill more than before, by GPU and by whether they are new. A new kernel is not in the old files.
 pub(super) type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
 
 /// Some kernels that spill more than before.
@@ -60,7 +60,7 @@ impl KernelRows {
         if listed == ListedKernels::WithoutRepeats {
             let all = kernels.len();
             kernels = without_repeats(kernels);
-            rows.relocatable = all - kernels.len();
+            rows.repeats = all - kernels.len();
         }
         kernels.sort_by_cached_key(|kernel| Reverse(worsening(kernel)));
         kernels.truncate(top);
@@ -75,15 +75,14 @@ impl KernelRows {
     /// Adds the rows of other files.
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
-        self.relocatable += more.relocatable;
-        // Sorting all kernels again after every file would take too long, see `SPARE`.
-        if self.kept.len() / 2 > top.max(SPARE) {
-            self.keep(top);
+        self.repeats += more.repeats;
+        if self.kept.len() / 2 > top.max(ROWS_BETWEEN_SORTS) {
+            self.keep_first(top);
         }
     }
 
     /// Keeps the first `top` rows.
-    pub(super) fn keep(&mut self, top: usize) {
+    pub(super) fn keep_first(&mut self, top: usize) {
         self.kept.sort_by_cached_key(|(kernel, _)| Reverse(worsening(kernel)));
         self.kept.truncate(top);
     }
@@ -102,7 +101,7 @@ fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
 
 /// Returns whether the row of a kernel in relocatable code has nothing that the row of the linked kernel does not have.
 /// Linking determines scratch and shared memory, so relocatable code does not have these numbers.
-fn repeats(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
+fn repeats_linked(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
     if relocatable.change() != linked.change() {
         return false;
     }
@@ -144,7 +143,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
             same = linked.pop_front();
         }
         is_repeat.push(match same {
-            Some(linked) => repeats(kernel, linked),
+            Some(linked) => repeats_linked(kernel, linked),
             None => false,
         });
     }
@@ -182,8 +181,9 @@ fn added_spills(kernel: &KernelDiff) -> i128 {
     new - old
 }
 
-/// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills
-/// and scratch memory of an added kernel count as growth. A removed kernel has none.
+/// Returns the growth of each number of a kernel for which more is worse, the most important number first. An added
+/// kernel has nothing to grow from: only its spills and its scratch memory count, which are bad in themselves. A
+/// removed kernel has no growth.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

@@ -21,7 +21,7 @@ use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::picture::{changes, ensure_apart};
-use super::print::json::{self, Each, Late};
+use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading, refuse};
@@ -122,8 +122,8 @@ impl Options for DiffOptions {
                 }
                 let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
                 // The values after the files are complete only after the last file.
-                let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
-                let failures = Late(|| {
+                let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
+                let failures = ComputedLate(|| {
                     self.ensure_judged(&conditions, &total.borrow(), &found.borrow(), &job, &paths, &problems);
                     conditions.failures(&total.borrow())
                 });
@@ -181,9 +181,10 @@ impl DiffOptions {
         let judged = conditions.judged(total);
         let named = [&self.old, &self.new].into_iter();
         let judgement = Judgement::new(&self.search.search, named, self.allow_none);
-        judgement.ensure(judged, || self.error_if_not_judged(judged, total), problems);
+        judgement.add_error_if_not_judged(judged, || self.error_if_not_judged(judged, total), problems);
     }
 
+    /// Returns the error that `--fail-on` judged nothing: code that records no numbers, or a file without code.
     fn error_if_not_judged(&self, judged: Judged, total: &DiffTotal) -> String {
         if judged == Judged::Unrecorded {
             return "no code records what --fail-on asks for, so nothing was judged".to_owned();
@@ -191,6 +192,7 @@ impl DiffOptions {
         match (total.all().old.code_objects, total.all().new.code_objects) {
             (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
             (0, _) => without_code(&self.old),
+            // If both had code, the conditions would have had something to judge.
             _ => without_code(&self.new),
         }
     }

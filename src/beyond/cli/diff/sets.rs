@@ -16,10 +16,11 @@ use crate::beyond::cli::print::problem::Problem;
 /// The files of a path, with an error for each that could not be listed.
 type ListedFiles = Vec<Result<WorkFile, Error>>;
 
-/// Two files that are compared; only one of them, if the other directory has no counterpart.
+/// Two files that are compared, or one file that has no counterpart in the other directory.
 #[derive(Debug)]
 pub(crate) struct FilePair {
-    /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
+    /// The path for reports: the path of the new file, or of the old file if there is no new one. It is without the
+    /// directory if two directories are compared.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
     pub(super) new: Option<WorkFile>,
@@ -99,8 +100,8 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
     by_path
 }
 
-/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other
-/// file.
+/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both. If it also returns
+/// this name for another file without a partner, the pair would be a guess, and the files stay single.
 fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut old_paths: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {

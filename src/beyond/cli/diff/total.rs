@@ -19,11 +19,11 @@ pub(crate) struct DiffTotal {
     /// The code objects of each GPU: their numbers and sizes.
     pub(crate) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: EqualCounts,
-    /// The kernels in code objects that differ.
+    /// The numbers of kernels in code objects that differ. A kernel in such a code object may be equal.
     pub(super) kernels: Counts,
     /// The GPUs that fewer bundles of a library serve, each with the library.
     pub(super) losses: Vec<(String, LostCoverage)>,
-    /// The GPUs that the bundles of all old files serve, and the same for the new files.
+    /// For the old files and for the new files: which GPUs their bundles serve.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
     pub(super) spills: SpillsByGpu,

@@ -14,9 +14,11 @@ use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
-/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture.
-/// All others are merged into one entry.
+/// The number of libraries that are kept while files are read, because a hostile file can have any number. All smaller
+/// libraries are merged into one entry.
 const LIBRARIES_MAX: usize = 10_000;
+
+/// The number of libraries in a picture. All smaller libraries are merged into one entry.
 const SHOWN_MAX: usize = 40;
 
 /// Sizes by GPU.
@@ -47,11 +49,11 @@ pub(crate) struct Library {
 /// The number of libraries that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServingLibraries {
-    /// The number of libraries with bundles for GPUs of its vendor.
+    /// The number of libraries with bundles for GPUs of the same vendor.
     pub(crate) all: usize,
     /// The number of libraries that serve the GPU with all their bundles.
     pub(crate) complete: usize,
-    /// The number of libraries that serve it with some bundles only.
+    /// The number of libraries that serve the GPU with some bundles only.
     pub(crate) partial: usize,
 }
 
@@ -80,11 +82,13 @@ impl fmt::Display for ServingLibraries {
     }
 }
 
-/// The libraries of several files, the largest first.
+/// The libraries of several files. The largest ones are kept, and the others are only a sum.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries {
-    largest: Vec<Library>,
-    /// Directories whose files serve GPUs together, by their places, with the number of files in each.
+    /// The kept libraries: the largest first, once [`sort_and_name`](Self::sort_and_name) was called.
+    kept: Vec<Library>,
+    /// Directories whose files serve GPUs together, by their places, with the number of files in each. Each directory
+    /// becomes one library.
     directories: HashMap<String, (Library, usize)>,
     /// The sum of the libraries that are not kept.
     rest: Library,
@@ -92,6 +96,7 @@ pub(crate) struct Libraries {
     number_in_rest: usize,
     /// The bundles of all libraries.
     pub(super) coverage: Coverage,
+    /// Whether [`sort_and_name`](Self::sort_and_name) was called.
     is_finished: bool,
     /// The parts that labels of libraries leave out.
     common: CommonParts,
@@ -107,8 +112,8 @@ impl Libraries {
                 self.add_file(file, bundle, directory);
                 continue;
             }
-            // A bundle in a kpack archive has only the code that one wrapper of a library loads, which is that of one
-            // source file. All these bundles belong to the library.
+            // A bundle in a kpack archive belongs to one wrapper of a library: the record through which the code of one
+            // source file is loaded. The bundles of all wrappers belong to the library.
             let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
@@ -125,10 +130,10 @@ impl Libraries {
         }
         let mut targets = Targets::default();
         for (member, parts) in by_member {
-            self.largest.push(Library::new(file, member, &parts, &mut targets));
+            self.kept.push(Library::new(file, member, &parts, &mut targets));
             // Sorting at every library would take time for each of them.
-            if self.largest.len() > 2 * LIBRARIES_MAX {
-                self.keep(LIBRARIES_MAX);
+            if self.kept.len() > 2 * LIBRARIES_MAX {
+                self.keep_largest(LIBRARIES_MAX);
             }
         }
     }
@@ -152,7 +157,7 @@ impl Libraries {
                 let (all, files) = known.into_mut();
                 // Until now, the entry had the name of its only file.
                 if *files == 1 {
-                    all.rename(directory);
+                    all.name_after_directory(directory);
                 }
                 *files += 1;
                 all.merge(&library);
@@ -160,31 +165,32 @@ impl Libraries {
         }
     }
 
-    /// Sorts the libraries once all are known. Names that several libraries have are replaced by paths. Labels lose the
-    /// beginning and the end that all of them have in common. A second call does nothing: labels must not be cut again.
-    pub(crate) fn finish(&mut self) {
+    /// Sorts the libraries by size, and makes their names and labels unique. Labels lose the beginning and the end that
+    /// all of them have in common. Call it after the last file. A second call does nothing, because labels would be
+    /// shortened again.
+    pub(crate) fn sort_and_name(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         // The order of a hash map is random, and libraries of the same size stay in this order.
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
-        self.largest.extend(directories.into_iter().map(|(_, (library, _))| library));
-        self.keep(LIBRARIES_MAX);
-        make_unique(&mut self.largest, |library| &mut library.name, Library::path_and_member);
-        make_unique(&mut self.largest, |library| &mut library.short, Library::whole_path);
-        self.common = CommonParts::of(self.largest.iter().map(|library| library.short.as_str()));
-        for library in &mut self.largest {
-            library.short = self.common.cut(&library.short).to_owned();
+        self.kept.extend(directories.into_iter().map(|(_, (library, _))| library));
+        self.keep_largest(LIBRARIES_MAX);
+        make_unique(&mut self.kept, |library| &mut library.name, Library::path_and_member);
+        make_unique(&mut self.kept, |library| &mut library.short, Library::whole_path);
+        self.common = CommonParts::of(self.kept.iter().map(|library| library.short.as_str()));
+        for library in &mut self.kept {
+            library.short = self.common.remove_from(&library.short).to_owned();
         }
         self.drop_extensions();
     }
 
     /// Removes `.so` from the labels of several libraries, unless two of them would have the same label.
     fn drop_extensions(&mut self) {
-        let labels: HashSet<String> = self.largest.iter().map(|library| without_extension(&library.short)).collect();
-        if self.largest.len() > 1 && labels.len() == self.largest.len() {
-            for library in &mut self.largest {
+        let labels: HashSet<String> = self.kept.iter().map(|library| without_extension(&library.short)).collect();
+        if self.kept.len() > 1 && labels.len() == self.kept.len() {
+            for library in &mut self.kept {
                 library.short = without_extension(&library.short);
             }
         }
@@ -192,18 +198,19 @@ impl Libraries {
 
     /// Keeps only the libraries that a picture shows, and merges the others.
     pub(crate) fn keep_shown(&mut self) {
-        self.keep(SHOWN_MAX);
+        self.keep_largest(SHOWN_MAX);
     }
 
     /// Sorts the libraries by size, and merges all but the `most` largest ones.
-    fn keep(&mut self, most: usize) {
-        self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
-        let others = self.largest.split_off(self.largest.len().min(most));
-        for smallest in others.iter().rev() {
-            self.add_to_rest(smallest);
+    fn keep_largest(&mut self, most: usize) {
+        self.kept.sort_by_cached_key(|library| Reverse(library.stored()));
+        let others = self.kept.split_off(self.kept.len().min(most));
+        for library in others.iter().rev() {
+            self.add_to_rest(library);
         }
     }
 
+    /// Adds a library to the sum of the libraries that are not kept. The name of the sum is their number.
     fn add_to_rest(&mut self, library: &Library) {
         self.number_in_rest += 1;
         self.rest.is_rest = true;
@@ -214,13 +221,13 @@ impl Libraries {
 
     /// The number of libraries, also of those that are not shown.
     pub(crate) fn len(&self) -> usize {
-        self.largest.len() + self.number_in_rest
+        self.kept.len() + self.number_in_rest
     }
 
     /// Returns the kept libraries, and last the sum of the libraries that are not kept, if there are any.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         let rest = if self.number_in_rest > 0 { Some(&self.rest) } else { None };
-        self.largest.iter().chain(rest)
+        self.kept.iter().chain(rest)
     }
 
     /// Returns the kept libraries in the natural order of their names, and last the sum of the libraries that are not
@@ -257,7 +264,7 @@ impl Libraries {
         sum(self.iter().map(Library::sizes)).stored
     }
 
-    /// The heading about all libraries, and the line after it.
+    /// Returns the heading about all libraries: their size, and the line below it with their numbers.
     pub(crate) fn summary(&self) -> [String; 2] {
         let (mut code_objects, mut targets) = (0, BTreeSet::new());
         for library in self.iter() {
@@ -351,7 +358,7 @@ impl Library {
     }
 
     /// Names the library after a directory, because it now has the code of all files there.
-    fn rename(&mut self, directory: &Place) {
+    fn name_after_directory(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
             Some(member) => {
@@ -432,7 +439,7 @@ impl Library {
         if self.member.is_some() { Some(&self.path) } else { None }
     }
 
-    /// Returns the path, and the member in parentheses as the text after it, see [`make_unique`].
+    /// Returns the path and the member for [`make_unique`], as `path(member)`. Only the path may lose directories.
     fn path_and_member(&self) -> (String, String) {
         let member = match &self.member {
             Some(member) => format!("({member})"),
@@ -441,7 +448,7 @@ impl Library {
         (self.path.clone(), member)
     }
 
-    /// Returns the path and the member as one path. No text follows it, see [`make_unique`].
+    /// Returns the path and the member for [`make_unique`], as one path that may lose directories: `path/member`.
     fn whole_path(&self) -> (String, String) {
         let path = match &self.member {
             Some(member) => format!("{}/{member}", self.path),
@@ -463,8 +470,8 @@ fn without_extension(label: &str) -> String {
     }
 }
 
-/// Returns the last name in the path of a directory. If that is only a `*` in place of names of GPUs, the name before
-/// it is returned too (`hsa/*`).
+/// Returns the last name in the path of a directory, such as `lib` for `opt/lib`. A `*` takes the place of a directory
+/// that has the name of a GPU, and says too little alone: then the name before it is returned too (`hsa/*`).
 fn last_name(directory: &str) -> &str {
     let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
     match named.rfind(path::is_separator) {
@@ -484,14 +491,17 @@ pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
 #[derive(Debug, Default)]
 struct Parts<'f> {
     bundles: Vec<&'f InspectedBundle>,
+    /// The members that hold the bundles, or refer to kpack archives.
     containers: HashSet<&'f [Step]>,
+    /// Whether the library refers to kpack archives that were not searched.
     has_unsearched_archives: bool,
+    /// Whether the library refers to kpack archives, and no archive was found.
     lacks_archives: bool,
 }
 
-/// Makes a text of libraries, such as their name, unique. If several libraries have the same, each gets its path in
-/// place of it, without the directories that they have in common. `path` returns the path and a text to write after
-/// it.
+/// Makes a text of libraries unique: the field that `text` returns, such as the name. Libraries with the same text get
+/// their paths instead, without the directories that these paths have in common. `path` returns the path of a library,
+/// and a text that follows it.
 fn make_unique(
     libraries: &mut [Library],
     text: fn(&mut Library) -> &mut String,

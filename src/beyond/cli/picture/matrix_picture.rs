@@ -131,7 +131,7 @@ impl Cell {
 
 impl Matrix<'_> {
     /// Returns the groups of GPUs, each with a cell for each library.
-    fn judged(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
+    fn judged_rows(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
         let labels: Vec<&str> = self.columns.iter().map(|library| library.name.as_str()).collect();
         let mut rows = Vec::new();
         for (group, numbers) in self.rows() {
@@ -153,14 +153,14 @@ impl Matrix<'_> {
     /// Draws the matrix with its legend.
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
         // The names of libraries are written level if all fit into their columns, and slanted otherwise.
-        let widest = self.cell_width(canvas.inner);
+        let widest = self.cell_width(canvas.inner_width);
         let is_level = self.columns.iter().all(|library| fits(&library.name, widest));
         let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
         let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
         // 3/5. The columns get narrower by as much, so that the last name stays inside the picture.
         let reach = if is_level { 0 } else { head * 3 / 5 };
-        let cell = self.cell_width(canvas.inner.saturating_sub(reach));
+        let cell = self.cell_width(canvas.inner_width.saturating_sub(reach));
         let area = canvas.reserve(head);
         for (index, library) in (0..).zip(&self.columns) {
             let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
@@ -171,7 +171,7 @@ impl Matrix<'_> {
             };
             canvas.draw_text(x, y, &attributes, &shortened(&library.name, if is_level { cell } else { head }));
         }
-        let rows = self.judged();
+        let rows = self.judged_rows();
         for (group, cells) in &rows {
             let Rect { x, y, .. } = canvas.reserve(ROW);
             let name = shortened(&group.label(RANGE), NAME - 8);
@@ -202,7 +202,7 @@ impl Matrix<'_> {
             out.push_str(&column_head(library));
         }
         out.push_str("</tr></thead><tbody>\n");
-        let rows = self.judged();
+        let rows = self.judged_rows();
         for (group, cells) in &rows {
             let (names, label) = (group.names(), group.label(RANGE));
             let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
@@ -219,7 +219,7 @@ impl Matrix<'_> {
     /// The legend of the table, with the colours that are in it.
     pub(crate) fn legend(&self) -> String {
         let mut items = String::new();
-        for service in services(&self.judged()) {
+        for service in services(&self.judged_rows()) {
             let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
         }
         format!("<ul class=\"key cells\">{items}</ul>\n")

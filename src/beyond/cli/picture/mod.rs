@@ -125,25 +125,25 @@ pub(super) struct Canvas {
     out: String,
     margin: u64,
     /// The width inside the margins.
-    inner: u64,
+    inner_width: u64,
     /// The height so far.
-    end: u64,
+    height: u64,
 }
 
 impl Canvas {
     /// An empty picture for a file.
     pub(super) fn of_file() -> Self {
-        Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: TOP_MARGIN }
+        Self { out: String::new(), margin: MARGIN, inner_width: WIDTH - 2 * MARGIN, height: TOP_MARGIN }
     }
 
     /// An empty picture for a page, which has its own margins.
-    pub(super) fn of_page(inner: u64) -> Self {
-        Self { out: String::new(), margin: 0, inner, end: 0 }
+    pub(super) fn of_page(inner_width: u64) -> Self {
+        Self { out: String::new(), margin: 0, inner_width, height: 0 }
     }
 
     /// Returns the picture as a file.
     pub(super) fn into_file(self) -> String {
-        let height = self.end + MARGIN;
+        let height = self.height + MARGIN;
         let style = format!(
             "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
         );
@@ -154,19 +154,19 @@ impl Canvas {
     /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the
     /// label instead.
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
-        let (width, height) = (self.inner + 2 * self.margin, self.end);
+        let (width, height) = (self.inner_width + 2 * self.margin, self.height);
         let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
         svg(&attributes, (width, height), &self.out)
     }
 
     fn skip(&mut self, height: u64) {
-        self.end += height;
+        self.height += height;
     }
 
     /// Reserves a part of the height, in the full width.
     fn reserve(&mut self, height: u64) -> Rect {
-        let rect = Rect { x: self.margin, y: self.end, width: self.inner, height };
-        self.end += height;
+        let rect = Rect { x: self.margin, y: self.height, width: self.inner_width, height };
+        self.height += height;
         rect
     }
 

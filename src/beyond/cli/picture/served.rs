@@ -127,7 +127,7 @@ impl<'l> ServedTable<'l> {
         let mut table = Self { common: CommonParts::of(names), ..Self::default() };
         let groups = groups_of_equals(gpus, &rows);
         for (library, served) in rows {
-            let name = printable(table.common.cut(&library.name));
+            let name = printable(table.common.remove_from(&library.name));
             // All GPUs of a group have the same numbers.
             let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
             table.libraries.push(ServedLibrary { library, name, served });

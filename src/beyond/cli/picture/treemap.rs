@@ -126,8 +126,8 @@ impl Canvas {
     pub(crate) fn draw_legend(&mut self, libraries: &Libraries) {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
-        let columns = (self.inner / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
+        let columns = (self.inner_width / LEGEND_COLUMN).max(1);
+        let (width, more) = (self.inner_width / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {

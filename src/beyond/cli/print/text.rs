@@ -50,26 +50,29 @@ impl Style {
     /// Markdown does not depend on where it is written.
     const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
 
-    /// The style for `--color=when`, on a terminal or elsewhere.
-    fn new(when: ColorChoice, terminal: bool) -> Self {
+    /// Returns the style for `--color=when`. Without the option, only a terminal gets colours. Only a terminal limits
+    /// the width.
+    fn new(when: ColorChoice, is_terminal: bool) -> Self {
         let color = match when {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
+            // See https://no-color.org. A terminal that calls itself dumb shows colours as text.
             ColorChoice::Auto => {
-                terminal && variable("NO_COLOR").is_none() && variable("TERM").as_deref() != Some("dumb")
+                is_terminal && variable("NO_COLOR").is_none() && variable("TERM").as_deref() != Some("dumb")
             }
         };
+        // POSIX: the first of these variables that is set names the encoding of characters.
         let unicode = match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable) {
             Some(locale) => is_utf8(&locale),
             // Windows has no such variables, and a minimal container sets none.
             None => true,
         };
-        let width = if terminal { width_of_terminal() } else { None };
+        let width = if is_terminal { width_of_terminal() } else { None };
         Self { color, unicode, width, is_markdown: false }
     }
 
-    /// The style for tables that are never wide: their width is 80 if that of the output is not known. Markdown has no
-    /// width.
+    /// Returns the style for tables with so much text that they need a limit even in a file or pipe: 80 columns if the
+    /// output has no width of its own. Markdown stays without a limit, because its reader breaks lines.
     pub(crate) fn with_width(self) -> Self {
         const DEFAULT: usize = 80;
         let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT)) };
@@ -124,7 +127,7 @@ impl Text<'_> {
         self.write_marked("- ", text, &format!("  {text}"))
     }
 
-    /// Writes a line about everything.
+    /// Writes a line that is not about one file, such as a note at the end.
     pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
         self.write_marked("\n", text, text)
     }

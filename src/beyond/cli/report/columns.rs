@@ -57,7 +57,7 @@ impl Columns {
     }
 
     /// Gives all columns the same number of rows.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn fill_columns(&mut self) {
         for column in self.columns.values_mut() {
             column.fill(self.rows);
         }
@@ -99,7 +99,7 @@ mod tests {
             columns.add(&row, |name| name != "c").unwrap();
         }
         columns.add(&json!({"a": 1, "c": 2}), |name| name != "c").unwrap();
-        columns.finish();
+        columns.fill_columns();
         let expected = json!({"rows": 4, "columns": {
             "a": column(&json!(["x", "y", 1]), &[0, 0, 1, 2]),
             "n": column(&json!([null]), &[0, 0, 0, 0]),

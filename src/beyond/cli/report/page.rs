@@ -61,11 +61,11 @@ struct Tables<'p> {
 impl Page {
     /// Returns the page about files with these paths. If it has changes, the paths are the old and the new one.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
-        self.kernels.finish();
-        self.libraries.finish();
+        self.kernels.fill_columns();
+        self.libraries.sort_and_name();
         self.libraries.keep_shown();
         if let Some(changes) = &mut self.changes {
-            changes.kernels.finish();
+            changes.kernels.fill_columns();
         }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
