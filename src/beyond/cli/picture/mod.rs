@@ -23,7 +23,7 @@ pub(super) use matrix::Matrix;
 pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;
 
-/// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
+/// Returns the picture for `inspect --svg`: the sizes of code in libraries, and the bundles that serve each GPU.
 pub(super) fn picture(mut libraries: Libraries) -> String {
     libraries.keep_shown();
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
@@ -63,7 +63,7 @@ pub(super) fn ensure_apart<P: AsRef<Path>>(
     Ok(())
 }
 
-/// Whether an input comes from a file.
+/// Returns whether an input is this file, whose path is canonical.
 fn is_same_file(input: &Path, file: &Path) -> bool {
     // Standard input may come from the file.
     let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
@@ -119,24 +119,25 @@ impl Rect {
     }
 }
 
-/// A picture that is drawn from the top.
+/// A picture that grows downwards as parts are drawn. Lengths are in pixels.
 #[derive(Debug)]
 pub(super) struct Canvas {
+    /// The elements of SVG.
     out: String,
     margin: u64,
     /// The width inside the margins.
     inner_width: u64,
-    /// The height so far.
+    /// The height of the parts that are drawn so far: the next part begins here.
     height: u64,
 }
 
 impl Canvas {
-    /// An empty picture for a file.
+    /// Returns an empty picture for a file, with margins.
     pub(super) fn of_file() -> Self {
         Self { out: String::new(), margin: MARGIN, inner_width: WIDTH - 2 * MARGIN, height: TOP_MARGIN }
     }
 
-    /// An empty picture for a page, which has its own margins.
+    /// Returns an empty picture for a part of a page, which has its own margins.
     pub(super) fn of_page(inner_width: u64) -> Self {
         Self { out: String::new(), margin: 0, inner_width, height: 0 }
     }
@@ -163,7 +164,7 @@ impl Canvas {
         self.height += height;
     }
 
-    /// Reserves a part of the height, in the full width.
+    /// Makes the picture higher, and returns the new part inside the margins.
     fn reserve(&mut self, height: u64) -> Rect {
         let rect = Rect { x: self.margin, y: self.height, width: self.inner_width, height };
         self.height += height;
@@ -199,7 +200,7 @@ fn svg(attributes: &str, (width, height): (u64, u64), content: &str) -> String {
     )
 }
 
-/// A text for XML and HTML, safe to show on a terminal.
+/// Returns a text for XML and HTML. The source of a page is also safe to show on a terminal.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {

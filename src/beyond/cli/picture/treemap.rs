@@ -9,11 +9,13 @@ use super::library::{Libraries, Library, Shares, total};
 use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
 
-/// The height of the name at the top of a rectangle, and the smallest height of a rectangle with a name.
+/// The height of the name at the top of a rectangle.
 const NAME: u64 = 18;
+
+/// The smallest height of a rectangle with a name. In a smaller one, too little would be left for the parts.
 const NAMED_MIN: u64 = 44;
 
-/// The least width of a name that is shortened. A name that would be shorter is left out.
+/// The least width to which a name is shortened. If there is less space, the name is left out.
 const READABLE_MIN: u64 = 96;
 
 /// The smallest area of a part, in square pixels; smaller items share a part. This also limits the size of a picture,
@@ -38,7 +40,7 @@ struct GpuStyle {
 type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
 
 impl Canvas {
-    /// Draws the map.
+    /// Draws the map: a rectangle for each library, whose area is in proportion to its stored size.
     pub(crate) fn draw_treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
         let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
@@ -54,6 +56,8 @@ impl Canvas {
         }
     }
 
+    /// Divides the rectangle of a library among its sections. The only section, and code outside of sections, have no
+    /// name.
     fn draw_sections(&mut self, library: &Library, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
         let is_one = sections.len() == 1;
@@ -66,6 +70,7 @@ impl Canvas {
         }
     }
 
+    /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
     fn draw_gpus(&mut self, shares: &Shares, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
         let (parts, rest) = layout(area, gpus);
@@ -79,20 +84,24 @@ impl Canvas {
         }
     }
 
-    /// Draws the part that items share because they are too small.
-    fn draw_small(&mut self, rest: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
-        let Some(SmallItems { number, size, rect }) = rest else { return };
+    /// Draws the part that items share because they are too small. Draws nothing if there are no such items. `one` and
+    /// `many` name the items, and `place` is the library or section that they are in, or empty.
+    fn draw_small(&mut self, small: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
+        let Some(SmallItems { number, size, rect }) = small else { return };
         let style = GpuStyle { key: "…".to_owned(), color: GREY };
         let (one, many) = (format!("more {one}"), format!("more {many}"));
         let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
+        // Without a place, nothing follows the semicolon.
         let hint = hint.trim_end_matches("; ");
         self.draw_part(rect, (&format!("{number} more"), &bytes(size)), &style, hint);
     }
 
-    /// Writes a name into the top of a rectangle, if there is enough space, and returns the rest.
+    /// Writes a name into the top of a rectangle, and returns the rest of the rectangle. If there is too little space,
+    /// writes nothing and returns all of it.
     fn draw_name(&mut self, rect: Rect, name: &str) -> Rect {
         let room = rect.width.saturating_sub(4);
-        if rect.height < NAMED_MIN || !fits(name, room) && room < READABLE_MIN {
+        let is_readable = fits(name, room) || room >= READABLE_MIN;
+        if rect.height < NAMED_MIN || !is_readable {
             return rect;
         }
         let name = shortened(name, room);
@@ -122,7 +131,7 @@ impl Canvas {
         }
     }
 
-    /// Draws the legend, which is complete up to a number of GPUs.
+    /// Draws the legend: each GPU with its colour, size and share, up to [`LEGEND_MAX`] GPUs, and the number of others.
     pub(crate) fn draw_legend(&mut self, libraries: &Libraries) {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
@@ -150,14 +159,14 @@ impl Canvas {
     }
 }
 
-/// The legend as a list of HTML.
+/// Returns the legend as a list of HTML.
 pub(crate) fn legend(libraries: &Libraries) -> String {
     let (gpus, whole) = (libraries.gpus(), libraries.stored());
     let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
     let mut out = String::from("<ul class=\"legend\">\n");
     for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
         let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
-        // Long names break between their words.
+        // `<wbr>` allows a line break in a long target ID.
         let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");
         let size = bytes(sizes.stored);
         let share = percent(sizes.stored, whole);
@@ -195,7 +204,7 @@ fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     styles
 }
 
-/// Small items that share a part of a rectangle.
+/// Items that are too small for parts of their own, and share one.
 #[derive(Debug)]
 struct SmallItems {
     number: usize,
