@@ -130,7 +130,7 @@ impl Options for ExtractOptions {
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
         // Looking for hints takes long, so only a few files have them.
-        let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
+        let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
         // Without any input, the job would fail with an error that says less than these problems.
         if inputs.is_empty() && !problems.is_empty() {
@@ -149,7 +149,7 @@ impl Options for ExtractOptions {
             && error.kind() == error::ErrorKind::NotFound
             && error.present_targets().is_empty()
         {
-            console.last_hints = deep::hints_for_empty(&named, &extract.scan);
+            console.last_hints = deep::hints_for_empty(&files_with_hints, &extract.scan);
         }
         if let Ok(extracted) = &extracted {
             self.note_own_directory(&extract, extracted, console);

@@ -47,6 +47,7 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
         bail!("it is not a file with a list of at most 1 MiB");
     }
     let content = fs::read_to_string(path)?;
+    // Some editors write a byte order mark at the start.
     let lines = content.trim_start_matches('\u{feff}').lines();
     let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
@@ -208,7 +209,8 @@ fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
     targets.iter().zip(known).take_while(|(target, known)| target == known).count()
 }
 
-/// The products that run code for a target, or a description of code that a runtime compiles for any product.
+/// Returns the names of the products that run code for a target, or a description of code that a runtime compiles, such
+/// as PTX.
 pub(super) fn products_of(target: &str) -> String {
     match description_if_compiled(processor_of(target)) {
         Some(description) => description.to_owned(),

@@ -22,6 +22,7 @@ pub(super) struct Judgement {
 pub(super) enum Judged {
     /// Some device code.
     Something,
+    /// No device code.
     Nothing,
     /// Only libraries whose device code is in kpack archives, which were not searched.
     Elsewhere,

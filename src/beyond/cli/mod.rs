@@ -68,7 +68,7 @@ fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let mut console = Console::new(&argv.first().cloned().unwrap_or_default());
     progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(CATALOGUE, &argv, &mut console);
-    let status = finish(&console, executed, hint);
+    let status = finish(&console, executed, hint_for_error);
     if let Some(hint) = usage_hint {
         console.hint(&hint);
     }
@@ -101,7 +101,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
 }
 
 /// Returns a way to fix an error, in terms of the command line, or `None` if the error says enough.
-fn hint(error: &Error) -> Option<String> {
+fn hint_for_error(error: &Error) -> Option<String> {
     const ALL: &str = "write all of them into a directory with -o DIR";
     if let Some(hint) = error.hint() {
         return Some(hint.to_owned());

@@ -40,7 +40,8 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares.
+/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares. It says, for
+/// example, that only `kernels` for such a target are `listed`.
 pub(super) fn targets(things: &str, done: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \

@@ -356,6 +356,7 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints a help text. Fails if the output does, also if standard output was closed from the start.
 fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
     sys::ensure_output()?;
     help.print()?;

@@ -146,8 +146,8 @@ impl Outcome {
         faults
     }
 
-    /// Returns whether there was device code to verify, was none, or was none but in kpack archives that were not
-    /// named.
+    /// Returns [`Judged::Something`] if device code was verified, and [`Judged::Elsewhere`] if all of it is in kpack
+    /// archives that were not searched.
     fn judged(&self) -> Judged {
         if !self.total.is_none() {
             Judged::Something
@@ -252,7 +252,8 @@ impl VerifyOptions {
     }
 }
 
-fn check(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
+/// Opens a file and verifies it.
+fn check_file(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
     let file = file?;
     let verified = verify.check(&file.open(verify.scan.limits)?)?;
     Ok((file, verified))
@@ -278,7 +279,7 @@ impl Options for VerifyOptions {
         let written = files::report(
             files,
             in_turn,
-            |file| check(&verify, file),
+            |file| check_file(&verify, file),
             weight,
             |checked, _| outcome.borrow_mut().add(checked),
             &problems,
@@ -302,7 +303,8 @@ impl Options for VerifyOptions {
     }
 }
 
-/// Prints a hint for each GPU whose name is not that of a known GPU.
+/// Prints a hint for each expected GPU whose name is unknown and near to a known one. An unknown name is no error,
+/// since it may be a GPU that is newer than our table.
 fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
     for device in devices {
         if let Some(meant) = suggest::known_gpu(device.name()) {

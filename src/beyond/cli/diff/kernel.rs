@@ -91,8 +91,8 @@ impl KernelRows {
 /// The library of a kernel, its GPU and its name.
 type KernelKey<'k> = (&'k Path, &'k [Step], &'k str, &'k [u8]);
 
-/// Returns the library, the GPU and the name of a kernel, with the section of its code object, or `None` if that is in
-/// no section.
+/// Returns the library, the GPU and the name of a kernel, with the section of its code object. Returns `None` if the
+/// code object is in no section.
 fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
     let place = &kernel.code_object.bundle.place;
     let (Step::Section(section), library) = place.steps().split_last()? else { return None };

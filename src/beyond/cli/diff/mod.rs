@@ -124,7 +124,14 @@ impl Options for DiffOptions {
                 // The values after the files are complete only after the last file.
                 let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
                 let failures = ComputedLate(|| {
-                    self.ensure_judged(&conditions, &total.borrow(), &found.borrow(), &job, &paths, &problems);
+                    self.add_error_if_not_judged(
+                        &conditions,
+                        &total.borrow(),
+                        &found.borrow(),
+                        &job,
+                        &paths,
+                        &problems,
+                    );
                     conditions.failures(&total.borrow())
                 });
                 json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
@@ -132,7 +139,7 @@ impl Options for DiffOptions {
         );
         let (total, found) = (total.into_inner(), found.into_inner());
         // A JSON document has this error already. Then this call adds nothing, because there is a problem.
-        self.ensure_judged(&conditions, &total, &found, &job, &paths, &problems);
+        self.add_error_if_not_judged(&conditions, &total, &found, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
         problems.extend(conditions.failures(&total).iter().map(Problem::from));
@@ -164,7 +171,7 @@ fn without_code(path: &Path) -> String {
 impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, if one of them is
     /// met, or if a filter matches nothing, which is another error.
-    fn ensure_judged(
+    fn add_error_if_not_judged(
         &self,
         conditions: &DiffConditions,
         total: &DiffTotal,

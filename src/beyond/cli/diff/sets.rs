@@ -44,6 +44,8 @@ pub(crate) struct FileSets {
 }
 
 impl FileSets {
+    /// Lists the files of two paths, and pairs them. Fails if a directory would be compared with a file. A path that
+    /// does not exist, such as a URI, counts as a file here.
     pub(crate) fn new(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<Self> {
         if old.as_os_str() == "-" && new.as_os_str() == "-" {
             bail!("'-' and '-': the standard input can be only one of the two");

@@ -149,6 +149,7 @@ impl GpuRow<'_> {
         }
     }
 
+    /// Returns the last cell of a row: the numbers of code objects that differ, or which files have the GPU.
     fn note(&self) -> String {
         match self.presence {
             Presence::Both => changed_objects(&self.gpu),

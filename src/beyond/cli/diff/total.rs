@@ -157,7 +157,8 @@ pub(crate) enum Presence {
 }
 
 impl Presence {
-    /// Compares the names of code objects, and not which GPUs they serve.
+    /// Returns the presence of a GPU by the names of code objects only. The other file may serve the GPU with code of
+    /// another name.
     fn by_name(gpu: &GpuDiff) -> Self {
         match (gpu.old.code_objects, gpu.new.code_objects) {
             (1.., 0) => Self::Lost,

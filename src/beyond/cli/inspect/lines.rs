@@ -50,7 +50,7 @@ const TITLE_MIN: usize = 8;
 const KIND_MIN: usize = 7;
 
 /// The least widths of the columns with numbers, enough for all but very large numbers, so that the tables of several
-/// places have their columns below each other.
+/// places have their columns below each other. Most numbers are shorter, so small gaps between the columns are enough.
 const COUNT_MIN: usize = 6;
 const SIZE_MIN: usize = 9;
 const STORED_MIN: usize = 11;

@@ -124,7 +124,7 @@ fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
     legend
 }
 
-/// Counts the places of code that are not in the table, by the reason.
+/// Writes a line with the number of libraries that are not in the table, by the reason. Writes nothing if all are.
 fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<()> {
     let (mut number, mut reasons) = (0, Vec::new());
     for (reason, libraries) in &served.left_out {
@@ -252,6 +252,7 @@ impl Grid {
     fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
         let mut columns = vec![Column::name(self.title, |(name, _): &(String, Vec<ServedBundles>)| name.clone())];
         for (index, title) in self.titles.iter().enumerate() {
+            // The title is not static, so it is set below.
             let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(index)));
             columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, gap: GAP, ..column });
         }
@@ -259,7 +260,7 @@ impl Grid {
     }
 }
 
-/// Returns the cell for a number of bundles. Gaps stand out in bold letters.
+/// Returns the cell for a number of bundles, or an empty cell. Gaps stand out in bold letters.
 fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
         Some(served) if served.is_complete() => Cell::Text(text_of(*served)),

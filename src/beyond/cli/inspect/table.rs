@@ -191,7 +191,8 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
     }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
-        write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+        let has_kinds = true;
+        write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(is_compressed), text)?;
     }
     write_references(file, text)?;
     write_unread(file, text)?;
@@ -272,6 +273,7 @@ fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Counts unread parts by the kind of data.
 fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p UnreadPart>) -> CountsByKind {
     let mut kinds = CountsByKind::default();
     for part in parts {
@@ -302,7 +304,7 @@ fn is_compressed(bundle: &InspectedBundle) -> bool {
     bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
 }
 
-/// The heading of a group: its place, format and number of bundles.
+/// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
 fn group_heading(group: &[InspectedBundle]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.info.format {
@@ -321,15 +323,16 @@ fn group_heading(group: &[InspectedBundle]) -> String {
         }
         _ => count(group.len(), one, many),
     };
+    // Whole bundles may be compressed, or each code object in them on its own (`codecs`).
     if let Some(recorded) = first.info.compressed {
         let stored = group.iter().map(InspectedBundle::stored).sum();
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
     if !codecs.is_empty() {
-        let is_whole = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
+        let are_all_compressed = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
-        text.push_str(&format!(", {}{names}", if is_whole { "" } else { "partly " }));
+        text.push_str(&format!(", {}{names}", if are_all_compressed { "" } else { "partly " }));
     }
     prefix(first.info.container()) + &text
 }
@@ -518,12 +521,13 @@ impl Totals {
         format!("No code found in kpack archives for {}", file_count(self.files_with_missing))
     }
 
-    /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
-    /// unread parts.
+    /// Writes the report of `--summary` or `--gpus`: the table of GPUs, and a line for each kind of files that are not
+    /// in the table.
     fn write_summary(&self, rows: TableRows, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
         if self.files_with_bundles > 0 && rows == TableRows::Gpus {
             self.write_heading(text)?;
-            self.write_gpus(true, libraries, text)?;
+            let is_full = true;
+            self.write_gpus(is_full, libraries, text)?;
         } else if self.files_with_bundles > 0 {
             self.write_table(text)?;
         }

@@ -152,6 +152,7 @@ impl Write for BoundedText {
         if self.text.len() + text.len() > DEMANGLED_MAX {
             return Err(fmt::Error);
         }
+        // Even writing an empty text costs work.
         self.work = self.work.checked_sub(text.len() + 1).ok_or(fmt::Error)?;
         self.text.push_str(text);
         Ok(())

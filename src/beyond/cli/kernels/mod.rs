@@ -157,9 +157,9 @@ impl Options for KernelsOptions {
             },
         );
         let sums = sums.into_inner();
-        // This must come first: `ensure_judged` may add a problem, and then all files were read nevertheless.
+        // This must come first: `add_error_if_not_judged` may add a problem, and then all files were read nevertheless.
         let is_complete = problems.borrow().is_empty();
-        self.ensure_judged(&sums, &job, &paths, &problems);
+        self.add_error_if_not_judged(&sums, &job, &paths, &problems);
         let mut problems = problems.into_inner();
         problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
@@ -203,7 +203,7 @@ impl KernelsOptions {
         });
         let failures = ComputedLate(|| {
             let sums = sums.borrow();
-            self.ensure_judged(&sums, job, paths, problems);
+            self.add_error_if_not_judged(&sums, job, paths, problems);
             sums.conditions.failures()
         });
         json::write(KernelsReport { kernels, others, failures }, problems, out)
@@ -226,7 +226,7 @@ impl KernelsOptions {
 
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
     /// matches nothing, which is another error.
-    fn ensure_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
+    fn add_error_if_not_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
         let is_complete = problems.borrow().is_empty();
         if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {
             return;

@@ -125,6 +125,7 @@ const NAMES_SHOWN: usize = 10;
 const CHARACTERS_SHOWN: usize = 80;
 
 impl NameMatches {
+    /// Returns the result for the kernels of a file. `has_match` says whether `wanted` selects any of them.
     fn new(kernels: &[KernelName<'_>], wanted: Option<&KernelNames>, has_match: bool) -> Self {
         let mut matches = Self { has_match, ..Self::default() };
         if let Some(wanted) = wanted
@@ -272,7 +273,7 @@ struct KernelName<'n> {
     mangled: &'n Arc<[u8]>,
     shown: Arc<str>,
     /// How the typed name selects the kernel, or `None` if it does not.
-    by: Option<NameMatch>,
+    match_kind: Option<NameMatch>,
 }
 
 impl<'n> KernelName<'n> {
@@ -291,9 +292,10 @@ impl<'n> KernelName<'n> {
         )
     }
 
+    /// Demangles a name and matches it, both mangled and demangled, with the `wanted` names.
     fn new(demangler: &Demangler, name: &'n Arc<[u8]>, wanted: Option<&KernelNames>) -> Self {
         let demangled = demangler.demangled(name);
-        let by = match wanted {
+        let match_kind = match wanted {
             // All kernels are wanted, so all have the same kind of match.
             None => Some(NameMatch::Name),
             Some(wanted) => {
@@ -304,17 +306,17 @@ impl<'n> KernelName<'n> {
                 }
             }
         };
-        Self { mangled: name, shown: shown_name(name, demangled), by }
+        Self { mangled: name, shown: shown_name(name, demangled), match_kind }
     }
 }
 
 /// Returns the selected names. Only kernels with the strongest kind of match are selected. So a typed name that a
 /// kernel has as it stands is not used as a pattern too.
 fn selected(names: &[KernelName<'_>]) -> HashMap<Arc<[u8]>, Arc<str>> {
-    let strongest = names.iter().filter_map(|name| name.by).max();
+    let strongest = names.iter().filter_map(|name| name.match_kind).max();
     let mut selected = HashMap::new();
     for name in names {
-        if name.by.is_some() && name.by == strongest {
+        if name.match_kind.is_some() && name.match_kind == strongest {
             selected.insert(Arc::clone(name.mangled), Arc::clone(&name.shown));
         }
     }

@@ -103,10 +103,12 @@ impl<'r> ListedKernel<'r> {
     fn text(&self, column: &KernelColumn) -> String {
         match (self.old.map(column.number), self.new.map(column.number)) {
             (Some(old), Some(new)) => old_to_new(old, new, |number| self.number_text(column, number)),
+            // Only one of the files has the kernel.
             (old, new) => self.number_text(column, new.or(old).flatten()),
         }
     }
 
+    /// Returns the text of a number, or of a flag, which kernels record as a number too.
     fn number_text(&self, column: &KernelColumn, number: Option<u64>) -> String {
         match number {
             Some(_) if column.is_flag => "yes".to_owned(),

@@ -117,7 +117,7 @@ fn largest(gpus: &[GpuChange<'_>]) -> u64 {
     gpus.iter().map(|gpu| gpu.old.max(gpu.new)).max().unwrap_or(0)
 }
 
-/// Returns the GPUs: lost ones first, then those with the largest growth, gained ones last.
+/// Returns the GPUs in the order of [`SizeChange`], and GPUs with the same change by their difference, largest first.
 fn gpu_changes(total: &DiffTotal) -> Vec<GpuChange<'_>> {
     let presences = total.presences();
     let mut changes = Vec::with_capacity(total.gpus.len());

@@ -22,7 +22,7 @@ const LIBRARIES_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 40;
 
 /// Sizes by GPU.
-pub(super) type Shares = BTreeMap<String, Sizes>;
+pub(super) type SizesByGpu = BTreeMap<String, Sizes>;
 
 /// The device code of a file or of one of its members.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Library {
     /// Whether the library refers to kpack archives, and no archive was found.
     pub(crate) lacks_archives: bool,
     /// The sizes by section. The name is empty for code outside of sections.
-    pub(crate) sections: BTreeMap<String, Shares>,
+    pub(crate) sections: BTreeMap<String, SizesByGpu>,
     coverage: Coverage,
 }
 
@@ -106,7 +106,7 @@ impl Libraries {
     /// Adds the libraries in a file: the file itself, or its members if the file is a package or archive.
     pub(crate) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
-        let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
+        let mut by_member: BTreeMap<Option<String>, LibraryParts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
             if let Some(directory) = &bundle.directory {
                 self.add_file(file, bundle, directory);
@@ -131,17 +131,17 @@ impl Libraries {
         let mut targets = Targets::default();
         for (member, parts) in by_member {
             self.kept.push(Library::new(file, member, &parts, &mut targets));
-            // Sorting at every library would take time for each of them.
+            // Sorting after each library would take too long.
             if self.kept.len() > 2 * LIBRARIES_MAX {
                 self.keep_largest(LIBRARIES_MAX);
             }
         }
     }
 
-    /// Adds a file that serves GPUs together with others of its directory. If there are too many directories already,
-    /// it is added to the rest.
+    /// Adds a file that serves GPUs together with the other files of its directory. If there are too many directories
+    /// already, the file is added to the rest.
     fn add_file(&mut self, file: &Inspected, bundle: &InspectedBundle, directory: &Place) {
-        let mut parts = Parts::default();
+        let mut parts = LibraryParts::default();
         parts.bundles.push(bundle);
         parts.containers.insert(bundle.info.container());
         let library = Library::new(file, member_of_library(bundle.info.container()), &parts, &mut Targets::default());
@@ -247,7 +247,7 @@ impl Libraries {
 
     /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
     pub(super) fn gpus(&self) -> Vec<(String, Sizes)> {
-        let mut all = Shares::new();
+        let mut all = SizesByGpu::new();
         for library in self.iter() {
             for shares in library.sections.values() {
                 merge(&mut all, shares);
@@ -316,7 +316,8 @@ impl Libraries {
 }
 
 impl Library {
-    fn new<'f>(file: &Inspected, member: Option<String>, parts: &Parts<'f>, targets: &mut Targets<'f>) -> Self {
+    /// Returns the library with these parts of a file, which is `member` or the file itself.
+    fn new<'f>(file: &Inspected, member: Option<String>, parts: &LibraryParts<'f>, targets: &mut Targets<'f>) -> Self {
         let short = file_name(&file.path);
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
@@ -391,7 +392,7 @@ impl Library {
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
-        sum(self.sections.values().flat_map(Shares::values).copied())
+        sum(self.sections.values().flat_map(SizesByGpu::values).copied())
     }
 
     /// The stored size of all its code.
@@ -399,7 +400,7 @@ impl Library {
         self.sizes().stored
     }
 
-    fn section(&mut self, name: &str) -> &mut Shares {
+    fn section(&mut self, name: &str) -> &mut SizesByGpu {
         self.sections.entry(name.to_owned()).or_default()
     }
 
@@ -489,7 +490,7 @@ pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
 
 /// The parts of a file that make up one library.
 #[derive(Debug, Default)]
-struct Parts<'f> {
+struct LibraryParts<'f> {
     bundles: Vec<&'f InspectedBundle>,
     /// The members that hold the bundles, or refer to kpack archives.
     containers: HashSet<&'f [Step]>,
@@ -529,13 +530,13 @@ pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &Str
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
 }
 
-fn merge(into: &mut Shares, shares: &Shares) {
+fn merge(into: &mut SizesByGpu, shares: &SizesByGpu) {
     for (gpu, sizes) in shares {
         *into.entry(gpu.clone()).or_default() += *sizes;
     }
 }
 
 /// The stored size of all GPUs.
-pub(super) fn total(shares: &Shares) -> u64 {
+pub(super) fn total(shares: &SizesByGpu) -> u64 {
     sum(shares.values().copied()).stored
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::colors::{COLORS, GREY};
-use super::library::{Libraries, Library, Shares, total};
+use super::library::{Libraries, Library, SizesByGpu, total};
 use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
 
@@ -29,6 +29,15 @@ const KEY: u64 = 20;
 
 /// The number of GPUs in the legend.
 const LEGEND_MAX: usize = 60;
+
+/// The least height of a part for two lines, its name and its size.
+const TWO_LINES_MIN: u64 = 40;
+
+/// The least height of a part for its name alone.
+const NAME_LINE_MIN: u64 = 20;
+
+/// The least height of a part for the number of its GPU in the legend.
+const KEY_MIN: u64 = 14;
 
 /// The style of a GPU: its number in the legend, and its colour with the colour of the text on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +80,7 @@ impl Canvas {
     }
 
     /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
-    fn draw_gpus(&mut self, shares: &Shares, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
+    fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
         let (parts, rest) = layout(area, gpus);
         self.draw_small(rest, ("target", "targets"), place);
@@ -112,7 +121,7 @@ impl Canvas {
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
     fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
         let GpuStyle { key, color: (fill, ink) } = style;
-        // An outline and its gap would hide a narrow part.
+        // The outline and the gap to the next part take two pixels, and would hide a narrow part.
         let has_outline = rect.width > 6 && rect.height > 6;
         let drawn = if has_outline { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
         let class = if has_outline { r#"class="part" rx="2" "# } else { "" };
@@ -120,12 +129,12 @@ impl Canvas {
         let plain = format!(r#"style="fill: {ink}" font-size="12""#);
         let bold = format!(r#"{plain} font-weight="600""#);
         let (x, y, width) = (drawn.x + 8, drawn.y, drawn.width.saturating_sub(12));
-        if drawn.height >= 40 && fits(name, width) && fits(size, width) {
+        if drawn.height >= TWO_LINES_MIN && fits(name, width) && fits(size, width) {
             self.draw_text(x, y + 18, &bold, name);
             self.draw_text(x, y + 33, &plain, size);
-        } else if drawn.height >= 20 && fits(name, width) {
+        } else if drawn.height >= NAME_LINE_MIN && fits(name, width) {
             self.draw_text(x, y + drawn.height / 2 + 4, &bold, name);
-        } else if drawn.height >= 14 && fits(key, drawn.width.saturating_sub(1)) {
+        } else if drawn.height >= KEY_MIN && fits(key, drawn.width.saturating_sub(1)) {
             let middle = format!(r#"{bold} text-anchor="middle""#);
             self.draw_text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
         }
