@@ -13,7 +13,7 @@ use super::report::ReportOptions;
 use super::subcommand::{Catalogue, Subcommand};
 use super::verify::VerifyOptions;
 
-/// All subcommands.
+/// Our subcommands, in the order of the help.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
     subcommands: [
         Subcommand::new::<InspectOptions>("inspect", include_str!("help/inspect.txt")),

@@ -26,13 +26,13 @@ use crate::llvm::cli::values;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    /// The directory on the command line in which the file was found, or `None` if the file itself was named. Most
-    /// files in directories have no device code.
+    /// The directory on the command line that has the file, or `None` if the command line names the file itself. Most
+    /// files in directories have no device code, so less is reported about them.
     pub(super) directory: Option<Arc<Path>>,
 }
 
 impl WorkFile {
-    /// Whether the command line names the file itself.
+    /// Returns whether the command line names the file itself.
     pub(super) fn is_named(&self) -> bool {
         self.directory.is_none()
     }
@@ -88,15 +88,15 @@ pub(super) struct SearchOptions {
 }
 
 impl SearchOptions {
-    /// The search, which may follow libraries to their kpack archives.
+    /// Returns the search, which may follow libraries to their kpack archives.
     pub(super) fn scan(&self, follow: Option<Arc<Follow>>) -> Scan {
         let mut scan = Scan::default();
         (scan.deep, scan.limits, scan.follow) = (self.deep, self.size.limits(), follow);
         scan
     }
 
-    /// The named files, and the files in the named directories. A file or directory that cannot be read is replaced by
-    /// an error.
+    /// Returns the named files, and the files in the named directories. In place of a file or directory that cannot be
+    /// listed, returns the error.
     pub(super) fn files(&self, named: &[PathBuf]) -> Vec<Result<WorkFile, Error>> {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
@@ -159,7 +159,7 @@ impl FollowOptions {
     }
 }
 
-/// Whether a directory has subdirectories and nothing else.
+/// Returns whether a directory has subdirectories and nothing else.
 fn has_only_directories(path: &Path) -> bool {
     let mut has_directories = false;
     for entry in WalkDir::new(path).min_depth(1).max_depth(1) {
@@ -175,8 +175,8 @@ fn has_only_directories(path: &Path) -> bool {
 /// The problems with files that could not be read, in the order of the files; complete after the last one.
 pub(super) type Problems = RefCell<Vec<Problem>>;
 
-/// Whether several of the files are pipes. They may be the same pipe under several names, so that only one may be read
-/// at a time. Every named path that is not a regular file counts as a pipe.
+/// Returns whether several of the files are pipes. Several paths may name the same pipe, so only one of them may be
+/// read at a time. Every named path that is not a regular file counts as a pipe.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     let mut pipes = 0;
     for file in files.iter().flatten() {

@@ -21,7 +21,7 @@ const LIST_MAX: u64 = 1 << 20;
 pub(super) struct Gpus(pub(super) Vec<Device>);
 
 impl Gpus {
-    /// The GPUs in a list, or in a file. In a file, `#` begins a comment.
+    /// Returns the GPUs in a list, or in a file. In a file, `#` begins a comment.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let devices = match suggest::devices(text) {
             Ok(devices) => devices,
@@ -70,7 +70,7 @@ pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     }
 }
 
-/// The length of the name before features (`:xnack-`) or `+ptx`.
+/// Returns the length of the name before features (`:xnack-`) or `+ptx`.
 fn length_of_name(typed: &str) -> usize {
     if let Some(length) = typed.find(':') {
         return length;
@@ -114,7 +114,7 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     (known.unwrap_or(usize::MAX), of_products.unwrap_or(usize::MAX), target.to_owned())
 }
 
-/// The version in the name of a processor of NVIDIA: 90 for `sm_90a`.
+/// Returns the version in the name of a processor of NVIDIA: 90 for `sm_90a`.
 fn sm_version(name: &str) -> Option<u32> {
     name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
 }
@@ -160,7 +160,7 @@ fn split_series(target: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The name of a GPU without its series.
+/// Returns the name of a GPU without its series.
 fn number_of(target: &str) -> &str {
     match split_series(target) {
         Some((_, number)) => number,
@@ -227,12 +227,12 @@ fn description_within(description: &str, room: usize) -> &str {
     }
 }
 
-/// The name of the processor in a target ID.
+/// Returns the name of the processor in a target ID.
 fn processor_of(target: &str) -> &str {
     target.split(':').next().unwrap_or_default()
 }
 
-/// The names of the products that run code for a target.
+/// Returns the names of the products that run code for a target.
 fn names_of_products(target: &str) -> Vec<&'static str> {
     let processor = processor_of(target);
     let is_sm = processor.starts_with("sm_");
@@ -245,7 +245,7 @@ fn names_of_products(target: &str) -> Vec<&'static str> {
     products::with_processor(processor).to_vec()
 }
 
-/// The products whose processors run code for a family of processors.
+/// Returns the products whose processors run code for a whole family, such as `gfx11-generic`.
 fn products_of_family(family: &str) -> Vec<&'static str> {
     let mut products = Vec::new();
     for (processor, names) in products::all() {
@@ -339,8 +339,8 @@ impl<'p> ProductsBySeries<'p> {
     }
 }
 
-/// Whether the products of a series are for workstations, which fewer people know. These products of NVIDIA's are
-/// called `RTX A6000`, those for games `GeForce RTX 3090`.
+/// Returns whether the products of a series are for workstations. Fewer people know such products, so lists have them
+/// last. NVIDIA calls them `RTX A6000`, for example, and its products for games `GeForce RTX 3090`.
 fn is_for_workstations(series: &str) -> bool {
     series == "RTX" || ["Quadro", "PRO", "Pro", "TITAN", "Jetson"].iter().any(|word| series.contains(word))
 }

@@ -136,7 +136,7 @@ impl ManPage {
 
 /// Writes the part of a help text after its options, with a section for each line that is not indented. In the
 /// section of the examples, lines indented by two spaces are prose, and lines indented by four are commands. In all
-/// other sections, a line indented by two spaces is an item of a list: a term, two or more spaces, and a text, which
+/// other sections, a line indented by two spaces is an item of a list: a term, two or more spaces, and a text. The text
 /// goes on in lines with a larger indent.
 fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut is_list = false;

@@ -87,7 +87,7 @@ pub(super) struct Catalogue {
     pub(super) subcommands: [Subcommand; 11],
 }
 
-/// The description of a command in one line.
+/// Returns the description of a command in one line.
 fn about(command: &Command) -> String {
     command.get_about().map(StyledStr::to_string).unwrap_or_default()
 }
@@ -119,10 +119,10 @@ impl Catalogue {
             .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
 
-    /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that a person
-    /// typed: it is empty, is only `-h`, or begins with a word that is neither a subcommand nor an option. Returns
-    /// `None` for all other command lines: a compiler may have passed them, and its output stays LLVM's. `program` is
-    /// the name that was typed.
+    /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person
+    /// types. Such a command line is empty, is only `-h`, or begins with a word that is neither a subcommand nor an
+    /// option. Returns `None` for all other command lines: a compiler may have passed them, and the messages stay
+    /// LLVM's. `program` is the name that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
@@ -149,12 +149,12 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    /// A subcommand with these options, and the texts of its help.
+    /// Returns the subcommand with the options `O`. `texts` are its description and examples.
     pub(super) const fn new<O: Options>(name: &'static str, texts: &'static str) -> Self {
         Self { name, texts, command: O::command, run: run_matches::<O> }
     }
 
-    /// A subcommand that describes all subcommands, such as `man`.
+    /// Returns a subcommand that describes all subcommands, such as `man`.
     pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
         Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
@@ -296,7 +296,7 @@ fn without_manual_sections(text: &str) -> String {
     kept.trim_end().to_owned()
 }
 
-/// The name of the executable as typed, without the subcommand after it.
+/// Returns the name of the executable as typed, without the subcommand after it.
 pub(super) fn program(console: &Console) -> String {
     let typed = console.program();
     match typed.rsplit_once(' ') {
@@ -363,7 +363,7 @@ fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
     io::stdout().flush()
 }
 
-/// The name in a typed option, without dashes and value.
+/// Returns the name in a typed option, without dashes and value.
 fn name_of(option: &str) -> &str {
     option.trim_start_matches('-').split('=').next().unwrap_or_default()
 }

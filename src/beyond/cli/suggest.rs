@@ -174,13 +174,14 @@ fn is_known_series(series: &str) -> bool {
     !series.is_empty() && known.any(|name| series_of(name).as_deref() == Some(series))
 }
 
-/// Whether a word of a name is that of a vendor.
+/// Returns whether a word of a name is that of a vendor.
 fn names_vendor(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
     words.any(|word| products::vendor_named(word).is_some())
 }
 
-/// Whether the last name in a list is that of a known GPU or product, in letters of any case.
+/// Returns whether a word, or the last name in a comma list, is the name of a known GPU or product, in letters of any
+/// case.
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
@@ -228,15 +229,16 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     }
 }
 
-/// Whether a target ID with an error has the name of a known processor.
+/// Returns whether a target ID with an error has the name of a known processor.
 fn is_known_processor(target: &str) -> bool {
     let processor = target.split(':').next().unwrap_or_default();
     Device::parse(processor).is_ok() || processor.starts_with("sm_")
 }
 
-/// Returns the nearest names among `known`, quoted, that a misspelled target may mean: names that differ in case and
-/// separators only, else names with two characters swapped, else names with one wrong character. Returns `None` for the
-/// name of a known GPU, for a pattern and for a very short name, and if no name or too many names are equally near.
+/// Returns the nearest names among `known`, quoted, that a misspelled target may mean. Names that differ in case and
+/// separators only are nearest, then names with two characters swapped, then names with one wrong character. Returns
+/// `None` for the name of a known GPU, for a pattern and for a very short name, and if no name or too many names are
+/// equally near.
 fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));

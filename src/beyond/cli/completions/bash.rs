@@ -1,4 +1,4 @@
-//! The completion script for bash. The one that `clap_complete` generates offers options where files are expected.
+//! The completion script for bash. The script that `clap_complete` generates offers options where files are expected.
 
 use clap::{Arg, Command, ValueHint};
 

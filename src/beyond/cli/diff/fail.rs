@@ -211,8 +211,8 @@ impl DiffConditions {
         }
     }
 
-    /// Returns the names of the conditions whose numbers no code of the old files records. Returns none if no condition
-    /// was judged, because the caller reports that as an error.
+    /// Returns the names of the conditions whose numbers no code of the old files records. Returns an empty list if no
+    /// condition was judged, because the caller reports that as an error.
     pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.judged(total) == Judged::Something {

@@ -14,8 +14,8 @@ use crate::beyond::serialized::Counts;
 use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
 use crate::beyond::cli::kernels::report::{ROWS_BETWEEN_SORTS, demangled_names};
 
-/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: most of all those that
-/// spill more, then by scratch memory, registers, shared memory and code size.
+/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: spills count most, then
+/// scratch memory, registers, shared memory and code size.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
@@ -156,7 +156,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     kept
 }
 
-/// Adds kernels of a GPU to those that spill more, and keeps the kernel whose spills grew most.
+/// Adds kernels that spill more, under their `key`, and keeps the kernel whose spills grew most.
 pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: SpillingKernels) {
     match spills.entry(key) {
         Entry::Vacant(free) => {

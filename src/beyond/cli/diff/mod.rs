@@ -163,7 +163,7 @@ impl Options for DiffOptions {
     }
 }
 
-/// The error that `--fail-on` judged nothing, because a file has no code to compare with the other.
+/// Returns the error that `--fail-on` judged nothing, because a file has no code to compare with the other.
 fn without_code(path: &Path) -> String {
     format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
 }

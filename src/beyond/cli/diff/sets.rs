@@ -77,9 +77,9 @@ fn pairs(
         let old = old_files.remove(&path);
         pairs.push(FilePair { path, old, new: Some(new) });
     }
-    // Files of different paths are paired too, by rules that ignore more and more: the version of a library, the hash
-    // in its name, its directory, and last the version of a package. Each rule sees only files that have no partner
-    // yet.
+    // Files of different paths are paired too, by rules that ignore more and more. The rules ignore the version of a
+    // library, the hash in its name, its directory, and last the version of a package. Each rule sees only files that
+    // have no partner yet.
     for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
         pair_alike(alike, &mut old_files, &mut pairs);
     }

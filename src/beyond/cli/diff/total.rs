@@ -62,7 +62,7 @@ impl DiffTotal {
         }
     }
 
-    /// Returns in which of the files each GPU has code.
+    /// Returns the presence of each GPU: whether the old files, the new files or both have code for it.
     pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
         let mut presences: HashMap<&str, Presence> = HashMap::new();
         for (name, gpu) in &self.gpus {
@@ -144,7 +144,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
     sum
 }
 
-/// The files in which a GPU has code.
+/// Whether the old files, the new files or both have code for a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Only the old files have code for the GPU.

@@ -78,7 +78,7 @@ impl ServingNumber {
         }
     }
 
-    /// Whether some libraries serve the GPU with some of their bundles only.
+    /// Returns whether some libraries serve the GPU with some of their bundles only.
     fn is_partial(self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.partial > 0,
@@ -107,7 +107,7 @@ struct GpuLine {
 }
 
 impl GpuLine {
-    /// The names of the GPUs, in short unless `is_full` is set; safe to print.
+    /// Returns the names of the GPUs, in short unless `is_full` is set; safe to print.
     fn label(&self, style: Style, is_full: bool) -> String {
         match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
@@ -159,7 +159,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     lines
 }
 
-/// The width from which on a table has room for stored sizes too. Tables in Markdown have this width.
+/// A table of at least this width has room for stored sizes too. Tables in Markdown have this width.
 const WIDE: usize = 100;
 
 /// The space before a line.

@@ -17,15 +17,15 @@ use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableRows {
-    /// All code objects at a place with the same entry ID.
+    /// The code objects at a place with the same entry ID.
     Grouped,
-    /// One code object.
+    /// A single code object, for `--each`.
     Each,
-    /// One code object, with its URI.
+    /// A single code object, with its URI.
     EachWithUri,
-    /// All code objects for the same GPU in all files.
+    /// The code objects for the same GPU in all files, for `--summary`.
     Totals,
-    /// All code objects for the same GPU in all files, in the order of generations and with the products.
+    /// The code objects for the same GPU in all files, by generation and with products, for `--gpus`.
     Gpus,
 }
 
@@ -34,7 +34,7 @@ impl TableRows {
         matches!(self, Self::Each | Self::EachWithUri)
     }
 
-    /// Whether only totals are printed.
+    /// Returns whether only totals are printed.
     pub(super) fn is_summary(self) -> bool {
         matches!(self, Self::Totals | Self::Gpus)
     }
@@ -102,7 +102,7 @@ impl Scale {
     }
 }
 
-/// The lines for a group of bundles.
+/// Returns the lines for a group of bundles.
 pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
     let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
@@ -195,8 +195,9 @@ impl Line {
         self.is_share |= more.is_share;
     }
 
-    /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
-    /// kind is assumed to have the kind of the others. It is not merged with empty ones: its size is known, and not 0.
+    /// Returns whether two lines with the same ID are merged: code objects of one kind share a line. A code object
+    /// whose kind is unknown, because too little of it was inflated, counts as the kind of the other line. But it is
+    /// never merged with empty ones: its size is known, and not 0.
     fn merges_with(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,
@@ -213,7 +214,7 @@ impl Line {
         if self.unsure { format!("{name}?") } else { name.to_owned() }
     }
 
-    /// Whether the code objects count in sums. A container does not; its contents do.
+    /// Returns whether the code objects count in sums. A container does not; its contents do.
     pub(super) fn is_counted(&self) -> bool {
         self.counted.code_objects > 0
     }
@@ -235,7 +236,8 @@ impl Line {
         self.served.as_ref().map(ServedBundles::to_string).unwrap_or_default()
     }
 
-    /// Whether the number of bundles that serve the GPU is worth a column: there are several, or none serves it.
+    /// Returns whether the number of bundles that serve the GPU is worth a column: there are several, or none serves
+    /// it.
     fn needs_served(&self) -> bool {
         match self.served {
             Some(served) => served.bundles > 1 || served.serving == 0,

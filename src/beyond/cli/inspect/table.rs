@@ -18,7 +18,7 @@ use crate::beyond::cli::picture::{Libraries, member_of_library};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
-/// The text report, to which files are added one at a time.
+/// The text report. Files are added one at a time.
 ///
 /// A single library has tables of its own. Several libraries share a table of GPUs and a table of libraries. So without
 /// `--each`, the report is written only after the last file.
@@ -299,7 +299,7 @@ fn groups_by_place(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[Inspec
     })
 }
 
-/// Whether a bundle, or a code object in it, is compressed.
+/// Returns whether a bundle, or a code object in it, is compressed.
 fn is_compressed(bundle: &InspectedBundle) -> bool {
     bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
 }
@@ -345,7 +345,7 @@ fn count_in_kpack(group: &[InspectedBundle]) -> String {
     format!("{} in {archives}", count(objects, "code object", "code objects"))
 }
 
-/// The steps from a file to a place, as the prefix of a text about the place.
+/// Returns the steps from a file to a place, as the prefix of a text about the place.
 fn prefix(steps: &[Step]) -> String {
     let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
     if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
@@ -401,9 +401,9 @@ pub(super) struct Totals {
     files_broken: usize,
     /// The number of files with parts in a format that we recognise and do not read.
     files_with_unread: usize,
-    /// The number of files that refer to kpack archives in which no code for them was found.
+    /// The number of files that refer to kpack archives, although none of the archives has code for them.
     files_with_missing: usize,
-    /// The number of files whose device code is only in kpack archives, to which they refer.
+    /// The number of files without bundles that refer to kpack archives for their device code.
     files_with_references_only: usize,
     /// The number of tables that `--each` writes, one for each group of bundles.
     tables: usize,

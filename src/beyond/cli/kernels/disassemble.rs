@@ -50,7 +50,7 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
-    // All names are checked before anything is written.
+    // The names are checked first, so that an error comes before any output.
     let mut prepared = Vec::new();
     // `read_contents` has read the code objects in the same order.
     for (rows, code) in by_code_object(rows).zip(contents) {

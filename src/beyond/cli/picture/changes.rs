@@ -88,7 +88,7 @@ struct GpuChange<'t> {
 }
 
 impl GpuChange<'_> {
-    /// The difference of the sizes, or one word if only one of the files has the name of the GPU.
+    /// Returns the difference of the sizes, or one word if only one of the files has the name of the GPU.
     fn difference(&self) -> String {
         match self.change {
             SizeChange::Lost | SizeChange::Replaced | SizeChange::Gained => self.change.word().to_owned(),
@@ -96,7 +96,7 @@ impl GpuChange<'_> {
         }
     }
 
-    /// The sizes and their difference.
+    /// Returns the sizes that the GPU has, with their difference.
     fn text(&self) -> String {
         match self.change {
             SizeChange::SameSize | SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
@@ -105,7 +105,7 @@ impl GpuChange<'_> {
         }
     }
 
-    /// The colours of the bars of the old and of the new size in a picture.
+    /// Returns the colours of the bars of the old and of the new size in a picture.
     fn colors(&self) -> [&'static str; 2] {
         let color = self.change.color();
         if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }

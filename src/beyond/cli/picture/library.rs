@@ -219,7 +219,7 @@ impl Libraries {
         self.rest.merge(library);
     }
 
-    /// The number of libraries, also of those that are not shown.
+    /// Returns the number of all libraries, also of libraries that are not kept.
     pub(crate) fn len(&self) -> usize {
         self.kept.len() + self.number_in_rest
     }
@@ -245,7 +245,7 @@ impl Libraries {
         if self.common.is_empty() { None } else { Some(self.common.pattern()) }
     }
 
-    /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
+    /// Returns the sizes of each GPU in all libraries, without GPUs of size 0; largest first.
     pub(super) fn gpus(&self) -> Vec<(String, Sizes)> {
         let mut all = SizesByGpu::new();
         for library in self.iter() {
@@ -259,7 +259,7 @@ impl Libraries {
         gpus
     }
 
-    /// The sum of all sizes.
+    /// Returns the stored size of all libraries.
     pub(crate) fn stored(&self) -> u64 {
         sum(self.iter().map(Library::sizes)).stored
     }
@@ -284,7 +284,7 @@ impl Libraries {
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
 
-    /// The coverage of the bundles of all libraries.
+    /// Returns the coverage of the bundles of all libraries.
     pub(crate) fn all_coverage(&self) -> &Coverage {
         &self.coverage
     }
@@ -395,7 +395,7 @@ impl Library {
         sum(self.sections.values().flat_map(SizesByGpu::values).copied())
     }
 
-    /// The stored size of all its code.
+    /// Returns the stored size of all code of the library.
     pub(super) fn stored(&self) -> u64 {
         self.sizes().stored
     }
@@ -404,7 +404,7 @@ impl Library {
         self.sections.entry(name.to_owned()).or_default()
     }
 
-    /// Whether the library has bundles. A GPU may need code from each of them.
+    /// Returns whether the library has bundles. A GPU may need code from each of them.
     pub(crate) fn has_bundles(&self) -> bool {
         self.bundles() > 0
     }
@@ -424,12 +424,12 @@ impl Library {
         self.member.as_deref()
     }
 
-    /// The number of its code objects, also of empty ones.
+    /// Returns the number of the library's code objects, also of empty ones.
     pub(crate) fn code_objects(&self) -> usize {
         self.code_objects
     }
 
-    /// The number of its bundles.
+    /// Returns the number of the library's bundles.
     pub(crate) fn bundles(&self) -> usize {
         self.coverage.bundles()
     }
@@ -524,7 +524,7 @@ fn make_unique(
     }
 }
 
-/// The sizes in a library, each with its section and GPU.
+/// Returns the sizes in a library, each with its section and GPU.
 pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
     let sections = library.sections.iter();
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
@@ -536,7 +536,7 @@ fn merge(into: &mut SizesByGpu, shares: &SizesByGpu) {
     }
 }
 
-/// The stored size of all GPUs.
+/// Returns the stored size of all GPUs.
 pub(super) fn total(shares: &SizesByGpu) -> u64 {
     sum(shares.values().copied()).stored
 }

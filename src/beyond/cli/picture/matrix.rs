@@ -53,7 +53,7 @@ impl<'p> Matrix<'p> {
 
     pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
 
-    /// The rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
+    /// Returns the rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&GpuGroup, Vec<ServedBundles>)> {
         self.groups.iter().enumerate().map(|(index, group)| {
             let numbers = self.columns.iter().filter_map(|library| library.served.get(index).copied());

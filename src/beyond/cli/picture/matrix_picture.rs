@@ -70,7 +70,7 @@ impl Service {
         }
     }
 
-    /// The explanation in the legend.
+    /// Returns the explanation in the legend.
     fn meaning(self) -> &'static str {
         match self {
             Self::Complete => "all bundles of the library serve the GPU",
@@ -80,7 +80,7 @@ impl Service {
         }
     }
 
-    /// The class of a cell in HTML.
+    /// Returns the class of a cell in HTML.
     fn class(self) -> &'static str {
         match self {
             Self::Complete => "",
@@ -91,8 +91,8 @@ impl Service {
     }
 }
 
-/// Whether newer versions of a library serve a GPU, but no older version does. Versions of a library are libraries
-/// whose labels differ only in numbers, such as `rocm64` and `rocm70`.
+/// Returns whether newer versions of a library serve a GPU, but no older version does. Versions of a library are
+/// libraries whose labels differ only in numbers, such as `rocm64` and `rocm70`.
 fn is_before_first_version(column: usize, labels: &[&str], served: &[ServedBundles]) -> bool {
     let Some(own) = labels.get(column) else { return false };
     let mut has_newer = false;
@@ -234,7 +234,7 @@ impl Matrix<'_> {
         out
     }
 
-    /// The legend of the table, with the colours that are in it.
+    /// Returns the legend of the table, with the colours that are in it.
     pub(crate) fn legend(&self) -> String {
         let mut items = String::new();
         for service in services(&self.judged_rows()) {

@@ -222,7 +222,7 @@ fn scaled(size: u64, whole: u64, width: u64) -> u64 {
     u64::try_from(x).unwrap_or(0)
 }
 
-/// Whether a text fits into a width in pixels.
+/// Returns whether a text fits into a width in pixels.
 fn fits(text: &str, width: u64) -> bool {
     to_u64(text.chars().count()).saturating_mul(CHARACTER) <= width
 }

@@ -84,13 +84,13 @@ impl LeftOut {
 }
 
 impl GpuGroup {
-    /// The names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
+    /// Returns the names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
     pub(crate) fn label(&self, mark: &str) -> String {
         let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
         label_of_family(&names, mark)
     }
 
-    /// The names of the GPUs in full.
+    /// Returns the names of the GPUs in full.
     pub(crate) fn names(&self) -> String {
         self.gpus.iter().map(Device::name).collect::<Vec<_>>().join(", ")
     }

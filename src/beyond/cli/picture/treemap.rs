@@ -196,13 +196,13 @@ fn size_and_share(size: u64, whole: u64) -> String {
     format!("{}, {}", bytes(size), percent(size, whole))
 }
 
-/// The number of GPUs that are not in the legend.
+/// Returns a text with the number of GPUs that are not in the legend.
 fn unnamed(more: usize) -> String {
     count(more, "more target is not named", "more targets are not named")
 }
 
-/// The styles of GPUs, which are in the order of the legend. Where there are no more colours, the GPUs with the least
-/// code share grey, and only their numbers tell them apart.
+/// Returns the styles of GPUs, which are in the order of the legend. The first GPUs, which have most code, get the
+/// colours. The others share grey, and only their numbers tell them apart.
 fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     let mut colors = COLORS.into_iter();
     let mut styles = HashMap::new();

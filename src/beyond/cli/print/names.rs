@@ -19,7 +19,7 @@ pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
     one_rest.len().cmp(&other_rest.len()).then_with(|| one.cmp(other))
 }
 
-/// The length of the number at the start of a text, or of the text before the first number.
+/// Returns the length of the number at the start of a text, or of the text before the first number.
 fn length_of_part(text: &str) -> usize {
     let is_number = is_number(text);
     text.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(text.len())
@@ -92,7 +92,7 @@ impl CommonParts {
         Self { beginning: beginning.to_owned(), end: end.to_owned() }
     }
 
-    /// Whether nothing is left out.
+    /// Returns whether nothing is left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.beginning.is_empty() && self.end.is_empty()
     }
@@ -109,7 +109,7 @@ impl CommonParts {
     }
 }
 
-/// Whether leaving out a text saves more than punctuation.
+/// Returns whether a text has a word. Leaving out mere punctuation would not make a table clearer.
 fn has_word(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric())
 }

@@ -51,12 +51,12 @@ pub(crate) fn columns_of(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// The width of a column with these cells and this title.
+/// Returns the width of a column with these cells and this title.
 pub(crate) fn widest(cells: impl Iterator<Item = impl AsRef<str>>, title: &str) -> usize {
     cells.map(|cell| columns_of(cell.as_ref())).max().unwrap_or_default().max(columns_of(title))
 }
 
-/// The first characters that fit into `room` columns.
+/// Returns the first characters that fit into `room` columns.
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     let (mut text, mut columns) = (String::new(), 0_usize);
     for c in characters {
@@ -107,7 +107,7 @@ pub(crate) struct Column<'c, R> {
 }
 
 impl<'c, R> Column<'c, R> {
-    /// A column of words, which stays.
+    /// Returns a column of short words, which stays on a narrow terminal.
     pub(crate) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         let cell = Box::new(move |row: &R| cell(row).into());
         Self {
@@ -121,12 +121,12 @@ impl<'c, R> Column<'c, R> {
         }
     }
 
-    /// A column of names, which are shortened.
+    /// Returns a column of names, which are shortened on a narrow terminal.
     pub(crate) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         Self { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..Self::label(title, cell) }
     }
 
-    /// A column of numbers, which may be left out.
+    /// Returns a column of numbers, which a narrow terminal may leave out.
     pub(crate) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         Self { is_left_aligned: false, when_narrow: WhenNarrow::LeftOut(0), ..Self::label(title, cell) }
     }
@@ -212,7 +212,7 @@ impl Cell {
     }
 }
 
-/// The spaces after or before a text in a column.
+/// Returns the spaces after or before a text in a column.
 fn padding(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(columns_of(text)))
 }
@@ -271,7 +271,7 @@ impl<'t, R> Table<'t, R> {
         spaced.filter(|(_, column)| column.width > 0)
     }
 
-    /// The width of the table.
+    /// Returns the width of the table.
     fn width(&self) -> usize {
         self.shown_columns().map(|(space, column)| space + column.width).sum()
     }
@@ -334,7 +334,7 @@ impl<'t, R> Table<'t, R> {
         next.map(|(_, column)| column)
     }
 
-    /// A row in Markdown, which has no bars.
+    /// Returns a row in Markdown, which has no bars.
     fn markdown_row(&self, cell: impl Fn(&Column<'_, R>) -> String) -> String {
         let mut cells = Vec::new();
         for (_, column) in self.shown_columns() {

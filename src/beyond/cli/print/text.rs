@@ -40,7 +40,7 @@ pub(crate) struct TableOptions {
 }
 
 impl TableOptions {
-    /// The style at standard output.
+    /// Returns the style at standard output.
     pub(crate) fn style(&self) -> Style {
         if self.markdown { Style::MARKDOWN } else { Style::new(self.color, io::stdout().is_terminal()) }
     }
@@ -79,7 +79,7 @@ impl Style {
         Self { width, ..self }
     }
 
-    /// The mark of a range, as in `gfx1100…1103`.
+    /// Returns the mark of a range, as in `gfx1100…1103`.
     pub(crate) fn range(self) -> &'static str {
         if self.unicode { "…" } else { ".." }
     }
@@ -99,7 +99,7 @@ fn variable(name: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned())
 }
 
-/// Whether the characters of a locale are encoded in UTF-8.
+/// Returns whether the characters of a locale are encoded in UTF-8.
 fn is_utf8(locale: &str) -> bool {
     let name = locale.to_ascii_lowercase();
     name.contains("utf-8") || name.contains("utf8")
@@ -162,7 +162,7 @@ impl Text<'_> {
     }
 }
 
-/// The Markdown that GitHub shows as this text, in a line or in a cell of a table.
+/// Returns the Markdown that GitHub shows as this text, in a line or in a cell of a table.
 pub(super) fn markdown(text: &str) -> String {
     let text = text.trim();
     let length_of_number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -186,7 +186,7 @@ pub(super) fn markdown(text: &str) -> String {
     out
 }
 
-/// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
+/// Returns the width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
 fn width_of_terminal() -> Option<usize> {
     if let Ok(typed) = std::env::var("COLUMNS")
         && let Ok(columns) = typed.parse()
