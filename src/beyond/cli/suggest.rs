@@ -229,7 +229,8 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     }
 }
 
-/// Returns whether a target ID with an error has the name of a known processor.
+/// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
+/// hint at products would not help. Any name with `sm_` counts, because no product is called so.
 fn is_known_processor(target: &str) -> bool {
     let processor = target.split(':').next().unwrap_or_default();
     Device::parse(processor).is_ok() || processor.starts_with("sm_")

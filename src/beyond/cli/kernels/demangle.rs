@@ -22,9 +22,10 @@ const WORK_MAX: usize = 64;
 /// it fails after them, so each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
-/// After this many invalid names in a file, the others are read to a smaller depth, so that each takes little time.
-/// Compilers write no invalid names.
+/// Compilers write no invalid names, and reading one to the full depth may take half a second. So after this many
+/// invalid names, further names of a file are read only to [`DEPTH_AFTER_INVALID`].
 const INVALID_MAX: usize = 64;
+/// The depth to which names are read after [`INVALID_MAX`] invalid ones.
 const DEPTH_AFTER_INVALID: u32 = 40;
 
 /// The most expressions with `new` or `delete` in a name. If the parser fails after such an expression, it goes back

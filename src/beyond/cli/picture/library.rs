@@ -21,7 +21,7 @@ const LIBRARIES_MAX: usize = 10_000;
 /// The number of libraries in a picture. All smaller libraries are merged into one entry.
 const SHOWN_MAX: usize = 40;
 
-/// Sizes by GPU.
+/// The sizes of code objects by GPU, or `host`.
 pub(super) type SizesByGpu = BTreeMap<String, Sizes>;
 
 /// The device code of a file or of one of its members.

@@ -8,8 +8,10 @@ use super::library::Libraries;
 use super::served::{GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::units::count;
 
-/// The number of groups of GPUs and of libraries that are shown.
+/// The number of groups of GPUs that are shown.
 const GPUS_MAX: usize = 60;
+
+/// The number of libraries that are shown.
 const LIBRARIES_MAX: usize = 30;
 
 /// The number of bundles of each library that serve each GPU.

@@ -22,9 +22,11 @@ const READABLE_MIN: u64 = 96;
 /// since files can name any number of targets.
 const PART_MIN: u128 = 64;
 
-/// Distances and sizes of the legend.
+/// Sizes of the legend, in pixels: the height of a row.
 const LEGEND_ROW: u64 = 26;
+/// The least width of a column.
 const LEGEND_COLUMN: u64 = 290;
+/// The width of the coloured box with the number of a GPU.
 const KEY: u64 = 20;
 
 /// The number of GPUs in the legend.
