@@ -13,7 +13,7 @@ use super::report::ReportOptions;
 use super::subcommand::{Catalogue, Subcommand};
 use super::verify::VerifyOptions;
 
-/// All subcommands.
+/// Our subcommands, in the order of the help.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
     subcommands: [
         Subcommand::new::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn help_fits_80_columns_and_breaks_no_command() {
         for subcommand in CATALOGUE.subcommands {
-            let command = subcommand.with_help(PROGRAM).term_width(80);
+            let command = subcommand.command_with_help(PROGRAM).term_width(80);
             let [about, after] = [command.get_long_about(), command.get_after_help()];
             let about = about.map(ToString::to_string).unwrap_or_default();
             let as_written = format!("{about}\n{}", after.unwrap());

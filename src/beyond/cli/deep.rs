@@ -8,14 +8,15 @@ use crate::beyond::scan::{Finding, Scan};
 
 use super::files::WorkFile;
 
-/// The number of bytes of a file that are searched for device code, which takes less than 0.1 seconds.
+/// The number of bytes at the start of a file that are searched for a hint. Searching them takes less than 0.1 seconds.
 const HEAD_MAX: u64 = 64 << 20;
 
-/// The number of files of a command line that are searched for device code.
+/// The number of files of a command line that are searched for a hint.
 pub(super) const FILES_MAX: usize = 8;
 
-/// Returns the hint for a file where `scan` finds no device code: `--deep` finds some, or may find some in a file that
-/// is too large to try. Returns `None` if a deep search finds none either or fails, or if `scan` is deep already.
+/// Returns the hint for a file where `scan` finds no device code: that `--deep` finds some in the first bytes, or that
+/// it would search the rest of a long file. Returns `None` if a deep search of a whole file finds nothing or fails, or
+/// if `scan` is deep already.
 pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if scan.deep {
         return None;
@@ -23,6 +24,7 @@ pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     let mut deep = scan.clone();
     // The hint is about bytes of this file, not about kpack archives to which it refers.
     (deep.deep, deep.follow) = (true, None);
+    // Searching all of a long file for a hint would take too long.
     let head = input.slice(0, input.len().min(HEAD_MAX))?;
     let name = input.path().display();
     match deep.finds_code(head) {
@@ -41,8 +43,9 @@ pub(super) fn hints_for_empty(files: &[WorkFile], scan: &Scan) -> Vec<String> {
     named.take(FILES_MAX).filter_map(|file| hint_for_empty(file, scan)).collect()
 }
 
-/// Returns the hint for a file. Returns `None` if the file has device code (which the job did not select), if the file
-/// cannot be read, or if a deep search finds nothing either.
+/// Returns the hint for a file: the name of its format if that is recognised but not read, or the hint at `--deep`.
+/// Returns `None` if the file cannot be read, or if a deep search finds nothing either. A file with device code, which
+/// the job did not select, has no hint.
 fn hint_for_empty(file: &WorkFile, scan: &Scan) -> Option<String> {
     let input = file.open(scan.limits).ok()?;
     let (mut has_code, mut unread) = (false, None);

@@ -28,7 +28,8 @@ const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards
 /// Extensions of files with code objects. Directories rarely have one.
 const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco", "o", "ptx", "spv"];
 
-/// The number of files that may go to the current directory without `--output`.
+/// The number of files that may go to the current directory without `--output`. More files go to a directory of their
+/// own, because they would be hard to find and remove among other files.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
 /// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
@@ -81,7 +82,7 @@ pub(super) struct ExtractOptions {
              version 2) is not.",
             patterns::KERNEL_NAME,
         ),
-        value_parser = patterns::kernel_name,
+        value_parser = patterns::check_kernel_name,
     )]
     kernel: Vec<String>,
     #[command(flatten)]
@@ -131,8 +132,8 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
-        // Hints are for a few files only, see `deep`.
-        let named: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
+        // Looking for hints takes long, so only a few files have them.
+        let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
         // Without any input, the job would fail with an error that says less than these problems.
         if inputs.is_empty() && !problems.is_empty() {
@@ -151,7 +152,7 @@ impl Options for ExtractOptions {
             && error.kind() == error::ErrorKind::NotFound
             && error.present_targets().is_empty()
         {
-            console.last_hints = deep::hints_for_empty(&named, &extract.scan);
+            console.last_hints = deep::hints_for_empty(&files_with_hints, &extract.scan);
         }
         if let Ok(extracted) = &extracted {
             self.note_own_directory(&extract, extracted, console);
@@ -204,7 +205,7 @@ impl ExtractOptions {
         Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })
     }
 
-    /// Says where the files are, if that is the directory for many files.
+    /// Prints a note that names the directory of the files, if they were too many for the current directory.
     fn note_own_directory(&self, extract: &Extract, extracted: &[Extracted], console: &Console) {
         if let Some(own) = &extract.own_directory
             && extracted.len() > own.other_max

@@ -26,26 +26,26 @@ use crate::llvm::cli::values;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkFile {
     pub(super) path: PathBuf,
-    /// The directory on the command line in which the file was found, or `None` if the file itself was named. Most
-    /// files in directories have no device code.
+    /// The directory on the command line that has the file, or `None` if the command line names the file itself. Most
+    /// files in directories have no device code, so less is reported about them.
     pub(super) directory: Option<Arc<Path>>,
 }
 
 impl WorkFile {
-    /// Whether the command line names the file itself.
+    /// Returns whether the command line names the file itself.
     pub(super) fn is_named(&self) -> bool {
         self.directory.is_none()
     }
 
-    /// Opens the file, or copies the bytes that a URI names. A named file may be a pipe, which is read up to the
-    /// limit; a file from a directory may not.
+    /// Opens the file or, if the path is a URI, copies the bytes that the URI names. A file that the command line names
+    /// may be a pipe, which is read up to the limit. In a directory, a pipe is an error: it might never end.
     pub(super) fn open(&self, limits: Limits) -> Result<Input, Error> {
         let accept = if self.is_named() { Accept::Finite } else { Accept::Regular };
         Uri::open(&self.path, limits, |path| open(path, accept, limits.streamed))
     }
 }
 
-/// The paths of files that could be listed.
+/// Returns the paths of the files, without the errors of directories that could not be listed.
 pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
     files.iter().flatten().map(|file| file.path.clone()).collect()
 }
@@ -88,21 +88,21 @@ pub(super) struct SearchOptions {
 }
 
 impl SearchOptions {
-    /// The search, which may follow libraries to their kpack archives.
+    /// Returns the search, which may follow libraries to their kpack archives.
     pub(super) fn scan(&self, follow: Option<Arc<Follow>>) -> Scan {
         let mut scan = Scan::default();
         (scan.deep, scan.limits, scan.follow) = (self.deep, self.size.limits(), follow);
         scan
     }
 
-    /// The named files, and the files in the named directories. A file or directory that cannot be read is replaced by
-    /// an error.
+    /// Returns the named files, and the files in the named directories. In place of a file or directory that cannot be
+    /// listed, returns the error.
     pub(super) fn files(&self, named: &[PathBuf]) -> Vec<Result<WorkFile, Error>> {
         named.iter().flat_map(|path| self.files_at(path)).collect()
     }
 
-    /// The file with this path, or the files in the directory. If the directory has only subdirectories, which are not
-    /// searched without `--recursive`, this is an error.
+    /// Returns the file with this path or, for a directory, the files in it, and tells the progress bar of their sizes.
+    /// A directory that has only subdirectories is an error without `--recursive`: nothing in it would be searched.
     pub(super) fn files_at(&self, path: &Path) -> Vec<Result<WorkFile, Error>> {
         let mut files = Vec::new();
         if !path.is_dir() {
@@ -138,7 +138,7 @@ pub(super) struct FollowOptions {
 }
 
 impl FollowOptions {
-    /// The files as in [`SearchOptions::files`], their paths, and the search in them.
+    /// Returns the files as in [`SearchOptions::files`], their paths, and the search that reads these files.
     pub(super) fn files(&self, named: &[PathBuf]) -> (Vec<Result<WorkFile, Error>>, Vec<PathBuf>, Scan) {
         let files = self.search.files(named);
         let paths = paths(&files);
@@ -146,18 +146,20 @@ impl FollowOptions {
         (files, paths, scan)
     }
 
-    /// The search in files with these paths.
+    /// Returns the search that reads files with these paths. It follows libraries to their kpack archives unless
+    /// `--no-follow` or the environment of ROCm's loader forbids that.
     pub(super) fn scan(&self, paths: &[PathBuf]) -> Scan {
         if self.no_follow || Follow::is_disabled() {
             return self.search.scan(None);
         }
         let mut follow = Follow::from_environment();
+        // Archives among the files of the command report their code themselves.
         follow.own = paths.to_vec();
         self.search.scan(Some(Arc::new(follow)))
     }
 }
 
-/// Whether a directory has subdirectories and nothing else.
+/// Returns whether a directory has subdirectories and nothing else.
 fn has_only_directories(path: &Path) -> bool {
     let mut has_directories = false;
     for entry in WalkDir::new(path).min_depth(1).max_depth(1) {
@@ -173,8 +175,8 @@ fn has_only_directories(path: &Path) -> bool {
 /// The problems with files that could not be read, in the order of the files; complete after the last one.
 pub(super) type Problems = RefCell<Vec<Problem>>;
 
-/// Whether several of the files are pipes. They may be the same pipe under several names, so that only one may be read
-/// at a time. Every named path that is not a regular file counts as a pipe.
+/// Returns whether several of the files are pipes. Several paths may name the same pipe, so only one of them may be
+/// read at a time. Every named path that is not a regular file counts as a pipe.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     let mut pipes = 0;
     for file in files.iter().flatten() {
@@ -212,6 +214,8 @@ pub(super) fn report<I: Send, T: Send>(
     )
 }
 
+/// Passes results to `note` and `print`, and the errors of files to `problems`. Takes all results even if `print` stops
+/// early, so that no error is missed.
 fn print_results<T>(
     results: &mut dyn Iterator<Item = Result<T, Error>>,
     mut note: impl FnMut(&mut T, &mut Vec<Problem>),

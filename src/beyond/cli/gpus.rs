@@ -21,7 +21,7 @@ const LIST_MAX: u64 = 1 << 20;
 pub(super) struct Gpus(pub(super) Vec<Device>);
 
 impl Gpus {
-    /// The GPUs in a list, or in a file. In a file, `#` begins a comment.
+    /// Returns the GPUs in a list, or in a file. In a file, `#` begins a comment.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let devices = match suggest::devices(text) {
             Ok(devices) => devices,
@@ -47,6 +47,7 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
         bail!("it is not a file with a list of at most 1 MiB");
     }
     let content = fs::read_to_string(path)?;
+    // Some editors write a byte order mark at the start.
     let lines = content.trim_start_matches('\u{feff}').lines();
     let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
@@ -69,7 +70,7 @@ pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
     }
 }
 
-/// The length of the name before features (`:xnack-`) or `+ptx`.
+/// Returns the length of the name before features (`:xnack-`) or `+ptx`.
 fn length_of_name(typed: &str) -> usize {
     if let Some(length) = typed.find(':') {
         return length;
@@ -82,7 +83,8 @@ fn length_of_name(typed: &str) -> usize {
     typed.len()
 }
 
-/// The targets of code objects, by their IDs. Parsing an ID takes longer than everything else about a code object.
+/// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
+/// everything else that a report does for a code object.
 #[derive(Default)]
 pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
 
@@ -112,13 +114,13 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     (known.unwrap_or(usize::MAX), of_products.unwrap_or(usize::MAX), target.to_owned())
 }
 
-/// The version in the name of a processor of NVIDIA: 90 for `sm_90a`.
+/// Returns the version in the name of a processor of NVIDIA: 90 for `sm_90a`.
 fn sm_version(name: &str) -> Option<u32> {
     name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
 }
 
-/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. GPUs
-/// that are not known yet are sorted next to this one.
+/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. A
+/// processor that is newer than our table gets this position, so that it is sorted next to its predecessor.
 fn position_before(version: u32) -> Option<usize> {
     let mut newest = None;
     for (at, known) in processors::all().enumerate() {
@@ -140,6 +142,7 @@ pub(super) fn family_of(target: &str) -> Option<&str> {
         _ => processors::find(target).is_some(),
     };
     let family = target.get(..target.len().checked_sub(1)?)?;
+    // `gfx11-generic` and `sm_90a` are not the name of a GPU. The letter of `gfx90a` belongs to its number.
     let is_plain = match series {
         "gfx" => !number.contains('-'),
         _ => number.bytes().all(|byte| byte.is_ascii_digit()),
@@ -157,7 +160,7 @@ fn split_series(target: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The name of a GPU without its series.
+/// Returns the name of a GPU without its series.
 fn number_of(target: &str) -> &str {
     match split_series(target) {
         Some((_, number)) => number,
@@ -200,10 +203,11 @@ pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     label
 }
 
-/// The least number of GPUs that are written as a range.
+/// The least number of GPUs that are written as a range: `80…86` for two would suggest more.
 const RANGE_MIN: usize = 3;
 
-/// The number of targets, from the first one on, that follow each other among the known ones too.
+/// Returns the number of targets at the start of `targets` that follow each other without a gap in `known`. A first
+/// target that is not known is a run of 1.
 fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
     let Some(first) = targets.first() else { return 0 };
     let Some(start) = known.iter().position(|name| name == first) else { return 1 };
@@ -211,7 +215,8 @@ fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
     targets.iter().zip(known).take_while(|(target, known)| target == known).count()
 }
 
-/// The products that run code for a target, or a description of code that a runtime compiles for any product.
+/// Returns the names of the products that run code for a target, or a description of code that a runtime compiles, such
+/// as PTX.
 pub(super) fn products_of(target: &str) -> String {
     match description_if_compiled(processor_of(target)) {
         Some(description) => description.to_owned(),
@@ -228,12 +233,12 @@ fn description_within(description: &str, room: usize) -> &str {
     }
 }
 
-/// The name of the processor in a target ID.
+/// Returns the name of the processor in a target ID.
 fn processor_of(target: &str) -> &str {
     target.split(':').next().unwrap_or_default()
 }
 
-/// The names of the products that run code for a target.
+/// Returns the names of the products that run code for a target.
 fn names_of_products(target: &str) -> Vec<&'static str> {
     let processor = processor_of(target);
     let is_sm = processor.starts_with("sm_");
@@ -241,12 +246,12 @@ fn names_of_products(target: &str) -> Vec<&'static str> {
     if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
         return products_of_family(processor);
     }
-    // Code with the suffix `a` runs on the same products.
+    // Code with the suffix `a`, such as `sm_90a`, runs on the same products as `sm_90`, but not on later ones.
     let processor = if is_sm { processor.trim_end_matches('a') } else { processor };
     products::with_processor(processor).to_vec()
 }
 
-/// The products whose processors run code for a family of processors.
+/// Returns the products whose processors run code for a whole family, such as `gfx11-generic`.
 fn products_of_family(family: &str) -> Vec<&'static str> {
     let mut products = Vec::new();
     for (processor, names) in products::all() {
@@ -340,8 +345,8 @@ impl<'p> ProductsBySeries<'p> {
     }
 }
 
-/// Whether the products of a series are for workstations, which fewer people know. These products of NVIDIA's are
-/// called `RTX A6000`, those for games `GeForce RTX 3090`.
+/// Returns whether the products of a series are for workstations. Fewer people know such products, so lists have them
+/// last. NVIDIA calls them `RTX A6000`, for example, and its products for games `GeForce RTX 3090`.
 fn is_for_workstations(series: &str) -> bool {
     series == "RTX" || ["Quadro", "PRO", "Pro", "TITAN", "Jetson"].iter().any(|word| series.contains(word))
 }
@@ -359,8 +364,8 @@ pub(super) fn without_brand(product: &str) -> &str {
     }
 }
 
-/// Splits the name of a product into its series and its model, before the first word with a digit: `RTX` and `3090
-/// Ti`. The series is empty if that is the first word, or if there is none.
+/// Splits the name of a product before the first word with a digit into its series and its model: `RTX` and `3090 Ti`.
+/// The series is empty if the first word has a digit, as in `MI300X`, or if no word has one.
 fn split_product(name: &str) -> (&str, &str) {
     let mut start = 0;
     for word in name.split_inclusive(' ') {
@@ -373,7 +378,8 @@ fn split_product(name: &str) -> (&str, &str) {
     ("", name)
 }
 
-/// Returns a description of code that is compiled or linked at run time, or `None` for machine code.
+/// Returns a description of code that the driver compiles or links when it loads the code, or `None` for machine code.
+/// NVIDIA's suffix `a` means code for one version only, and `f` code for its family.
 fn description_if_compiled(processor: &str) -> Option<&'static str> {
     if processor == "amdgcnspirv" {
         return Some("SPIR-V: any GPU of AMD, whose runtime compiles it");

@@ -11,6 +11,7 @@ use super::print::problem::Problem;
 pub(super) struct Judgement {
     /// Whether a directory is named, and its subdirectories are not searched.
     is_flat: bool,
+    /// Whether `--deep` searches all bytes of each file.
     is_deep: bool,
     /// Whether the subcommand succeeds although it had nothing to judge.
     allows_none: bool,
@@ -21,6 +22,7 @@ pub(super) struct Judgement {
 pub(super) enum Judged {
     /// Some device code.
     Something,
+    /// No device code.
     Nothing,
     /// Only libraries whose device code is in kpack archives, which were not searched.
     Elsewhere,
@@ -29,6 +31,7 @@ pub(super) enum Judged {
 }
 
 impl Judgement {
+    /// Returns the options for a search in the `named` files and directories.
     pub(super) fn new<'p>(
         search: &SearchOptions,
         mut named: impl Iterator<Item = &'p PathBuf>,
@@ -38,15 +41,16 @@ impl Judgement {
         Self { is_flat, is_deep: search.deep, allows_none }
     }
 
-    /// Adds the error that nothing was judged, unless that is allowed or there are problems already, which say why.
-    pub(super) fn ensure(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
+    /// Adds `error` to the problems, with a hint, if nothing was judged. Adds nothing if `--allow-none` permits that,
+    /// or if there are problems already: they say why.
+    pub(super) fn add_error_if_not_judged(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
         let mut problems = problems.borrow_mut();
         if judged != Judged::Something && !self.allows_none && problems.is_empty() {
             problems.push(Problem::from(error()).with_hint(self.hint(judged)));
         }
     }
 
-    /// The options that may help.
+    /// Returns the hint that names the options that may help.
     fn hint(self, judged: Judged) -> String {
         let mut ways = Vec::new();
         if judged == Judged::Elsewhere {

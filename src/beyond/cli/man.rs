@@ -54,7 +54,7 @@ const EXAMPLES: &str = "Examples:
     offload-bundle kernels libfoo.so --fail-on spill
 ";
 
-/// The page of the short name, which lists the subcommands.
+/// Returns the page of `offload-bundle`, which lists the subcommands. It has no options of its own.
 fn page_of_short_name(all: &Catalogue) -> ManPage {
     let mut list = String::new();
     for (name, about) in all.abouts() {
@@ -72,10 +72,11 @@ fn page_of_short_name(all: &Catalogue) -> ManPage {
 
 fn page_of_subcommand(subcommand: Subcommand) -> ManPage {
     let name = format!("{SHORT}-{}", subcommand.name);
-    ManPage { name, command: subcommand.named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
+    ManPage { name, command: subcommand.command_named(SHORT), typed: format!("{SHORT} {}", subcommand.name) }
 }
 
-/// The manual page of a tool.
+/// Returns the manual page of one of LLVM's tools, with the options that LLVM's help lists, `--help` and `--version`
+/// among them.
 fn page_of_tool(tool: &Tool) -> ManPage {
     let definition = tool.command();
     let name = definition.get_name().to_owned();
@@ -95,11 +96,11 @@ fn text_of(text: Option<&StyledStr>) -> String {
 
 /// A manual page.
 struct ManPage {
-    /// Its name, without `.1`.
+    /// The name of the page, without `.1`.
     name: String,
-    /// The command that it describes.
+    /// The command that the page describes.
     command: Command,
-    /// The beginning of the command line.
+    /// The words that start the command, such as `offload-bundle inspect`.
     typed: String,
 }
 
@@ -135,7 +136,7 @@ impl ManPage {
 
 /// Writes the part of a help text after its options, with a section for each line that is not indented. In the
 /// section of the examples, lines indented by two spaces are prose, and lines indented by four are commands. In all
-/// other sections, a line indented by two spaces is an item of a list: a term, two or more spaces, and a text, which
+/// other sections, a line indented by two spaces is an item of a list: a term, two or more spaces, and a text. The text
 /// goes on in lines with a larger indent.
 fn write_sections(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut is_list = false;

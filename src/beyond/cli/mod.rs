@@ -37,7 +37,7 @@ use crate::llvm::cli::print::stdout::print;
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::{Additions, PROGRAM, finish, without_subcommand};
 
-/// The additions of the subcommands to the command lines of LLVM's tools.
+/// The hooks that the command lines of LLVM's tools call for our subcommands, hints and URIs.
 pub(crate) const ADDITIONS: &Additions = &Additions {
     run: run_own,
     subcommands: || CATALOGUE.abouts().collect(),
@@ -46,8 +46,8 @@ pub(crate) const ADDITIONS: &Additions = &Additions {
     read_uri: |uri, file, limits, take| take(uri.resolve(file, limits)?.as_slice()),
 };
 
-/// Runs a command line that begins with a subcommand, or any of the short name. Returns `None` for all others, which
-/// are those of LLVM's tools.
+/// Runs a command line that begins with one of our subcommands, and every command line of `offload-bundle`. Returns
+/// `None` for all other command lines: LLVM's tools read them.
 fn run_own(argv: &[OsString]) -> Option<ExitCode> {
     if let Some(word) = argv.get(1)
         && let Some(subcommand) = CATALOGUE.find(word)
@@ -62,20 +62,21 @@ fn run_own(argv: &[OsString]) -> Option<ExitCode> {
     None
 }
 
-/// Runs one of our own subcommands.
+/// Runs one of our own subcommands. Prints its error and its hints, and returns the exit status.
 fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(&argv.first().cloned().unwrap_or_default());
     progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(CATALOGUE, &argv, &mut console);
-    let status = finish(&console, executed, hint);
+    let status = finish(&console, executed, hint_for_error);
     if let Some(hint) = usage_hint {
         console.hint(&hint);
     }
     status
 }
 
-/// Runs a command line of the short name that has no subcommand.
+/// Runs a command line of `offload-bundle` that has no subcommand: prints the help or the version, or refuses the
+/// words. LLVM's options belong to `clang-offload-bundler`.
 fn run_short(argv: &[OsString]) -> ExitCode {
     let words = argv.get(1..).unwrap_or_default();
     let word = match words.first() {
@@ -100,7 +101,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
 }
 
 /// Returns a way to fix an error, in terms of the command line, or `None` if the error says enough.
-fn hint(error: &Error) -> Option<String> {
+fn hint_for_error(error: &Error) -> Option<String> {
     const ALL: &str = "write all of them into a directory with -o DIR";
     if let Some(hint) = error.hint() {
         return Some(hint.to_owned());
@@ -112,7 +113,7 @@ fn hint(error: &Error) -> Option<String> {
         }),
         ErrorKind::Io if error.io_error()?.kind() == io::ErrorKind::NotFound => {
             let parent = error.file()?.parent()?;
-            // Then only the file itself does not exist, and the error says so.
+            // If the directory exists, only the file itself does not, and the error says so.
             if parent.as_os_str().is_empty() || parent.exists() {
                 return None;
             }

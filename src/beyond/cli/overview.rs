@@ -33,8 +33,8 @@ impl Options for HelpOptions {
     }
 }
 
-/// Returns the help of a subcommand or of an LLVM tool, or nothing for other names, which the parser has refused
-/// already.
+/// Returns the help of a subcommand or of an LLVM tool. Returns an empty text for other names, which the parser of the
+/// command line does not let through.
 fn help_of(name: &str, program: &str) -> Vec<u8> {
     if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         let name = format!("{program} {name}");
@@ -42,13 +42,13 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
     }
     let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
     // clap answers `--help` with an error that holds the text.
-    match own.with_help(program).try_get_matches_from(["", "--help"]) {
+    match own.command_with_help(program).try_get_matches_from(["", "--help"]) {
         Ok(_) => Vec::new(),
         Err(help) => help.render().to_string().into_bytes(),
     }
 }
 
-/// The list of subcommands.
+/// Returns the help of the executable that runs as `program`: its usage, and the list of subcommands.
 pub(super) fn overview(program: &str) -> Vec<u8> {
     let mut tools = Vec::new();
     for tool in TOOLS {

@@ -21,7 +21,8 @@ pub(super) const MATCHING: &str = "A target ID matches all code objects that can
 #[derive(Clone, Debug)]
 pub(super) struct TypedPattern(Vec<Pattern>);
 
-/// Parses a pattern of a comma list.
+/// Parses an item of a comma list: a pattern, or the name of a product. `+ptx` after it adds a second pattern, for the
+/// PTX of the same version.
 pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -39,7 +40,8 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares.
+/// Returns the help of an option `--target` that limits the things that a subcommand lists or compares. It says, for
+/// example, that only `kernels` for such a target are `listed`.
 pub(super) fn targets(things: &str, done: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \
@@ -88,16 +90,17 @@ pub(super) const KERNEL_NAME: &str = "A NAME is a part of the name of a kernel, 
     wildcards * ? and [...], it must match the whole name, unless the name of a kernel in the file contains it as it stands. \
     =NAME means only the kernel of exactly this name.";
 
-/// Checks the name of a kernel, which [`typed_kernels`] then reads.
-pub(super) fn kernel_name(text: &str) -> Result<String, String> {
+/// Returns the value of an option that takes the name of a kernel, as it was typed. A value without a name, such as
+/// `=`, is an error. [`typed_kernels`] reads the values later, because they belong together.
+pub(super) fn check_kernel_name(text: &str) -> Result<String, String> {
     if plain_kernel_name(text.strip_prefix(EXACT).unwrap_or(text)).is_empty() {
         return Err("a name is missing".to_owned());
     }
     Ok(text.to_owned())
 }
 
-/// Returns the kernels that the values of an option mean, or `None` if there are no values. [`kernel_name`] has checked
-/// the values.
+/// Returns the kernels that the values of an option mean, or `None` if there are no values. [`check_kernel_name`] has
+/// accepted each value.
 pub(super) fn typed_kernels<'n>(names: impl IntoIterator<Item = &'n String>) -> Option<KernelNames> {
     let names = KernelNames::typed(names.into_iter().map(String::as_str), demangled);
     if names.names().is_empty() { None } else { Some(names) }

@@ -233,7 +233,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// Returns a line for each GPU whose code objects were left out.
+/// Returns a line for each GPU whose code objects were left out, and a line with the number of further GPUs.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -273,12 +273,13 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
     first.join(", ")
 }
 
-/// Returns the notes about holes: a line for each reason why holes stay or why a file was not rewritten, and a line for
-/// the files that could not be restored.
+/// Returns the notes about holes: ranges of zeros that take no space on disk, where a linked file had code. Each reason
+/// why holes stay has a line, and so has each reason why a file was not written. A last line names files that an
+/// earlier job made shorter, and that get their old length back only if no other tool has rewritten them.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
-    // Holes stay in files that were written. Other files were not written, because they would have saved nothing but
-    // a hole.
+    // Holes stay in files that were written. Other files were not written: they would have become no shorter, and would
+    // only have got a hole.
     for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
         for hole in left {

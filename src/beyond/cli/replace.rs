@@ -47,7 +47,7 @@ pub(super) struct ReplaceOptions {
     /// The code object defines this kernel: a part of its name, or with =NAME the exact name.
     #[arg(
         help_heading = heading::SELECTION,
-        long, value_name = "NAME", value_parser = patterns::kernel_name,
+        long, value_name = "NAME", value_parser = patterns::check_kernel_name,
         long_help = format!("The code object defines this kernel or global variable. {}", patterns::KERNEL_NAME),
     )]
     kernel: Option<String>,
@@ -138,6 +138,7 @@ impl ReplaceOptions {
         let found = extract.run(&mut |event| console.event(event));
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                // The first search has printed its events, so those of the second one are dropped.
                 extract.scan.deep = true;
                 // The first error has the names of code objects that are found without a deep search.
                 Ok(extract.run(&mut |_| {}).map_err(|_| error)?)
@@ -156,6 +157,7 @@ impl ReplaceOptions {
     }
 }
 
+/// Returns whether an error says that the place is not a valid URI.
 fn is_invalid_uri(error: &anyhow::Error) -> bool {
     match error.downcast_ref::<Error>() {
         Some(error) => error.kind() == ErrorKind::Usage,

@@ -87,7 +87,7 @@ pub(super) struct Catalogue {
     pub(super) subcommands: [Subcommand; 11],
 }
 
-/// The description of a command in one line.
+/// Returns the description of a command in one line.
 fn about(command: &Command) -> String {
     command.get_about().map(StyledStr::to_string).unwrap_or_default()
 }
@@ -119,12 +119,14 @@ impl Catalogue {
             .subcommands(self.subcommands.into_iter().map(Subcommand::command))
     }
 
-    /// Returns the hint that names the subcommands, for a command line that is empty, is only `-h`, or begins with a
-    /// word that is neither a subcommand nor an option. Compilers never pass such command lines. Returns `None` for all
-    /// others. `program` is the name that was typed.
+    /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person
+    /// types. Such a command line is empty, is only `-h`, or begins with a word that is neither a subcommand nor an
+    /// option. Returns `None` for all other command lines: a compiler may have passed them, and the messages stay
+    /// LLVM's. `program` is the name that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
+            // LLVM's bundler does not have the usual short form of `--help`.
             [word] if word == "-h" || word == "--h" => None,
             [word, ..] => match word.as_encoded_bytes() {
                 // An option, or a file with options.
@@ -137,6 +139,7 @@ impl Catalogue {
             None => String::new(),
         };
         let program = match Program::new(program).name {
+            // A program can be started without a name for itself.
             b"" => PROGRAM.into(),
             name => String::from_utf8_lossy(name),
         };
@@ -146,23 +149,25 @@ impl Catalogue {
 }
 
 impl Subcommand {
-    /// A subcommand with these options, and the texts of its help.
+    /// Returns the subcommand with the options `O`. `texts` are its description and examples.
     pub(super) const fn new<O: Options>(name: &'static str, texts: &'static str) -> Self {
         Self { name, texts, command: O::command, run: run_matches::<O> }
     }
 
-    /// A subcommand that describes all of them.
+    /// Returns a subcommand that describes all subcommands, such as `man`.
     pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
         Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
-    /// The description, and the text after the options. Texts without examples have no description.
+    /// Returns the description, and the text after the options, which begins with the examples. Without examples, all
+    /// of the text follows the options.
     fn split_texts(self) -> (&'static str, &'static str) {
         let (description, after) = self.texts.split_at(self.texts.find("Examples:").unwrap_or_default());
         (description.trim_end(), after.trim_end())
     }
 
-    /// The definition of its command line, with the whole description.
+    /// Returns the definition of the command line for `clap`, with the whole description and the options that every
+    /// subcommand has.
     pub(super) fn command(self) -> Command {
         let (description, after) = self.split_texts();
         let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after);
@@ -170,8 +175,8 @@ impl Subcommand {
         if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
 
-    /// The definition of its command line for a name of the executable, which its usage and examples show.
-    pub(super) fn named(self, program: &str) -> Command {
+    /// Returns the definition with the name of the executable that is typed, for the usage and the examples.
+    pub(super) fn command_named(self, program: &str) -> Command {
         let name = format!("{program} {}", self.name);
         let command = self.command();
         let examples = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
@@ -179,9 +184,10 @@ impl Subcommand {
         command.after_help(examples.replace(PROGRAM, program))
     }
 
-    /// The definition of its command line as in the help, with the first paragraph of the description.
-    pub(super) fn with_help(self, program: &str) -> Command {
-        let mut command = self.named(program).disable_help_flag(true).disable_version_flag(true);
+    /// Returns the definition for command lines and their `--help`. The help is shorter than the manual page: it has
+    /// only the first paragraph of the description, and leaves out the sections of [`MANUAL_SECTIONS`].
+    pub(super) fn command_with_help(self, program: &str) -> Command {
+        let mut command = self.command_named(program).disable_help_flag(true).disable_version_flag(true);
         let (description, _) = self.split_texts();
         let all_after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
         let mut after = without_manual_sections(&all_after);
@@ -195,21 +201,22 @@ impl Subcommand {
             ));
             command = command.long_about(unwrapped(first)).after_help(after);
         }
+        // clap's own options have no heading, and would come before the common options.
         let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
         let help = help.help("Print help (see more with '--help')").long_help("Print help (see a summary with '-h')");
         let version = Arg::new("version").short('V').long("version").action(ArgAction::Version).help("Print version");
         command.args([help, version].map(|arg| arg.help_heading(heading::COMMON)))
     }
 
-    /// Parses the command line, without the name of the subcommand, and runs the subcommand, one of `all`. Also returns
-    /// a hint if a file is missing and its name is the name of a GPU.
+    /// Parses the command line, without the name of the subcommand, and runs the subcommand. `all` has all subcommands,
+    /// for those that describe them. Also returns a hint if a file is missing and its name is the name of a GPU.
     pub(super) fn run(
         self,
         all: &Catalogue,
         argv: &[OsString],
         console: &mut Console,
     ) -> (anyhow::Result<ExitCode>, Option<String>) {
-        let mut command = self.with_help(&program(console));
+        let mut command = self.command_with_help(&program(console));
         let argv = with_two_dashes(&command, argv);
         match command.try_get_matches_from_mut(&argv) {
             Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
@@ -256,7 +263,8 @@ fn with_common_options_last(mut command: Command) -> Command {
     command
 }
 
-/// Joins the lines of each paragraph into one, which `clap` breaks again. Indented paragraphs keep their lines.
+/// Joins the lines of each paragraph into one, because `clap` breaks lines for the width of the terminal. Indented
+/// paragraphs, such as lists, keep their lines.
 fn unwrapped(text: &str) -> String {
     let mut paragraphs = Vec::new();
     for paragraph in text.trim_end().split("\n\n") {
@@ -288,7 +296,7 @@ fn without_manual_sections(text: &str) -> String {
     kept.trim_end().to_owned()
 }
 
-/// The name of the executable as typed, without the subcommand after it.
+/// Returns the name of the executable as typed, without the subcommand after it.
 pub(super) fn program(console: &Console) -> String {
     let typed = console.program();
     match typed.rsplit_once(' ') {
@@ -297,7 +305,8 @@ pub(super) fn program(console: &Console) -> String {
     }
 }
 
-/// Returns the words of a command line, with two dashes before each long option.
+/// Returns the words of a command line, with two dashes before each long option. Users of LLVM's tools type one dash,
+/// which `clap` would read as several short options.
 fn with_two_dashes(command: &Command, argv: &[OsString]) -> Vec<OsString> {
     let options = command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]);
     let options: Vec<String> = options.map(str::to_owned).collect();
@@ -330,7 +339,8 @@ fn is_gpu_name(path: &Path) -> bool {
     path.to_str().is_some_and(suggest::is_gpu)
 }
 
-/// Prints an error of the command line of a subcommand that `clap` does not find. Returns the exit status.
+/// Prints an error in the form of `clap`'s errors, for options that do not go together by rules that `clap` cannot
+/// express. Returns the exit status.
 pub(super) fn refuse<O: Options>(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
     usage_error(&O::command().bin_name(console.program()).error(kind, text))
 }
@@ -346,13 +356,14 @@ pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints a help text. Fails if the output does, also if standard output was closed from the start.
 fn print_to_stdout(help: &clap::Error) -> io::Result<()> {
     sys::ensure_output()?;
     help.print()?;
     io::stdout().flush()
 }
 
-/// The name in a typed option, without dashes and value.
+/// Returns the name in a typed option, without dashes and value.
 fn name_of(option: &str) -> &str {
     option.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
@@ -390,7 +401,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
     error
 }
 
-/// Whether a word combines several short options, including this one.
+/// Returns whether a word is one dash and several letters, including the letter of `option`, such as `-x`.
 fn is_group_with(word: &OsStr, option: &str) -> bool {
     let word = word.as_encoded_bytes();
     if word.len() <= 2 || !word.starts_with(b"-") || word.starts_with(b"--") {
@@ -413,7 +424,7 @@ mod tests {
     #[test]
     fn every_long_option_may_have_one_dash_up_to_two_dashes_alone() {
         for subcommand in CATALOGUE.subcommands {
-            let command = subcommand.named(PROGRAM);
+            let command = subcommand.command_named(PROGRAM);
             for option in command.get_arguments().filter_map(Arg::get_long).chain(["help", "version"]) {
                 let [one, two] = ["-", "--"].map(|dashes| format!("{dashes}{option}=x"));
                 let typed = ["x", &one, "--", &one].map(OsString::from);

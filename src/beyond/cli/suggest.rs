@@ -15,9 +15,9 @@ use crate::beyond::runtime::{Device, DeviceError};
 use super::gpus::{target_of, without_brand};
 use crate::llvm::cli::suggest::distance;
 
-/// Returns the subcommand among `names` that a misspelled word may mean, or `None` if none is near. The word may
-/// abbreviate it, or be its name in other tools; otherwise at most half of the word may be wrong. A word with a dot
-/// or a slash is a file.
+/// Returns the subcommand among `names` that a misspelled word may mean. The word may be a name in other tools
+/// ([`ELSEWHERE`]), an abbreviation, or a name with at most half of its letters wrong. Returns `None` if no name is so
+/// near, or if the word has a dot or a slash: then it is a file.
 pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let word = word.to_str()?;
     if word.is_empty() || word.contains(['.', '/']) {
@@ -30,7 +30,7 @@ pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'sta
     if wrong_letters(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
 }
 
-/// The number of letters of a word that are wrong if it means `name`, or begins it.
+/// Returns the number of wrong letters in a word that may mean `name`. An abbreviation of the name has none.
 fn wrong_letters(word: &str, name: &str) -> usize {
     if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) }
 }
@@ -43,8 +43,9 @@ const ELSEWHERE: [(&[&str], &str); 4] = [
     (&["compress", "decompress", "strip"], "recompress"),
 ];
 
-/// Returns a word that has one of the long `options` after a single dash, as LLVM's tools accept it, with two dashes,
-/// or `None` for other words. The name may have one error: otherwise `-targets` would be `-t argets`.
+/// Returns a word with two dashes instead of one if it has one of the long `options`, and `None` for all other words.
+/// The name may have one error, so that `-targets` is refused as a misspelled `--target`. Otherwise `clap` would read
+/// it as `-t argets`.
 pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsString> {
     let name = word.to_str()?.strip_prefix('-')?.split('=').next()?;
     if name.starts_with('-') || !options.iter().any(|option| means_option(name, option)) {
@@ -53,12 +54,12 @@ pub(super) fn with_two_dashes(word: &OsStr, options: &[String]) -> Option<OsStri
     Some([OsStr::new("-"), word].into_iter().collect())
 }
 
-/// Whether a name is that of a long option, with at most one error.
+/// Returns whether a name, typed after one dash, means this long option: it is equal, or has one error.
 fn means_option(name: &str, option: &str) -> bool {
     if name == option {
         return true;
     }
-    // A short option with its value attached.
+    // `-ojson` may be the short option `-o` with the value `json`, and not a misspelled `--json`.
     let is_attached = matches!(name.split_at_checked(1), Some((_, value)) if value == option);
     // A name of three letters is only one error away from unrelated options.
     let is_near = name.len() > 3 && !is_attached && name.get(..1) == option.get(..1);
@@ -69,7 +70,7 @@ fn means_option(name: &str, option: &str) -> bool {
 pub(super) fn for_no_match(error: &Error) -> Option<String> {
     let targets = error.unmatched_targets();
     let present: Vec<&str> = error.present_targets().iter().map(String::as_str).collect();
-    // First, code that the GPU runs although its name is another: its generic target, for example.
+    // The best advice is code of another name that the GPU runs, such as its generic target.
     for target in targets {
         let Ok(device) = Device::parse(target) else { continue };
         let others: Vec<&str> = present.iter().copied().filter(|other| device.runs(other)).collect();
@@ -87,6 +88,7 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
         }
     }
     match meant.as_slice() {
+        // No name in the files is near, so a name may be that of a product that we do not know.
         [] => targets.iter().find_map(|target| unknown_product(target)),
         [(_, meant)] if targets.len() == 1 => Some(format!("did you mean {meant}?")),
         several => {
@@ -97,6 +99,7 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
 }
 
 /// Returns the names of GPUs that LLVM knows and that are the nearest to a misspelled one, or `None` if none is near.
+/// AMD's R600 family is left out: clang does not offload to it, and its names are common words, such as `cypress`.
 pub(super) fn known_gpu(typed: &str) -> Option<String> {
     let gpus = processors::all().filter(|known| known.kind != ProcessorKind::R600);
     nearest_names(typed, gpus.map(|known| known.name))
@@ -105,13 +108,17 @@ pub(super) fn known_gpu(typed: &str) -> Option<String> {
 /// Returns advice about a name that looks like that of a product and is not known, or `None` for other names.
 fn unknown_product(typed: &str) -> Option<String> {
     let name = typed.split(':').next().unwrap_or_default();
+    // An entry ID has two dashes before its target.
     let may_be_product = !name.contains("--")
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '+' | '(' | ')'));
-    if !may_be_product || target_of(typed) != typed {
+    // The name of a known product changes into a target ID.
+    let is_known_product = target_of(typed) != typed;
+    if !may_be_product || is_known_product {
         return None;
     }
     let meant = products_meant(name);
-    // A number alone may be the model of a product. Without a product, nothing shows that a GPU was meant.
+    // A number alone may be the model of a product, such as 5090. If no product has the number, nothing shows that it
+    // is about a GPU at all.
     if let Some(meant) = &meant
         && name.chars().all(|c| c.is_ascii_digit())
     {
@@ -167,13 +174,14 @@ fn is_known_series(series: &str) -> bool {
     !series.is_empty() && known.any(|name| series_of(name).as_deref() == Some(series))
 }
 
-/// Whether a word of a name is that of a vendor.
+/// Returns whether a word of a name is that of a vendor.
 fn names_vendor(name: &str) -> bool {
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
     words.any(|word| products::vendor_named(word).is_some())
 }
 
-/// Whether the last name in a list is that of a known GPU or product, in letters of any case.
+/// Returns whether a word, or the last name in a comma list, is the name of a known GPU or product, in letters of any
+/// case.
 pub(super) fn is_gpu(name: &str) -> bool {
     let name = name.trim_end_matches(',').split(',').next_back().unwrap_or_default();
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
@@ -182,8 +190,8 @@ pub(super) fn is_gpu(name: &str) -> bool {
     is_processor || products::processor(name).is_some()
 }
 
-/// The GPUs in a list, separated as in [`Device::parse_list`], except that names of products have spaces; the error
-/// suggests one for the first that is not a GPU.
+/// Returns the GPUs in a list, each once. The separators are those of [`Device::parse_list`] without the space, because
+/// names of products have spaces. The error is about the first name that is not a GPU, and suggests a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     let mut devices = Vec::new();
     for name in list.split([',', ';', '\n']).map(str::trim) {
@@ -202,6 +210,7 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
     }
+    // Of the processors in the table of products, only Intel's are refused: no rules say which code they run.
     if products::all().any(|(processor, _)| processor == error.text()) {
         return format!(
             "'{name}' is {}, an Intel GPU; what runs there is known for GPUs of AMD and NVIDIA",
@@ -220,15 +229,17 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     }
 }
 
-/// Whether a target ID with an error has the name of a known processor.
+/// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
+/// hint at products would not help. Any name with `sm_` counts, because no product is called so.
 fn is_known_processor(target: &str) -> bool {
     let processor = target.split(':').next().unwrap_or_default();
     Device::parse(processor).is_ok() || processor.starts_with("sm_")
 }
 
-/// Returns the nearest names among `known`, quoted, that a misspelled target may mean: names that differ in case and
-/// separators only, else names with two characters swapped, else names with one wrong character. Returns `None` for the
-/// name of a known GPU, for a pattern and for a very short name, and if no name or too many names are equally near.
+/// Returns the nearest names among `known`, quoted, that a misspelled target may mean. Names that differ in case and
+/// separators only are nearest, then names with two characters swapped, then names with one wrong character. Returns
+/// `None` for the name of a known GPU, for a pattern and for a very short name, and if no name or too many names are
+/// equally near.
 fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     const MOST: usize = 3;
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));

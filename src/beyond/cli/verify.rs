@@ -19,7 +19,7 @@ use clap::Parser;
 use super::files::{self, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::judged::{Judged, Judgement};
-use super::print::json::{self, Each, Late};
+use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
@@ -63,18 +63,19 @@ pub(super) struct VerifyOptions {
 /// A file and its result.
 type CheckedFile = (WorkFile, Verified);
 
-/// The outcome so far.
+/// The results of all files so far.
 struct Outcome {
     total: VerifyTotal,
     /// The number of unread parts of each kind.
     unread: CountsByKind,
+    /// The split libraries of ROCm and the kpack archives with their code, which are compared after the last file.
     kpack: KpackTree,
-    /// The files that must serve the expected GPUs together.
+    /// The files that must serve the expected GPUs together, or `None` if no GPUs are expected.
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
     unserved: Vec<String>,
-    /// Whether each library with a bundle that does not serve an expected GPU serves the GPU with other bundles.
-    /// `None` if all bundles serve the GPUs.
+    /// `None` as long as all bundles serve the expected GPUs. If some do not, whether each library with such a bundle
+    /// serves the GPUs with other bundles. In that case, `--expect-any` would accept the libraries.
     is_served_by_libraries: Option<bool>,
     judgement: Judgement,
     /// The number of problems that the end of the search added: GPUs that no file serves, or that nothing was verified.
@@ -100,8 +101,8 @@ impl Outcome {
         }
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
-            let is_served_before = self.is_served_by_libraries.unwrap_or(true);
-            self.is_served_by_libraries = Some(is_served_before && verified.is_served_by_libraries);
+            let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
+            self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);
         }
         self.total.add(verified);
         for unread in &verified.unread {
@@ -110,14 +111,15 @@ impl Outcome {
         for (name, more) in &verified.more_unread {
             self.unread.add(name, *more);
         }
-        self.kpack.add(verified, !file.is_named());
+        let is_from_directory = !file.is_named();
+        self.kpack.add(verified, is_from_directory);
     }
 
     /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves,
     /// or one if nothing was verified. Call it after the last file; a second call does nothing.
     fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
         let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
-        // The libraries of a directory do not serve an expected GPU together.
+        // A fault means that the libraries of a directory do not serve an expected GPU even together.
         if !of_directories.is_empty() {
             self.is_served_by_libraries = Some(false);
         }
@@ -128,7 +130,7 @@ impl Outcome {
         self.total.faults += faults.len();
         // All problems that are added from here on are our own, and not errors of reading.
         let before = problems.borrow().len();
-        self.judgement.ensure(
+        self.judgement.add_error_if_not_judged(
             self.judged(),
             || "no device code was read, so nothing was verified".to_owned(),
             problems,
@@ -144,7 +146,8 @@ impl Outcome {
         faults
     }
 
-    /// Returns whether there was device code to verify.
+    /// Returns [`Judged::Something`] if device code was verified, and [`Judged::Elsewhere`] if all of it is in kpack
+    /// archives that were not searched.
     fn judged(&self) -> Judged {
         if !self.total.is_none() {
             Judged::Something
@@ -209,12 +212,12 @@ impl VerifyOptions {
         if self.json {
             // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and
             // `total` reads the result.
-            let files = Each::new(files.map(|(_, verified)| verified));
-            let faults = Late(|| {
+            let files = Streamed::new(files.map(|(_, verified)| verified));
+            let faults = ComputedLate(|| {
                 let faults = outcome.borrow_mut().finish(problems);
                 faults.into_iter().map(FaultOfTree::new).collect::<Vec<_>>()
             });
-            let total = Late(|| outcome.borrow().total.clone());
+            let total = ComputedLate(|| outcome.borrow().total.clone());
             return json::write(VerifyReport { files, faults, total }, problems, out);
         }
         for checked in files {
@@ -249,7 +252,8 @@ impl VerifyOptions {
     }
 }
 
-fn check(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
+/// Opens a file and verifies it.
+fn check_file(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
     let file = file?;
     let verified = verify.check(&file.open(verify.scan.limits)?)?;
     Ok((file, verified))
@@ -275,7 +279,7 @@ impl Options for VerifyOptions {
         let written = files::report(
             files,
             in_turn,
-            |file| check(&verify, file),
+            |file| check_file(&verify, file),
             weight,
             |checked, _| outcome.borrow_mut().add(checked),
             &problems,
@@ -299,7 +303,8 @@ impl Options for VerifyOptions {
     }
 }
 
-/// Prints a hint for each GPU whose name is not that of a known GPU.
+/// Prints a hint for each expected GPU whose name is unknown and near to a known one. An unknown name is no error,
+/// since it may be a GPU that is newer than our table.
 fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
     for device in devices {
         if let Some(meant) = suggest::known_gpu(device.name()) {
@@ -322,6 +327,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.bundles == 0 && total.without_bundle > 0 {
         return bare;
     }
+    // Without any code object, a fault is the reason: then the numbers are 0.
     let mut details = Vec::new();
     for (number, what) in [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
@@ -381,21 +387,23 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
     write_line(out, &format!("{name}: {numbers}"))
 }
 
-/// Writes faults. Bundles of a place that lack code for the same GPU share the line of the first.
+/// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,
+/// with the number of the other bundles. A package with 1000 bundles would fill the screen otherwise.
 fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
     fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
     let mut alike = counts(faults.iter().map(key));
     for fault in faults {
-        match (&fault.gpu, alike.remove(&key(fault))) {
-            // The line of an earlier fault has counted this one.
+        // The number of faults like this one, or `None` if the line of an earlier one had the number.
+        let number_alike = alike.remove(&key(fault));
+        match (&fault.gpu, number_alike) {
             (Some(_), None) => {}
             (Some(_), Some(all @ 2..)) => {
                 let more = count(all - 1, "more bundle", "more bundles");
                 write_line(out, &format!("{fault} (the same in {more})"))?;
             }
-            // Faults that are not about a GPU have a line each.
+            // The fault is the only one of its kind, or is not about a GPU: each of those has its own line.
             _ => write_line(out, &fault.to_string())?,
         }
     }

@@ -1,11 +1,11 @@
-//! The completion script for bash. The one that `clap_complete` generates offers options where files are expected.
+//! The completion script for bash. The script that `clap_complete` generates offers options where files are expected.
 
 use clap::{Arg, Command, ValueHint};
 
 use super::one_dash::spelled_with_one_dash;
 use super::words_of;
 
-/// The part of the script that takes the first word for a subcommand.
+/// The part of the script that looks for the subcommand in the first word, once the cursor is after this word.
 const FIRST_WORD: &str = r"    if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
         command=${COMP_WORDS[1]}
     fi
@@ -60,6 +60,7 @@ fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String
     let positional = if let Some(arg) = command.get_positionals().next() {
         suggestions(arg)
     } else if command.has_subcommands() {
+        // Only the first word can be a subcommand.
         format!("((COMP_CWORD > 1)) || words='{subcommands}'")
     } else {
         ":".to_owned()
@@ -78,8 +79,8 @@ fn spellings(arg: &Arg) -> Vec<String> {
     short.into_iter().chain(spelled_with_one_dash(arg)).chain(long).collect()
 }
 
-/// Whether the next word may be the value of an option. A value that may be left out follows `=`, so only words from a
-/// list are suggested for it.
+/// Returns whether values are suggested after an option. A value that may be left out needs a `=`, and the next word is
+/// usually a file. So such an option has suggestions only if its values are words of a list.
 fn takes_value(arg: &Arg) -> bool {
     if arg.is_positional() || !arg.get_action().takes_values() {
         return false;
@@ -90,7 +91,8 @@ fn takes_value(arg: &Arg) -> bool {
     }
 }
 
-/// Returns the branch of the script for the value of an option. Only values of this option are suggested there.
+/// Returns the branch of the script for the word after an option: only values of this option are suggested there, and
+/// no other options or files.
 fn value_branch(arg: &Arg) -> String {
     let spellings = spellings(arg).join(" | ");
     format!("                {spellings}) options='' words='' files=''; {} ;;\n", suggestions(arg))

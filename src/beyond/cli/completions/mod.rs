@@ -43,6 +43,7 @@ impl OptionsAboutAll for CompletionsOptions {
 
 fn script(shell: Shell, mut everything: Command) -> String {
     if shell == Shell::Bash {
+        // This adds `--help` and `--version` to the options. For other shells, `generate` does it.
         everything.build();
         return bash::script(&everything);
     }
@@ -73,14 +74,14 @@ fn fish_words(everything: &Command) -> String {
     lines
 }
 
-/// Returns the words that an argument accepts, with spaces between them. The text is empty if it accepts any.
+/// Returns the words that an argument accepts, with spaces between them, or an empty text if it accepts any word.
 fn words_of(arg: &Arg) -> String {
     let words: Vec<String> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     words.join(" ")
 }
 
-/// The command line of the executable with this name. A part of the name selects one of LLVM's tools. Any other name is
-/// that of the executable with all subcommands.
+/// Returns the command line that the executable has under this name. A name that contains the name of another LLVM tool
+/// than the bundler has the options of that tool only. All other names have the subcommands.
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     match tool_of_program(name.as_bytes()) {
         Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),
@@ -88,25 +89,28 @@ fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     }
 }
 
-/// Returns all tools and subcommands as one command. The short name has none of the bundler's options.
+/// Returns one command with our subcommands, LLVM's tools that are subcommands too, and the options of the bundler. The
+/// name `offload-bundle` does not have the bundler's options.
 fn everything(catalogue: &Catalogue, program: &'static str) -> Command {
     let subcommands = catalogue.command().name(program).propagate_version(true);
     let all = TOOLS.into_iter().fold(subcommands, |all, tool| match tool.subcommand {
         Some(name) => all.subcommand(tool_command(name, tool)),
+        // The bundler is no subcommand.
         None if program == SHORT => all,
         None => all.args(offered(&tool.command())),
     });
     all.mut_subcommands(|subcommand| subcommand.mut_args(without_files))
 }
 
-/// Marks the value of an option as not being a file, unless it is known to be one, so that shells do not suggest files.
+/// Marks the value of an option as not being a file, unless the definition says what it is. Otherwise, shells would
+/// suggest files for it.
 fn without_files(arg: Arg) -> Arg {
     let has_no_hint = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if has_no_hint { arg.value_hint(ValueHint::Other) } else { arg }
 }
 
-/// Returns the command of a tool under this name, as a subcommand or as an executable. It accepts `--version` but not
-/// `-V`.
+/// Returns the command of one of LLVM's tools under this name, as a subcommand or as an executable. LLVM's tools accept
+/// `--version` but not `-V`, which `clap` would add.
 fn tool_command(name: &'static str, tool: &Tool) -> Command {
     let definition = tool.command();
     let version = Arg::new("version").long("version").action(ArgAction::Version).help("Print version");
@@ -130,7 +134,8 @@ fn offered(definition: &Command) -> Vec<Arg> {
     offered
 }
 
-/// Returns the option with the first line of its help, marked as LLVM's. The type gets the words that its help lists.
+/// Returns the option with only the first line of its help, below the heading that marks LLVM's options. `--type`
+/// accepts the words that its help lists, so that shells suggest them.
 fn marked_as_llvms(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let arg = match arg.get_long() {

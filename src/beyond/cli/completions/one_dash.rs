@@ -16,7 +16,7 @@ pub(super) fn spelled_with_one_dash(arg: &Arg) -> Option<String> {
     Some(format!("-{}", arg.get_long()?))
 }
 
-/// Whether a command has options that may begin with one dash.
+/// Returns whether a command has LLVM's options, which may begin with one dash.
 fn takes_one_dash(command: &Command) -> bool {
     command.get_arguments().any(|arg| spelled_with_one_dash(arg).is_some())
 }
@@ -46,7 +46,8 @@ pub(super) fn fish_script(script: &str, everything: &Command) -> String {
 fn without_stacking(script: &str, everything: &Command) -> String {
     let mut written = String::new();
     for line in script.lines() {
-        // A line for a subcommand has its name in a condition. All other lines are about the executable itself.
+        // A line for a subcommand has the condition `-n "__fish_…_using_subcommand NAME"`. All other lines are about
+        // the executable itself.
         let subcommand = match line.split_once("_using_subcommand ") {
             Some((_, rest)) => rest.split('"').next().and_then(|name| everything.find_subcommand(name)),
             None => Some(everything),

@@ -24,8 +24,8 @@ impl Compared {
         Self::with_kernels(job, pair, top, ListedKernels::All)
     }
 
-    /// Compares a pair for a table. Keeps at most `top` kernels, each once if relocatable and linked code have the
-    /// same.
+    /// Compares a pair for a table. Keeps at most `top` kernels. A kernel that relocatable and linked code have with
+    /// the same numbers counts once.
     pub(super) fn for_table(job: &Diff, pair: FilePair, top: usize) -> Result<Self> {
         Self::with_kernels(job, pair, top, ListedKernels::WithoutRepeats)
     }
@@ -37,7 +37,7 @@ impl Compared {
         Ok(Self { pair, diff, rows })
     }
 
-    /// Returns the number of findings.
+    /// Returns the number of findings, which limits how many results wait to be printed.
     pub(crate) fn weight(&self) -> usize {
         self.rows.kept.len() + self.diff.code_objects.len() + 1
     }

@@ -17,9 +17,9 @@ pub(super) enum DiffCondition {
     LostGpu,
     /// A kernel spills more registers than before.
     Spill,
-    /// The size of all device code, or of the code for a GPU, grows more.
+    /// The size of all device code, or of the code for a GPU, grows by more than this.
     Size(Growth),
-    /// The size of all device code grows more.
+    /// The size of all device code grows by more than this.
     Total(Growth),
 }
 
@@ -31,7 +31,7 @@ pub(super) enum FailOnValue {
     SizeMin(u64),
 }
 
-/// The largest permitted growth of a size.
+/// The largest permitted growth of a size from the old files to the new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     /// In thousandths of a percent.
@@ -82,7 +82,7 @@ impl DiffCondition {
         old_gpus(total).any(|gpu| self.is_recorded(gpu))
     }
 
-    /// The name, as typed.
+    /// Returns the name of the condition, as the user types it.
     fn name(self) -> &'static str {
         match self {
             Self::LostGpu => "lost-gpu",
@@ -96,20 +96,22 @@ impl DiffCondition {
 impl Growth {
     /// Parses the growth that a condition of this name permits.
     fn parse(name: &str, text: &str) -> Result<Self, String> {
+        const THOUSANDTHS: u64 = 1000;
         let number = text.strip_prefix('+').unwrap_or(text);
         let growth = match number.strip_suffix('%') {
-            Some(percent) => scaled(percent.trim_end(), 1000).map(Self::Percent),
+            Some(percent) => scaled(percent.trim_end(), THOUSANDTHS).map(Self::Percent),
             None => size_in_bytes(number).map(Self::Bytes),
         };
         growth.ok_or_else(|| format!("expected {name}={GROWTHS}"))
     }
 
-    /// Whether a size grew by more than this. The products of sizes may need more than 64 bits.
+    /// Returns whether a size grew by more than is permitted.
     fn is_exceeded(self, old: u64, new: u64) -> bool {
         let grown = u128::from(new.saturating_sub(old));
         match self {
             Self::Bytes(most) => grown > most.into(),
-            // `most` is in thousandths of a percent.
+            // grown / old > most / 100,000, because `most` is in thousandths of a percent. The products may need more
+            // than 64 bits.
             Self::Percent(most) => grown * 100_000 > u128::from(old) * u128::from(most),
         }
     }
@@ -119,6 +121,7 @@ impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(most) => f.write_str(&bytes(*most)),
+            // `most` is in thousandths of a percent: 5500 is written as `5.5 %`.
             Self::Percent(most) => {
                 let rest = format!("{:03}", most % 1000);
                 let rest = rest.trim_end_matches('0');
@@ -173,6 +176,8 @@ pub(super) struct DiffConditions {
 }
 
 impl DiffConditions {
+    /// Returns the conditions that the values of `--fail-on` describe together.
+    ///
     /// # Errors
     /// The reason why the values do not belong together.
     pub(super) fn new(values: &[FailOnValue]) -> Result<Self, &'static str> {
@@ -206,8 +211,8 @@ impl DiffConditions {
         }
     }
 
-    /// Returns the names of the conditions whose numbers no code of the old files records. Returns none if no condition
-    /// was judged, because the caller reports that as an error.
+    /// Returns the names of the conditions whose numbers no code of the old files records. Returns an empty list if no
+    /// condition was judged, because the caller reports that as an error.
     pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.judged(total) == Judged::Something {
@@ -278,7 +283,7 @@ fn added_spills(total: &DiffTotal) -> Vec<String> {
     reasons
 }
 
-/// The numbers of registers that a kernel spills, and its name.
+/// Returns the numbers of registers that a kernel spills, now and before, and its name.
 fn spills_text(kernel: &KernelDiff) -> String {
     let names = demangled_names(std::iter::once(&kernel.name));
     let shown = names.get(&kernel.name).map(|name| &**name).unwrap_or_default();

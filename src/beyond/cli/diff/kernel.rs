@@ -12,17 +12,17 @@ use crate::beyond::scan::sections::is_relocatable_code;
 use crate::beyond::serialized::Counts;
 
 use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
-use crate::beyond::cli::kernels::report::{SPARE, demangled_names};
+use crate::beyond::cli::kernels::report::{ROWS_BETWEEN_SORTS, demangled_names};
 
-/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: they are compared by
-/// spills, then scratch memory, registers, shared memory and code size.
+/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: spills count most, then
+/// scratch memory, registers, shared memory and code size.
 #[derive(Debug, Default)]
 pub(super) struct KernelRows {
     pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
     /// The number of kernels that changed, were added and were removed.
     pub(super) numbers: Counts,
-    /// The number of kernels without a row, because the row of the linked kernel is the same.
-    pub(super) relocatable: usize,
+    /// The number of kernels in relocatable code without a row, because the row of the linked kernel says the same.
+    pub(super) repeats: usize,
     /// The kernels that spill more than before.
     pub(super) spills: SpillsByGpu,
 }
@@ -35,7 +35,7 @@ pub(super) enum ListedKernels {
     WithoutRepeats,
 }
 
-/// The kernels that spill more than before, by GPU. The flag says whether they are new, and not in the old files.
+/// The kernels that spill more than before, by GPU and by whether they are new. A new kernel is not in the old files.
 pub(super) type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
 
 /// Some kernels that spill more than before.
@@ -60,7 +60,7 @@ impl KernelRows {
         if listed == ListedKernels::WithoutRepeats {
             let all = kernels.len();
             kernels = without_repeats(kernels);
-            rows.relocatable = all - kernels.len();
+            rows.repeats = all - kernels.len();
         }
         kernels.sort_by_cached_key(|kernel| Reverse(severity(kernel)));
         kernels.truncate(top);
@@ -75,15 +75,14 @@ impl KernelRows {
     /// Adds the rows of other files.
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
-        self.relocatable += more.relocatable;
-        // Sorting all kernels again after every file would take too long, see `SPARE`.
-        if self.kept.len() / 2 > top.max(SPARE) {
-            self.keep(top);
+        self.repeats += more.repeats;
+        if self.kept.len() / 2 > top.max(ROWS_BETWEEN_SORTS) {
+            self.keep_first(top);
         }
     }
 
     /// Keeps the first `top` rows.
-    pub(super) fn keep(&mut self, top: usize) {
+    pub(super) fn keep_first(&mut self, top: usize) {
         self.kept.sort_by_cached_key(|(kernel, _)| Reverse(severity(kernel)));
         self.kept.truncate(top);
     }
@@ -92,8 +91,8 @@ impl KernelRows {
 /// The library of a kernel, its GPU and its name.
 type KernelKey<'k> = (&'k Path, &'k [Step], &'k str, &'k [u8]);
 
-/// Returns the library, the GPU and the name of a kernel, with the section of its code object, or `None` if that is in
-/// no section.
+/// Returns the library, the GPU and the name of a kernel, with the section of its code object. Returns `None` if the
+/// code object is in no section.
 fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
     let place = &kernel.code_object.bundle.place;
     let (Step::Section(section), library) = place.steps().split_last()? else { return None };
@@ -102,7 +101,7 @@ fn key_in_section(kernel: &KernelDiff) -> Option<(KernelKey<'_>, &[u8])> {
 
 /// Returns whether the row of a kernel in relocatable code has nothing that the row of the linked kernel does not have.
 /// Linking determines scratch and shared memory, so relocatable code does not have these numbers.
-fn repeats(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
+fn repeats_linked(relocatable: &KernelDiff, linked: &KernelDiff) -> bool {
     if relocatable.change() != linked.change() {
         return false;
     }
@@ -144,7 +143,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
             same = linked.pop_front();
         }
         is_repeat.push(match same {
-            Some(linked) => repeats(kernel, linked),
+            Some(linked) => repeats_linked(kernel, linked),
             None => false,
         });
     }
@@ -157,7 +156,7 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     kept
 }
 
-/// Adds kernels of a GPU to those that spill more, and keeps the kernel whose spills grew most.
+/// Adds kernels that spill more, under their `key`, and keeps the kernel whose spills grew most.
 pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: SpillingKernels) {
     match spills.entry(key) {
         Entry::Vacant(free) => {
@@ -192,8 +191,9 @@ fn severity(kernel: &KernelDiff) -> (bool, [i128; 5]) {
     (is_in_both && is_worse, growth)
 }
 
-/// Returns the growth of each number of a kernel for which more is worse, the most important number first. All spills
-/// and scratch memory of an added kernel count as growth. A removed kernel has none.
+/// Returns the growth of each number of a kernel for which more is worse, the most important number first. An added
+/// kernel has nothing to grow from: only its spills and its scratch memory count, which are bad in themselves. A
+/// removed kernel has no growth.
 fn worsening(kernel: &KernelDiff) -> [i128; 5] {
     let (old, new) = match (&kernel.old, &kernel.new) {
         (Some(old), Some(new)) => (old, new),

@@ -21,7 +21,7 @@ use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::picture::{changes, ensure_apart};
-use super::print::json::{self, Each, Late};
+use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading, refuse};
@@ -122,9 +122,16 @@ impl Options for DiffOptions {
                 }
                 let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
                 // The values after the files are complete only after the last file.
-                let files = Each::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
-                let failures = Late(|| {
-                    self.ensure_judged(&conditions, &total.borrow(), &found.borrow(), &job, &paths, &problems);
+                let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
+                let failures = ComputedLate(|| {
+                    self.add_error_if_not_judged(
+                        &conditions,
+                        &total.borrow(),
+                        &found.borrow(),
+                        &job,
+                        &paths,
+                        &problems,
+                    );
                     conditions.failures(&total.borrow())
                 });
                 json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
@@ -132,7 +139,7 @@ impl Options for DiffOptions {
         );
         let (total, found) = (total.into_inner(), found.into_inner());
         // A JSON document has this error already. Then this call adds nothing, because there is a problem.
-        self.ensure_judged(&conditions, &total, &found, &job, &paths, &problems);
+        self.add_error_if_not_judged(&conditions, &total, &found, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
         problems.extend(conditions.failures(&total).iter().map(Problem::from));
@@ -156,7 +163,7 @@ impl Options for DiffOptions {
     }
 }
 
-/// The error that `--fail-on` judged nothing, because a file has no code to compare with the other.
+/// Returns the error that `--fail-on` judged nothing, because a file has no code to compare with the other.
 fn without_code(path: &Path) -> String {
     format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
 }
@@ -164,7 +171,7 @@ fn without_code(path: &Path) -> String {
 impl DiffOptions {
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, if one of them is
     /// met, or if a filter matches nothing, which is another error.
-    fn ensure_judged(
+    fn add_error_if_not_judged(
         &self,
         conditions: &DiffConditions,
         total: &DiffTotal,
@@ -181,9 +188,10 @@ impl DiffOptions {
         let judged = conditions.judged(total);
         let named = [&self.old, &self.new].into_iter();
         let judgement = Judgement::new(&self.search.search, named, self.allow_none);
-        judgement.ensure(judged, || self.error_if_not_judged(judged, total), problems);
+        judgement.add_error_if_not_judged(judged, || self.error_if_not_judged(judged, total), problems);
     }
 
+    /// Returns the error that `--fail-on` judged nothing: code that records no numbers, or a file without code.
     fn error_if_not_judged(&self, judged: Judged, total: &DiffTotal) -> String {
         if judged == Judged::Unrecorded {
             return "no code records what --fail-on asks for, so nothing was judged".to_owned();
@@ -191,6 +199,7 @@ impl DiffOptions {
         match (total.all().old.code_objects, total.all().new.code_objects) {
             (0, 0) => "no device code was read, so --fail-on judged nothing".to_owned(),
             (0, _) => without_code(&self.old),
+            // If both had code, the conditions would have had something to judge.
             _ => without_code(&self.new),
         }
     }

@@ -16,10 +16,11 @@ use crate::beyond::cli::print::problem::Problem;
 /// The files of a path, with an error for each that could not be listed.
 type ListedFiles = Vec<Result<WorkFile, Error>>;
 
-/// Two files that are compared; only one of them, if the other directory has no counterpart.
+/// Two files that are compared, or one file that has no counterpart in the other directory.
 #[derive(Debug)]
 pub(crate) struct FilePair {
-    /// The path below the directories, or that of the file; in the new one unless it is only in the old one.
+    /// The path for reports: the path of the new file, or of the old file if there is no new one. It is without the
+    /// directory if two directories are compared.
     pub(super) path: PathBuf,
     pub(super) old: Option<WorkFile>,
     pub(super) new: Option<WorkFile>,
@@ -43,6 +44,8 @@ pub(crate) struct FileSets {
 }
 
 impl FileSets {
+    /// Lists the files of two paths, and pairs them. Fails if a directory would be compared with a file. A path that
+    /// does not exist, such as a URI, counts as a file here.
     pub(crate) fn new(search: &SearchOptions, [old, new]: [&PathBuf; 2]) -> anyhow::Result<Self> {
         if old.as_os_str() == "-" && new.as_os_str() == "-" {
             bail!("'-' and '-': the standard input can be only one of the two");
@@ -74,9 +77,9 @@ fn pairs(
         let old = old_files.remove(&path);
         pairs.push(FilePair { path, old, new: Some(new) });
     }
-    // Files of different paths are paired too, by rules that ignore more and more: the version of a library, the hash
-    // in its name, its directory, and last the version of a package. Each rule sees only files that have no partner
-    // yet.
+    // Files of different paths are paired too, by rules that ignore more and more. The rules ignore the version of a
+    // library, the hash in its name, its directory, and last the version of a package. Each rule sees only files that
+    // have no partner yet.
     for alike in [without_version, without_hash, name_without_version, name_without_hash, package_without_version] {
         pair_alike(alike, &mut old_files, &mut pairs);
     }
@@ -99,8 +102,8 @@ fn by_path_below(root: &Path, files: ListedFiles, problems: &mut Vec<Problem>) -
     by_path
 }
 
-/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both, and for no other
-/// file.
+/// Pairs an old and a new file that have no partner yet, if `alike` returns the same name for both. If it also returns
+/// this name for another file without a partner, the pair would be a guess, and the files stay single.
 fn pair_alike(alike: fn(&Path) -> PathBuf, old_files: &mut BTreeMap<PathBuf, WorkFile>, pairs: &mut [FilePair]) {
     let mut old_paths: HashMap<PathBuf, Vec<PathBuf>> = HashMap::new();
     for path in old_files.keys() {

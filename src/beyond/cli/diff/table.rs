@@ -20,7 +20,7 @@ use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_directory};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_directory};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
@@ -40,7 +40,7 @@ pub(super) fn write(
         }
         rows.add(more, top);
     }
-    rows.keep(top);
+    rows.keep_first(top);
     let total = total.borrow();
     let roots = ComparedRoots { old, new, is_tree };
     let mut report = DiffText { total: &total, presences: total.presences(), roots, text };
@@ -150,6 +150,7 @@ impl GpuRow<'_> {
         }
     }
 
+    /// Returns the last cell of a row: the numbers of code objects that differ, or which files have the GPU.
     fn note(&self) -> String {
         match self.presence {
             Presence::Both => changed_objects(&self.gpu),
@@ -175,6 +176,7 @@ fn gpu_column<'c, 'r>(title: &'static str, number: fn(&GpuDiff) -> String) -> Co
 }
 
 impl DiffText<'_, '_> {
+    /// Writes the title with the number of differences, and the GPUs that are lost or gained.
     fn write_head(&mut self, title: &str) -> io::Result<()> {
         let (all, total) = (self.total.all(), self.total);
         let (changed, equal) = (changed_objects(&all), grouped(total.equal.all));
@@ -193,6 +195,7 @@ impl DiffText<'_, '_> {
             self.text.write_item(&gpus)?;
         }
         for (library, loss) in &total.losses {
+            // GPUs without any code are named in the lines above.
             if self.presence(&loss.gpu) != Presence::Lost {
                 self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
             }
@@ -239,7 +242,7 @@ impl DiffText<'_, '_> {
             gpu_column("OBJECTS", |gpu| old_to_new(gpu.old.code_objects, gpu.new.code_objects, grouped)),
             gpu_column("OLD", |gpu| bytes(gpu.old.stored)),
             gpu_column("NEW", |gpu| bytes(gpu.new.stored)),
-            Column { fit: Fit::Stays, ..gpu_column("DIFFERENCE", |gpu| difference(gpu, bytes)) },
+            Column { when_narrow: WhenNarrow::Stays, ..gpu_column("DIFFERENCE", |gpu| difference(gpu, bytes)) },
             Column::number("", GpuRow::share),
             Column::name("", GpuRow::note),
         ];
@@ -257,7 +260,7 @@ impl DiffText<'_, '_> {
         for (row, place) in rows.kept.iter().zip(places.shown()) {
             listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
         }
-        let place_column = if places.is_one { PlaceColumn::None } else { PlaceColumn::File };
+        let place_column = if places.all_equal { PlaceColumn::None } else { PlaceColumn::File };
         kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
     }
 
@@ -273,12 +276,12 @@ impl DiffText<'_, '_> {
             numbers.push(format!("{} without a difference in numbers", grouped(equal)));
         }
         let mut line = format!("kernels: {}", numbers.join(", "));
-        if rows.relocatable > 0 {
-            let number = grouped(rows.relocatable);
+        if rows.repeats > 0 {
+            let number = grouped(rows.repeats);
             line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
         }
         let mut notes = Vec::new();
-        if rows.kept.len() < differing - rows.relocatable && !rows.kept.is_empty() {
+        if rows.kept.len() < differing - rows.repeats && !rows.kept.is_empty() {
             notes.push(format!("the first {}", grouped(rows.kept.len())));
         }
         notes.extend(places.note());
@@ -292,43 +295,45 @@ impl DiffText<'_, '_> {
 /// The places of the listed kernels.
 struct KernelPlaces {
     texts: Vec<String>,
-    /// The length of the directory that all texts begin with.
-    common: usize,
-    /// Whether all places are the same.
-    is_one: bool,
+    /// The length in bytes of the directory that all texts begin with. The table leaves it out.
+    common_len: usize,
+    /// Whether all places are the same, so that the table needs no column for them.
+    all_equal: bool,
 }
 
 impl KernelPlaces {
+    /// Returns the places of the kernels in these rows, in their order.
     fn new(rows: &[(KernelDiff, Arc<str>)], roots: &ComparedRoots<'_>) -> Self {
         let mut texts = Vec::new();
         for (kernel, _) in rows {
             texts.push(roots.place_text(&kernel.code_object.bundle.place));
         }
-        let mut common = common_directory(texts.iter().map(String::as_str));
+        let mut common_len = common_directory(texts.iter().map(String::as_str));
         // A path inside a package says nothing without the package. So only the directory of the package is left out,
         // and not a directory in it.
         if let Some(first) = texts.first()
-            && let Some((package, _)) = first.get(..common).unwrap_or_default().split_once('(')
+            && let Some((package, _)) = first.get(..common_len).unwrap_or_default().split_once('(')
         {
-            common = common_directory([package].into_iter());
+            common_len = common_directory([package].into_iter());
         }
-        let is_one = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
-        Self { texts, common, is_one }
+        let all_equal = texts.windows(2).all(|pair| matches!(pair, [one, other] if one == other));
+        Self { texts, common_len, all_equal }
     }
 
     /// Returns the places without the common directory, in the order of the kernels.
     fn shown(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(|text| text.get(self.common..).unwrap_or(text))
+        self.texts.iter().map(|text| text.get(self.common_len..).unwrap_or(text))
     }
 
-    /// Returns a note on the part that all places have in common, or `None` if that is nothing, or the compared files.
+    /// Returns a note on the part that all places have in common. Returns `None` if they have nothing in common, or if
+    /// all are the compared files themselves, which the title names.
     fn note(&self) -> Option<String> {
         let first = self.texts.first()?;
-        let directory = first.get(..self.common).unwrap_or_default();
+        let directory = first.get(..self.common_len).unwrap_or_default();
         // A place that begins with a parenthesis is a section of the compared file.
-        if self.is_one && !first.is_empty() && !first.starts_with('(') {
+        if self.all_equal && !first.is_empty() && !first.starts_with('(') {
             Some(format!("all in {first}"))
-        } else if !self.is_one && !directory.is_empty() {
+        } else if !self.all_equal && !directory.is_empty() {
             Some(format!("in files of {directory}"))
         } else {
             None

@@ -21,11 +21,11 @@ pub(crate) struct DiffTotal {
     /// The code objects of each GPU: their numbers and sizes.
     pub(crate) gpus: BTreeMap<Arc<str>, GpuDiff>,
     pub(super) equal: EqualCounts,
-    /// The kernels in code objects that differ.
+    /// The numbers of kernels in code objects that differ. A kernel in such a code object may be equal.
     pub(super) kernels: Counts,
     /// The GPUs that fewer bundles of a library serve, each with the library.
     pub(super) losses: Vec<(String, LostCoverage)>,
-    /// The GPUs that the bundles of all old files serve, and the same for the new files.
+    /// For the old files and for the new files: which GPUs their bundles serve.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
     pub(super) spills: SpillsByGpu,
@@ -64,7 +64,7 @@ impl DiffTotal {
         }
     }
 
-    /// Returns in which of the files each GPU has code.
+    /// Returns the presence of each GPU: whether the old files, the new files or both have code for it.
     pub(crate) fn presences(&self) -> HashMap<&str, Presence> {
         let mut presences: HashMap<&str, Presence> = HashMap::new();
         for (name, gpu) in &self.gpus {
@@ -159,7 +159,7 @@ pub(super) fn sum<'g>(gpus: impl Iterator<Item = &'g GpuDiff>) -> GpuDiff {
     sum
 }
 
-/// The files in which a GPU has code.
+/// Whether the old files, the new files or both have code for a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Only the old files have code for the GPU.
@@ -172,7 +172,8 @@ pub(crate) enum Presence {
 }
 
 impl Presence {
-    /// Compares the names of code objects, and not which GPUs they serve.
+    /// Returns the presence of a GPU by the names of code objects only. The other file may serve the GPU with code of
+    /// another name.
     fn by_name(gpu: &GpuDiff) -> Self {
         match (gpu.old.code_objects, gpu.new.code_objects) {
             (1.., 0) => Self::Lost,

@@ -13,7 +13,7 @@ use super::lines::Line;
 use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, short_target, some_products_of};
 use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, Libraries, Library, ServingLibraries};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table, widest};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, count};
 
@@ -26,17 +26,17 @@ pub(super) enum Servers<'l> {
     Bundles(&'l Coverage),
 }
 
-/// The number of libraries or bundles that serve GPUs.
+/// The number of libraries or bundles that serve the GPUs of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Serving {
+enum ServingNumber {
     Libraries(ServingLibraries),
     Bundles(ServedBundles),
-    /// A runtime does not load the code as it is, or there are too many bundles to compare.
+    /// The target is not a GPU that bundles serve, such as LTO-IR, or there are too many bundles to compare.
     Unknown,
 }
 
 impl Servers<'_> {
-    /// The title of the column of numbers.
+    /// Returns the title of the column with [`ServingNumber`]s.
     fn title(self) -> &'static str {
         match self {
             Self::Libraries(_) => "LIBRARIES",
@@ -47,12 +47,12 @@ impl Servers<'_> {
     /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name. With
     /// libraries, GPUs beyond the first [`COMPARED_GPUS_MAX`] are left out. Returns nothing if there are too many
     /// bundles to compare.
-    fn serving(self) -> HashMap<String, Serving> {
+    fn serving(self) -> HashMap<String, ServingNumber> {
         let mut numbers = HashMap::new();
         match self {
             Self::Bundles(coverage) => {
                 for (gpu, served) in coverage.gpus().unwrap_or_default() {
-                    numbers.insert(gpu.name().to_owned(), Serving::Bundles(served));
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served));
                 }
             }
             Self::Libraries(libraries) => {
@@ -61,7 +61,7 @@ impl Servers<'_> {
                 gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
                 for (gpu, libraries) in gpus.iter().zip(serving) {
-                    numbers.insert(gpu.name().to_owned(), Serving::Libraries(libraries));
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Libraries(libraries));
                 }
             }
         }
@@ -69,7 +69,7 @@ impl Servers<'_> {
     }
 }
 
-impl Serving {
+impl ServingNumber {
     fn text(self) -> String {
         match self {
             Self::Libraries(libraries) => libraries.to_string(),
@@ -78,7 +78,7 @@ impl Serving {
         }
     }
 
-    /// Whether some libraries serve the GPU with some of their bundles only.
+    /// Returns whether some libraries serve the GPU with some of their bundles only.
     fn is_partial(self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.partial > 0,
@@ -86,7 +86,8 @@ impl Serving {
         }
     }
 
-    /// Whether the number is worth a column: there are several libraries or bundles, or none serves the GPU.
+    /// Returns whether the number is worth a column: there are several libraries or bundles, or none serves the GPU.
+    /// "1 of 1" for each GPU would say nothing.
     fn is_needed(self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.all > 1 || libraries.complete == 0,
@@ -96,17 +97,17 @@ impl Serving {
     }
 }
 
-/// The GPUs in a line of the table.
+/// A line of the table: one GPU, or several of a family that are served alike.
 #[derive(Clone, Debug)]
 struct GpuLine {
     targets: Vec<String>,
-    serving: Serving,
-    /// The sums of their code objects.
+    serving: ServingNumber,
+    /// The sums of the code objects for these GPUs.
     sums: Line,
 }
 
 impl GpuLine {
-    /// The names of the GPUs, in short unless `is_full` is set; safe to print.
+    /// Returns the names of the GPUs, in short unless `is_full` is set; safe to print.
     fn label(&self, style: Style, is_full: bool) -> String {
         match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
@@ -119,9 +120,10 @@ impl GpuLine {
         self.targets.iter().map(String::as_str).collect()
     }
 
-    /// Whether two lines are merged: both are for GPUs of one family of AMD's, and served alike. NVIDIA's GPUs have too
-    /// many products to share a line.
+    /// Returns whether two lines are merged: both are for GPUs of one family of AMD's, and served alike. NVIDIA's GPUs
+    /// have too many products to share a line.
     fn merges_with(&self, other: &Self) -> bool {
+        // All targets of a line are of one family, so the first ones are enough.
         let (Some(first), Some(next)) = (self.targets.first(), other.targets.first()) else { return false };
         let family = family_of(first);
         first.starts_with("gfx") && family.is_some() && family == family_of(next) && self.serving == other.serving
@@ -143,7 +145,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
                 None => None,
             },
         };
-        let serving = number.copied().unwrap_or(Serving::Unknown);
+        let serving = number.copied().unwrap_or(ServingNumber::Unknown);
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
@@ -156,27 +158,29 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     lines
 }
 
-/// The width of the table in Markdown. Narrower tables have no stored sizes.
+/// A table of at least this width has room for stored sizes too. Tables in Markdown have this width.
 const WIDE: usize = 100;
 
 /// The space before a line.
 const INDENT: usize = 2;
 
-/// The width of a size and of a stored size, each with the space before it.
+/// The width of a size and of a stored size, each with the space before it. The table of libraries has the same widths,
+/// so that its sizes are below those of the GPUs.
 const SIZE: usize = 10;
 const STORED: usize = 11;
 
-/// The width of the names of GPUs in a narrow table.
+/// Other columns are left out before the name of a GPU gets narrower than this.
 const NAME_MIN: usize = 14;
 
-/// The width of a name that leaves room for products.
+/// The most width of the names of GPUs that is taken from the products. A longer name makes the table wider.
 const LABEL_MAX: usize = 24;
 
 /// The least room for products.
 const PRODUCTS_MIN: usize = 20;
 
-/// Writes the table of the GPUs: in full with each GPU and all its products, otherwise in short, as wide as the output,
-/// or 80 columns wide.
+/// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
+/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Stored sizes
+/// are shown only if `is_compressed`, because all others equal the sizes.
 pub(super) fn write(
     totals: &[Line],
     servers: Servers<'_>,
@@ -202,19 +206,22 @@ pub(super) fn write(
         _ => some_products_of(&line.targets(), room, style.range()),
     };
     let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, is_full)));
-    let mut columns = vec![Column { fit: Fit::Shortened(NAME_MIN), ..name }];
+    let mut columns = vec![Column { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..name }];
     if is_full {
-        columns.push(Column { fit: Fit::LeftOut(1), ..Column::number("COUNT", |line: &GpuLine| line.sums.count()) });
+        columns.push(Column {
+            when_narrow: WhenNarrow::LeftOut(1),
+            ..Column::number("COUNT", |line: &GpuLine| line.sums.count())
+        });
     }
     if has_serving {
         let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.text());
-        columns.push(Column { fit: Fit::Stays, ..serving });
+        columns.push(Column { when_narrow: WhenNarrow::Stays, ..serving });
     }
     let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
-    columns.push(Column { width: SIZE - GAP, fit: Fit::Stays, ..size });
+    columns.push(Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size });
     if has_stored {
         let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
-        columns.push(Column { width: STORED - GAP, fit: Fit::LeftOut(2), ..stored });
+        columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
     columns.push(Column::name("PRODUCTS", products));
     let mut text = Text { style, out: &mut *text.out };
@@ -287,20 +294,20 @@ fn write_package(
     text.write_subheading(&heading)?;
     let mut rows: Vec<Row<'_>> = Vec::new();
     for library in libraries {
-        rows.push((printable(common.cut(&library.name)), library, library.sizes()));
+        rows.push((printable(common.remove_from(&library.name)), library, library.sizes()));
     }
     let size = Column::number("SIZE", |(_, _, sizes): &Row<'_>| bytes(sizes.size));
     let mut columns = vec![
         Column::name("LIBRARY", |(name, ..): &Row<'_>| name.clone()),
         Column::number("COUNT", |(_, _, sizes): &Row<'_>| sizes.code_objects.to_string()),
-        Column { width: SIZE - GAP, fit: Fit::Stays, ..size },
+        Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size },
     ];
     if is_compressed {
         let stored = Column::number("STORED", |(_, _, sizes): &Row<'_>| bytes(sizes.stored));
         columns.push(Column { width: SIZE - GAP, ..stored });
     }
     let bar = Column::label("", move |(_, _, sizes): &Row<'_>| Cell::Bar { part: sizes.stored, whole: largest });
-    columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
+    columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
     let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
     text.write_table(Table { indent: 4, columns }, || rows.iter())
 }

@@ -10,22 +10,22 @@ use crate::beyond::scan::{CodeObject, Format, Sizes};
 use crate::llvm::container::content_kind::ContentKind;
 
 use crate::beyond::cli::gpus::Targets;
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Fit, Table};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
 
 /// The code objects that each line of a table summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableRows {
-    /// All code objects at a place with the same entry ID.
+    /// The code objects at a place with the same entry ID.
     Grouped,
-    /// One code object.
+    /// A single code object, for `--each`.
     Each,
-    /// One code object, with its URI.
+    /// A single code object, with its URI.
     EachWithUri,
-    /// All code objects for the same GPU in all files.
+    /// The code objects for the same GPU in all files, for `--summary`.
     Totals,
-    /// All code objects for the same GPU in all files, in the order of generations and with the products.
+    /// The code objects for the same GPU in all files, by generation and with products, for `--gpus`.
     Gpus,
 }
 
@@ -34,7 +34,7 @@ impl TableRows {
         matches!(self, Self::Each | Self::EachWithUri)
     }
 
-    /// Whether only totals are printed.
+    /// Returns whether only totals are printed.
     pub(super) fn is_summary(self) -> bool {
         matches!(self, Self::Totals | Self::Gpus)
     }
@@ -50,7 +50,7 @@ const TITLE_MIN: usize = 8;
 const KIND_MIN: usize = 7;
 
 /// The least widths of the columns with numbers, enough for all but very large numbers, so that the tables of several
-/// places have their columns below each other.
+/// places have their columns below each other. Most numbers are shorter, so small gaps between the columns are enough.
 const COUNT_MIN: usize = 6;
 const SIZE_MIN: usize = 9;
 const STORED_MIN: usize = 11;
@@ -63,7 +63,8 @@ pub(super) const LABEL_MAX: usize = 200;
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) label: String,
-    /// The length of the target at the end of the label, in bytes.
+    /// The length in bytes of the target at the end of the label, which is written in bold letters. 0 if the label does
+    /// not end with the target.
     accent: usize,
     /// The kind of image, or `None` if too little was inflated to know it.
     kind: Option<ContentKind>,
@@ -75,7 +76,7 @@ pub(super) struct Line {
     /// Whether the stored size is a share of data that is compressed together.
     is_share: bool,
     pub(super) gpu: String,
-    /// The number of bundles that serve the GPU, or `None` if that is not worth a column or not known.
+    /// The number of bundles that serve the GPU, or `None` if [`add_served`] adds none.
     served: Option<ServedBundles>,
     uri: Option<String>,
 }
@@ -83,11 +84,14 @@ pub(super) struct Line {
 /// The sizes that shares and bars are relative to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
+    /// The stored size of all code objects, which is a share of 100 %.
     whole: u64,
+    /// The largest stored size of a line, which has the longest bar.
     largest: u64,
 }
 
 impl Scale {
+    /// Returns the scale of tables that have these lines.
     pub(super) fn new<'l>(lines: impl Iterator<Item = &'l Line>) -> Self {
         let (mut whole, mut largest) = (Sizes::default(), 0);
         for line in lines {
@@ -98,7 +102,7 @@ impl Scale {
     }
 }
 
-/// The lines for a group of bundles.
+/// Returns the lines for a group of bundles.
 pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
     let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
@@ -107,7 +111,7 @@ pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Lin
 /// Merges the lines of code objects with the same ID, unless each code object has its own line.
 fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableRows) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    // The indices of the lines with each ID. They differ in the kind of image.
+    // The indices of the lines of each ID. Lines with the same ID have different kinds of images.
     let mut known: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (id, line) in code_objects {
         let same_id = known.entry(id).or_default();
@@ -132,8 +136,8 @@ fn merged<'i>(code_objects: impl Iterator<Item = (&'i [u8], Line)>, rows: TableR
     lines
 }
 
-/// Adds to each line the number of bundles that serve its GPU, if there are several bundles, or code that a runtime
-/// does not find. Adds nothing if there are too many bundles to compare.
+/// Adds to each line the number of bundles that serve its GPU. Adds nothing for a single bundle, which serves all its
+/// GPUs unless a runtime does not find the code. Adds nothing either if there are too many bundles to compare.
 pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     if coverage.bundles() < 2 && coverage.unfound().is_empty() {
         return;
@@ -152,6 +156,7 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
 }
 
 impl Line {
+    /// Returns the line of a single code object.
     pub(super) fn new<'c>(code_object: &'c CodeObject, rows: TableRows, targets: &mut Targets<'c>) -> Self {
         let (bundle, kind) = (&code_object.bundle, code_object.kind);
         let id = printable_start(&code_object.shown_id(), LABEL_MAX);
@@ -164,6 +169,7 @@ impl Line {
         {
             format!("{key}  {id}")
         } else {
+            // The numbers of up to 99,999 bundles end in the same column.
             format!("{:>5}  {id}", bundle.index)
         };
         let gpu = targets.target_of(code_object).to_owned();
@@ -172,13 +178,15 @@ impl Line {
             Some(packed) => packed.is_shared(),
             None => false,
         };
-        // The size of a part of compressed data is not known, so the part has a share by its inflated size.
+        // Only the stored size of the whole compressed data is known. Each code object in it has a share of this size,
+        // in proportion to its inflated size.
         let is_share = bundle.compressed.is_some() || is_packed_with_others;
         let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
         let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
         Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
     }
 
+    /// Adds a code object with the same label, or a line of such code objects.
     pub(super) fn add(&mut self, more: &Self) {
         self.kind = self.kind.or(more.kind);
         self.unsure |= more.unsure;
@@ -187,8 +195,9 @@ impl Line {
         self.is_share |= more.is_share;
     }
 
-    /// Whether two lines with the same ID are merged. A code object that was not inflated far enough to determine its
-    /// kind is assumed to have the kind of the others. It is not merged with empty ones: its size is known, and not 0.
+    /// Returns whether two lines with the same ID are merged: code objects of one kind share a line. A code object
+    /// whose kind is unknown, because too little of it was inflated, counts as the kind of the other line. But it is
+    /// never merged with empty ones: its size is known, and not 0.
     fn merges_with(&self, other: &Self) -> bool {
         match (self.kind, other.kind) {
             (None, Some(kind)) | (Some(kind), None) => kind != ContentKind::Empty,
@@ -196,6 +205,7 @@ impl Line {
         }
     }
 
+    /// Returns the kind of image, with a question mark if it is not certain for all code objects of the line.
     fn kind(&self) -> String {
         let name = match self.kind {
             Some(kind) => kind.name(),
@@ -204,7 +214,7 @@ impl Line {
         if self.unsure { format!("{name}?") } else { name.to_owned() }
     }
 
-    /// Whether the code objects count in sums. A container does not; its contents do.
+    /// Returns whether the code objects count in sums. A container does not; its contents do.
     pub(super) fn is_counted(&self) -> bool {
         self.counted.code_objects > 0
     }
@@ -226,7 +236,8 @@ impl Line {
         self.served.as_ref().map(ServedBundles::to_string).unwrap_or_default()
     }
 
-    /// Whether the number of bundles that serve the GPU is worth a column: there are several, or none serves it.
+    /// Returns whether the number of bundles that serve the GPU is worth a column: there are several, or none serves
+    /// it.
     fn needs_served(&self) -> bool {
         match self.served {
             Some(served) => served.bundles > 1 || served.serving == 0,
@@ -250,29 +261,43 @@ pub(super) fn write_lines(
     let style = text.style;
     // A narrow terminal loses the columns IMAGE, STORED and COUNT, in this order.
     let mut columns = vec![Column {
-        fit: Fit::Shortened(LABEL_MIN),
+        when_narrow: WhenNarrow::Shortened(LABEL_MIN),
         width: TITLE_MIN,
         ..Column::name(title, |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent })
     }];
     if has_kinds {
-        columns.push(Column { width: KIND_MIN, fit: Fit::LeftOut(3), ..Column::label("IMAGE", Line::kind) });
+        columns.push(Column {
+            width: KIND_MIN,
+            when_narrow: WhenNarrow::LeftOut(3),
+            ..Column::label("IMAGE", Line::kind)
+        });
     }
-    columns.push(Column { gap: 1, width: COUNT_MIN, fit: Fit::LeftOut(1), ..Column::number("COUNT", Line::count) });
-    columns.push(Column { gap: 1, width: SIZE_MIN, fit: Fit::Stays, ..Column::number("SIZE", Line::size) });
+    columns.push(Column {
+        gap: 1,
+        width: COUNT_MIN,
+        when_narrow: WhenNarrow::LeftOut(1),
+        ..Column::number("COUNT", Line::count)
+    });
+    columns.push(Column {
+        gap: 1,
+        width: SIZE_MIN,
+        when_narrow: WhenNarrow::Stays,
+        ..Column::number("SIZE", Line::size)
+    });
     if is_compressed {
         let stored = Column::number("STORED", move |line: &Line| line.stored(style));
-        columns.push(Column { gap: 0, width: STORED_MIN, fit: Fit::LeftOut(2), ..stored });
+        columns.push(Column { gap: 0, width: STORED_MIN, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
     if lines.iter().any(Line::needs_served) {
         columns.push(Column::number("SERVED", Line::served));
     }
     let share = Column::number("SHARE", move |line: &Line| line.share(scale.whole));
-    columns.push(Column { gap: 1, width: SHARE_MIN, fit: Fit::Stays, ..share });
+    columns.push(Column { gap: 1, width: SHARE_MIN, when_narrow: WhenNarrow::Stays, ..share });
     if lines.iter().any(|line| line.uri.is_some()) {
         columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
     } else {
         let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
-        columns.push(Column { fit: Fit::Bar, width: BAR, ..bar });
+        columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
     }
     text.write_table(Table { indent: 4, columns }, || lines.iter())
 }

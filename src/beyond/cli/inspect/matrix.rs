@@ -8,14 +8,14 @@ use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;
 use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, Libraries, ServedLibrary, ServedTable};
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, widest};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{count, grouped};
 
-/// The widest column of names that does not make a table too wide: names are shortened to it.
+/// The width of names that counts when the width of a table is limited. Longer names are shortened to it if necessary.
 const NAME: usize = 32;
 
-/// The title of the column of libraries, and of the column of GPUs in a turned table.
+/// The title of the first column: with libraries as rows, and with GPUs as rows.
 const TITLES: [&str; 2] = ["LIBRARY", "GPU"];
 
 /// The space before a column.
@@ -30,6 +30,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line("no bundles with code for GPUs")?;
         return write_left_out(&served, text);
     }
+    // A package may have hundreds of columns, so even a file gets tables of 80 columns.
     let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
     let tables = tables(&served, text.style);
     for (position, (names, grids)) in tables.iter().enumerate() {
@@ -64,8 +65,8 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     let mut report = Vec::new();
     for library in libraries.by_name() {
         let mut served = None;
-        // Comparing many GPUs with each of many libraries takes too long. With one library, it is done as without
-        // --matrix.
+        // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all GPUs,
+        // as without --matrix.
         if let Some(gpus) = &gpus
             && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
             && let Some(numbers) = library.served(gpus)
@@ -79,12 +80,12 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     report
 }
 
-/// Returns tables with the names of their rows: one for all libraries if it is narrow enough, and otherwise one for
-/// each package.
+/// Returns tables, each with the heading of [`heading_of`]: one for all libraries if it is narrow enough, and otherwise
+/// one for each package.
 fn tables(served: &ServedTable<'_>, style: Style) -> Vec<(Option<String>, Vec<Grid>)> {
     let width = style.width.unwrap_or(usize::MAX);
     if let Some(grids) = Grid::narrow(served, style, width) {
-        return vec![(names_of(served), grids)];
+        return vec![(heading_of(served), grids)];
     }
     let mut tables = Vec::new();
     for table in served.split_by_package() {
@@ -92,14 +93,14 @@ fn tables(served: &ServedTable<'_>, style: Style) -> Vec<(Option<String>, Vec<Gr
             Some(grids) => grids,
             None => Grid::of_width(&table, style, width),
         };
-        tables.push((names_of(&table), grids));
+        tables.push((heading_of(&table), grids));
     }
     tables
 }
 
-/// Returns the number of libraries and the parts of their names that a table leaves out, or `None` if nothing is left
-/// out.
-fn names_of(served: &ServedTable<'_>) -> Option<String> {
+/// Returns the heading of a table: the number of libraries, and the parts of their names that the table leaves out.
+/// Returns `None` if nothing is left out, because the names say all then.
+fn heading_of(served: &ServedTable<'_>) -> Option<String> {
     if served.common.is_empty() {
         return None;
     }
@@ -123,7 +124,7 @@ fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
     legend
 }
 
-/// Counts the places of code that are not in the table, by the reason.
+/// Writes a line with the number of libraries that are not in the table, by the reason. Writes nothing if all are.
 fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<()> {
     let (mut number, mut reasons) = (0, Vec::new());
     for (reason, libraries) in &served.left_out {
@@ -142,13 +143,15 @@ fn write_left_out(served: &ServedTable<'_>, text: &mut Text<'_>) -> io::Result<(
     text.write_line(&format!("not in the table: {} ({reasons})", count(number, "place", "places")))
 }
 
-/// A table of cells with names.
+/// A table with the number of serving bundles in each cell. Its rows are libraries and its columns are groups of GPUs,
+/// or the other way round.
 #[derive(Clone, Debug)]
 struct Grid {
     /// The title of the first column.
     title: &'static str,
     /// The titles of the other columns.
     titles: Vec<String>,
+    /// The name of each row, and its cells.
     rows: Vec<(String, Vec<ServedBundles>)>,
 }
 
@@ -159,11 +162,11 @@ impl Grid {
     fn narrow(served: &ServedTable<'_>, style: Style, width: usize) -> Option<Vec<Self>> {
         let whole = Self::new(&served.libraries, &served.groups, style);
         let by_vendor = whole.split_by_vendor(served);
-        let turned = by_vendor.iter().map(Self::turned).collect();
-        [vec![whole], by_vendor, turned].into_iter().find(|grids| grids.iter().all(|grid| grid.width() <= width))
+        let transposed = by_vendor.iter().map(Self::transposed).collect();
+        [vec![whole], by_vendor, transposed].into_iter().find(|grids| grids.iter().all(|grid| grid.width() <= width))
     }
 
-    /// Returns several tables for the GPUs of each vendor, so that each is narrow enough.
+    /// Returns several tables for the GPUs of each vendor, each with only as many columns as fit into `width`.
     fn of_width(served: &ServedTable<'_>, style: Style, width: usize) -> Vec<Self> {
         let by_vendor = Self::new(&served.libraries, &served.groups, style).split_by_vendor(served);
         by_vendor.iter().flat_map(|grid| grid.split_by_width(width)).collect()
@@ -182,7 +185,7 @@ impl Grid {
         let mut tables = Vec::new();
         let mut start = 0;
         for groups in served.groups.chunk_by(|one, next| one.vendor() == next.vendor()) {
-            let mut table = self.columns(start, groups.len());
+            let mut table = self.with_columns(start, groups.len());
             table.rows.retain(|(_, served)| served.iter().any(|served| served.bundles > 0));
             tables.push(table);
             start += groups.len();
@@ -190,8 +193,8 @@ impl Grid {
         tables
     }
 
-    /// Returns the table with some of the columns.
-    fn columns(&self, start: usize, number: usize) -> Self {
+    /// Returns the table with only `number` of its columns, from `start` on.
+    fn with_columns(&self, start: usize, number: usize) -> Self {
         let titles = self.titles.iter().skip(start).take(number).cloned().collect();
         let mut rows = Vec::new();
         for (name, served) in &self.rows {
@@ -200,8 +203,8 @@ impl Grid {
         Self { title: self.title, titles, rows }
     }
 
-    /// Returns the table with GPUs as rows.
-    fn turned(&self) -> Self {
+    /// Returns the table with GPUs as rows and libraries as columns.
+    fn transposed(&self) -> Self {
         let [_, title] = TITLES;
         let mut rows = Vec::new();
         for (index, gpu) in self.titles.iter().enumerate() {
@@ -218,13 +221,13 @@ impl Grid {
         for (index, _) in self.titles.iter().enumerate() {
             let column = GAP + self.width_of_column(index);
             if number > 0 && used + column > width {
-                tables.push(self.columns(start, number));
+                tables.push(self.with_columns(start, number));
                 (start, number, used) = (index, 0, self.width_of_names());
             }
             number += 1;
             used += column;
         }
-        tables.push(self.columns(start, number));
+        tables.push(self.with_columns(start, number));
         tables
     }
 
@@ -249,13 +252,15 @@ impl Grid {
     fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
         let mut columns = vec![Column::name(self.title, |(name, _): &(String, Vec<ServedBundles>)| name.clone())];
         for (index, title) in self.titles.iter().enumerate() {
+            // The title is not static, so it is set below.
             let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(index)));
-            columns.push(Column { title: title.clone().into(), fit: Fit::Stays, gap: GAP, ..column });
+            columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, gap: GAP, ..column });
         }
         text.write_table(Table { indent: 0, columns }, || self.rows.iter())
     }
 }
 
+/// Returns the cell for a number of bundles, or an empty cell. Gaps stand out in bold letters.
 fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
         Some(served) if served.is_complete() => Cell::Text(text_of(*served)),

@@ -23,7 +23,7 @@ use clap::Parser;
 use super::deep;
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
-use super::print::json::{self, Each, Late};
+use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
@@ -141,7 +141,7 @@ impl Options for InspectOptions {
         }
         console.last_hints = hints;
         let mut libraries = libraries.into_inner();
-        libraries.finish();
+        libraries.sort_and_name();
         // Problems are printed and the picture is drawn even if printing fails. Only then is the error returned.
         let shown = match written {
             Ok(()) if self.matrix && !self.json => {
@@ -171,23 +171,24 @@ impl InspectOptions {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.json {
-            let files = Each::new(reports.map(|(_, inspected, _)| inspected));
-            let directories = Late(|| {
+            let files = Streamed::new(reports.map(|(_, inspected, _)| inspected));
+            let directories = ComputedLate(|| {
                 let directories = coverage.borrow().served_directories();
                 directories.into_iter().map(Directory::new).collect::<Vec<_>>()
             });
-            let libraries = Late(|| {
+            let libraries = ComputedLate(|| {
                 if !self.matrix {
                     return None;
                 }
                 let mut libraries = libraries.borrow_mut();
-                libraries.finish();
+                libraries.sort_and_name();
                 Some(matrix::report(&libraries))
             });
             return json::write(InspectReport { files, directories, libraries }, problems, out);
         }
         if self.matrix {
-            // The table is written after the last file.
+            // `run` writes the table after the last file. But each file must be read, and `reports` reads it only when
+            // it is asked for.
             for report in reports {
                 drop(report);
             }
@@ -197,7 +198,7 @@ impl InspectOptions {
         for (file, inspected, _) in reports {
             tables.add_file(inspected, file.is_named())?;
         }
-        Ok(tables.finish()?)
+        Ok(tables.write_rest()?)
     }
 
     fn rows(&self) -> TableRows {

@@ -7,10 +7,11 @@ use crate::beyond::products;
 use crate::beyond::cli::print::table::{Cell, Column, Table};
 use crate::beyond::cli::print::text::Text;
 
-/// The space before the products of a line: the longest name of a processor, and a gap.
+/// The width of the column before the products: the longest name of a processor, and a gap.
 const PROCESSOR: usize = 9;
 
-/// A line of the table: a processor, or nothing if the line goes on with its products, and some products.
+/// A line of the table: a processor and some of its products. If the line continues the products of the line before it,
+/// the processor is an empty text.
 type ProductLine = (&'static str, String);
 
 /// Writes the processors with their products. On a terminal, long lists of products go on in the next line.

@@ -18,19 +18,23 @@ use crate::beyond::cli::picture::{Libraries, member_of_library};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
-/// The text report, a file at a time.
+/// The text report. Files are added one at a time.
+///
+/// A single library has tables of its own. Several libraries share a table of GPUs and a table of libraries. So without
+/// `--each`, the report is written only after the last file.
 pub(super) struct InspectTables<'o> {
     rows: TableRows,
     text: Text<'o>,
     totals: Totals,
-    /// The file of the only library so far. Several libraries have no tables of their own.
+    /// The file of the first library, as long as there is no second one.
     only: Option<Inspected>,
+    /// The libraries of all files, once there are several.
     libraries: Libraries,
     /// The texts about files without tables: about files before the only library, and about files after it.
     notes: [Vec<u8>; 2],
     /// The unread parts of files with tables.
     unread: CountsByKind,
-    /// Whether nothing has been printed yet.
+    /// Whether no file has a text so far.
     is_silent: bool,
 }
 
@@ -51,8 +55,8 @@ impl<'o> InspectTables<'o> {
         }
     }
 
-    /// Adds a file to the totals. With `--each`, writes its tables. Nothing is written about a file of a directory that
-    /// has no device code.
+    /// Adds a file. With `--each`, writes its tables at once. Otherwise keeps what the report will need. A file that
+    /// was found in a directory and has no device code counts only in the totals, because most files there have none.
     pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(&file);
         if self.rows == TableRows::Gpus {
@@ -71,7 +75,7 @@ impl<'o> InspectTables<'o> {
             return self.text.out.flush();
         }
         if file.bundles.is_empty() {
-            return self.note(&file);
+            return self.keep_note(&file);
         }
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
@@ -89,8 +93,8 @@ impl<'o> InspectTables<'o> {
     }
 
     /// Keeps the text about a file without a table until all files are read. Drops it if the kept texts are too long
-    /// already.
-    fn note(&mut self, file: &Inspected) -> io::Result<()> {
+    /// already. If there is only one library, its tables come between the texts, so that all follow the order of files.
+    fn keep_note(&mut self, file: &Inspected) -> io::Result<()> {
         let [before, after] = &mut self.notes;
         let notes = if self.totals.libraries == 0 { before } else { after };
         if notes.len() < NOTES_MAX {
@@ -99,14 +103,14 @@ impl<'o> InspectTables<'o> {
         Ok(())
     }
 
-    /// Writes the totals, and everything that was kept.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.libraries.finish();
+    /// Writes everything that was kept, and the totals. Call it after the last file.
+    pub(super) fn write_rest(&mut self) -> io::Result<()> {
+        self.libraries.sort_and_name();
         if self.rows.is_summary() {
             return self.totals.write_summary(self.rows, &self.libraries, &mut self.text);
         }
         if !self.rows.is_each() && self.totals.libraries > 1 {
-            return self.write_answer();
+            return self.write_several_libraries();
         }
         let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
         text.out.write_all(before)?;
@@ -114,7 +118,7 @@ impl<'o> InspectTables<'o> {
             write_file(file, *rows, text)?;
         }
         text.out.write_all(after)?;
-        if rows.is_each() && totals.groups > 1 {
+        if rows.is_each() && totals.tables > 1 {
             totals.write_table(text)?;
         }
         if totals.is_unsure {
@@ -130,14 +134,15 @@ impl<'o> InspectTables<'o> {
         text.write_line(&format!("no device code found; not read: {}", totals.unread))
     }
 
-    /// Writes the GPUs and the libraries of files that have several libraries.
-    fn write_answer(&mut self) -> io::Result<()> {
+    /// Writes the report about several libraries: the table of GPUs, the table of libraries, and notes.
+    fn write_several_libraries(&mut self) -> io::Result<()> {
         let Self { text, totals, libraries, .. } = self;
         match &totals.heading {
             Some((name, rest)) if totals.files == 1 => text.write_heading(name, rest)?,
             _ => totals.write_heading(text)?,
         }
-        totals.write_gpus(false, libraries, text)?;
+        let is_full = false;
+        totals.write_gpus(is_full, libraries, text)?;
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, totals.is_compressed, text)?;
         }
@@ -155,7 +160,9 @@ impl<'o> InspectTables<'o> {
     }
 }
 
-/// Writes the text about a file: its tables, unread parts and references to kpack archives.
+/// Writes the text about a file: a table of GPUs if it has several groups of bundles, a table for each group, the
+/// unread parts, and the references to kpack archives. A file without bundles has no tables, but the reason in its
+/// heading.
 fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let name = printable(&file.path.to_string_lossy());
     if let Some(reason) = reason_without_table(file) {
@@ -184,10 +191,12 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
     }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
-        write_lines(lines, scale, ("ENTRY ID", true), bundles.iter().any(is_compressed), text)?;
+        let has_kinds = true;
+        write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(is_compressed), text)?;
     }
     write_references(file, text)?;
     write_unread(file, text)?;
+    // With several groups, the table of GPUs has the number of bundles that serve each GPU.
     if groups.len() == 1 {
         write_incomplete(&file.coverage(), text)?;
     } else if !rows.is_each() {
@@ -198,7 +207,7 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
     text.write_empty_line()
 }
 
-/// Returns the text after the name of a file: its size and that of its code objects.
+/// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
 fn facts(file: &Inspected) -> String {
     let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
     let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
@@ -264,6 +273,7 @@ fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Counts unread parts by the kind of data.
 fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p UnreadPart>) -> CountsByKind {
     let mut kinds = CountsByKind::default();
     for part in parts {
@@ -272,7 +282,7 @@ fn kinds_of<'p>(parts: impl IntoIterator<Item = &'p UnreadPart>) -> CountsByKind
     kinds
 }
 
-/// The inflated size of code objects, and the stored size if it differs.
+/// Returns the inflated size of code objects, and the stored size if it differs.
 fn size_text(sizes: &Sizes) -> String {
     if sizes.stored == sizes.size {
         bytes(sizes.size)
@@ -289,12 +299,12 @@ fn groups_by_place(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[Inspec
     })
 }
 
-/// Whether a bundle, or a code object in it, is compressed.
+/// Returns whether a bundle, or a code object in it, is compressed.
 fn is_compressed(bundle: &InspectedBundle) -> bool {
     bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
 }
 
-/// The heading of a group: its place, format and number of bundles.
+/// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
 fn group_heading(group: &[InspectedBundle]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = match first.info.format {
@@ -313,20 +323,21 @@ fn group_heading(group: &[InspectedBundle]) -> String {
         }
         _ => count(group.len(), one, many),
     };
+    // Whole bundles may be compressed, or each code object in them on its own (`codecs`).
     if let Some(recorded) = first.info.compressed {
         let stored = group.iter().map(InspectedBundle::stored).sum();
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
     let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
     if !codecs.is_empty() {
-        let is_whole = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
+        let are_all_compressed = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
-        text.push_str(&format!(", {}{names}", if is_whole { "" } else { "partly " }));
+        text.push_str(&format!(", {}{names}", if are_all_compressed { "" } else { "partly " }));
     }
     prefix(first.info.container()) + &text
 }
 
-/// The number of code objects, and of the kpack archives that hold them.
+/// Returns a text with the number of code objects, and of the kpack archives that hold them.
 fn count_in_kpack(group: &[InspectedBundle]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
     let archives: BTreeSet<_> = group.iter().map(|bundle| bundle.info.place.other_file()).collect();
@@ -334,7 +345,7 @@ fn count_in_kpack(group: &[InspectedBundle]) -> String {
     format!("{} in {archives}", count(objects, "code object", "code objects"))
 }
 
-/// The steps from a file to a place, as the prefix of a text about the place.
+/// Returns the steps from a file to a place, as the prefix of a text about the place.
 fn prefix(steps: &[Step]) -> String {
     let steps: Vec<String> = steps.iter().map(Step::to_string).collect();
     if steps.is_empty() { String::new() } else { steps.join(" > ") + ": " }
@@ -343,7 +354,8 @@ fn prefix(steps: &[Step]) -> String {
 /// The largest number of GPUs that are listed because not all bundles serve them.
 const INCOMPLETE_MAX: usize = 8;
 
-/// Names the GPUs that some bundles serve, and others do not.
+/// Writes a line that names the first GPUs which some bundles serve and others do not, and the lines of
+/// [`unfound_lines`].
 fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
     let Some(mut gpus) = coverage.gpus() else {
         return text.write_item("too many GPUs and bundles to tell which bundles serve which GPU");
@@ -367,7 +379,8 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
 /// The largest number of entry IDs that are listed with the reason why a runtime does not find their code.
 const UNFOUND_MAX: usize = 3;
 
-/// Names the code that a runtime does not find.
+/// Returns a line for each of the first entry IDs that HIP's runtime does not look for, so that their code never runs,
+/// and a line with the number of further ones.
 pub(super) fn unfound_lines(coverage: &Coverage) -> Vec<String> {
     let unfound = coverage.unfound();
     let (listed, more) = first(&unfound, UNFOUND_MAX);
@@ -384,21 +397,24 @@ pub(super) struct Totals {
     files: usize,
     files_with_bundles: usize,
     files_without_device_code: usize,
+    /// The number of files with errors and without bundles.
     files_broken: usize,
+    /// The number of files with parts in a format that we recognise and do not read.
     files_with_unread: usize,
-    /// The number of files that refer to kpack archives in which no code for them was found.
+    /// The number of files that refer to kpack archives, although none of the archives has code for them.
     files_with_missing: usize,
-    /// The number of files whose device code is only in kpack archives, to which they refer.
+    /// The number of files without bundles that refer to kpack archives for their device code.
     files_with_references_only: usize,
-    /// The number of tables.
-    groups: usize,
+    /// The number of tables that `--each` writes, one for each group of bundles.
+    tables: usize,
     /// The number of libraries with code.
     libraries: usize,
     /// The heading of the first file, if it has code: its name, and the text after it.
     heading: Option<(String, String)>,
-    /// A line for each GPU, and the index of each by label.
+    /// A line for each GPU.
     pub(super) lines: Vec<Line>,
-    known: HashMap<String, usize>,
+    /// The index of each line, by its label.
+    line_indices: HashMap<String, usize>,
     coverage: Coverage,
     sizes: Sizes,
     is_compressed: bool,
@@ -407,7 +423,8 @@ pub(super) struct Totals {
     unread: CountsByKind,
 }
 
-/// The maximum number of GPUs with their own line in the totals. Hostile files can name any number.
+/// The maximum number of GPUs with their own line in the totals. All further GPUs share one line, because hostile files
+/// can name any number.
 const GPUS_MAX: usize = 10_000;
 
 impl Totals {
@@ -433,7 +450,7 @@ impl Totals {
         for row in unread {
             self.unread.add(row.what.name(), 1);
         }
-        self.groups += groups_by_place(bundles).count();
+        self.tables += groups_by_place(bundles).count();
         self.libraries += number_of_libraries(bundles);
         if !bundles.is_empty() && self.files == 1 {
             self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
@@ -449,20 +466,20 @@ impl Totals {
         }
     }
 
-    /// Adds the line of a code object, unless it is a container whose contents count instead.
+    /// Adds a code object to the line of its GPU. Adds nothing for a container: its contents are code objects too, and
+    /// count in its place.
     pub(super) fn add_line(&mut self, mut line: Line) {
         if !line.is_counted() {
             return;
         }
-        // The totals show only sizes that count in sums.
+        // The line is a sum, so it shows the sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
-        // Once there are so many lines, all further code objects share one.
         if self.lines.len() >= GPUS_MAX {
             line.gpu = "others".into();
         }
         line.label = printable_start(&line.gpu, LABEL_MAX);
-        let index = *self.known.entry(line.label.clone()).or_insert(self.lines.len());
+        let index = *self.line_indices.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),
             None => self.lines.push(line),
@@ -476,7 +493,9 @@ impl Totals {
         lines.sort_by_key(|line| Reverse(line.sizes.stored));
         let scale = Scale::new(lines.iter());
         self.write_heading(text)?;
-        write_lines(&lines, scale, ("GPU", false), self.is_compressed, text)?;
+        // A GPU may have code of several kinds.
+        let has_kinds = false;
+        write_lines(&lines, scale, ("GPU", has_kinds), self.is_compressed, text)?;
         write_incomplete(&self.coverage, text)
     }
 
@@ -486,7 +505,8 @@ impl Totals {
         text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")
     }
 
-    /// Writes the table of the GPUs by generation, with products: `is_full` as for [`answer::write`].
+    /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
+    /// serve each. `is_full` is as for [`answer::write`].
     fn write_gpus(&self, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
         let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
             Servers::Libraries(libraries)
@@ -496,17 +516,18 @@ impl Totals {
         answer::write(&self.lines, servers, (is_full, self.is_compressed), text)
     }
 
-    /// Counts the files whose kpack archives have no code for them.
+    /// Returns the line with the number of files whose kpack archives have no code for them.
     fn missing_text(&self) -> String {
         format!("No code found in kpack archives for {}", file_count(self.files_with_missing))
     }
 
-    /// Writes the table, and the numbers of files without device code, files without anything readable, and files with
-    /// unread parts.
+    /// Writes the report of `--summary` or `--gpus`: the table of GPUs, and a line for each kind of files that are not
+    /// in the table.
     fn write_summary(&self, rows: TableRows, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
         if self.files_with_bundles > 0 && rows == TableRows::Gpus {
             self.write_heading(text)?;
-            self.write_gpus(true, libraries, text)?;
+            let is_full = true;
+            self.write_gpus(is_full, libraries, text)?;
         } else if self.files_with_bundles > 0 {
             self.write_table(text)?;
         }

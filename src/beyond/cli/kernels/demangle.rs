@@ -22,13 +22,14 @@ const WORK_MAX: usize = 64;
 /// it fails after them, so each level may double its work: up to half a second for a name that is not valid.
 const DEPTH_MAX: u32 = 96;
 
-/// After this many invalid names in a file, the others are read to a smaller depth, so that each takes little time.
-/// Compilers write no invalid names.
+/// Compilers write no invalid names, and reading one to the full depth may take half a second. So after this many
+/// invalid names, further names of a file are read only to [`DEPTH_AFTER_INVALID`].
 const INVALID_MAX: usize = 64;
+/// The depth to which names are read after [`INVALID_MAX`] invalid ones.
 const DEPTH_AFTER_INVALID: u32 = 40;
 
-/// The most expressions with `new` or `delete` in a name. The parser reads each twice if it fails after it, so nested
-/// expressions double its work. The names of real kernels have none.
+/// The most expressions with `new` or `delete` in a name. If the parser fails after such an expression, it goes back
+/// and reads the expression again, so nested ones double its work. The names of real kernels have none.
 const NEW_AND_DELETE_MAX: usize = 8;
 
 /// Demangles the names of a file.
@@ -59,10 +60,12 @@ impl Demangler {
     }
 }
 
-/// Counts `new` and `delete` in a name: mangled, they are `nw`, `na` (`new[]`), `dl` and `da`. The count may be too
-/// high, but never lower than the parser's. Identifiers, which follow their length, may have these letters and are
-/// skipped. After a literal that is not plain, they are counted too. The parser ends such a literal at the next `E`, so
-/// its digits may look like the length of an identifier.
+/// Counts `new` and `delete` in a name, for [`NEW_AND_DELETE_MAX`]. Mangled, they are `nw`, `na` (`new[]`), `dl` and
+/// `da`. The count may be too high, but never lower than the parser's.
+///
+/// Identifiers may have these letters and are skipped: each follows its length. But the parser ends a literal that is
+/// not plain at the next `E`. The digits before it may look like the length of an identifier. So after such a literal,
+/// nothing is skipped any more.
 fn count_new_and_delete(name: &[u8]) -> usize {
     // The name of a function with internal linkage begins with `_ZL`. Any other `L` is read as the start of a literal.
     let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), b' ', 0_usize);
@@ -85,15 +88,14 @@ fn count_new_and_delete(name: &[u8]) -> usize {
 /// end of a literal, before `E`, or of an index, before `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
-    let may_be_other =
-        rest.first() == Some(&b'_') || matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
-    !may_be_other
-        && !before.is_ascii_digit()
-        && !matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S')
+    let may_be_index = rest.first() == Some(&b'_');
+    let may_end_literal = matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
+    let belongs_to_letter = matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S');
+    !may_be_index && !may_end_literal && !before.is_ascii_digit() && !belongs_to_letter
 }
 
-/// Returns whether the text after an `L` is a mangled name, or a number after its type: an identifier, identifiers in a
-/// namespace, a builtin or a substitution. The parser reads all of these in one way.
+/// Returns whether the text after an `L` is a plain literal, which can only be read in one way: a mangled name, or a
+/// type and a number. The type is an identifier, identifiers in a namespace, a builtin type or a substitution.
 fn is_plain_literal(text: &[u8]) -> bool {
     let value = match text {
         [b'_', b'Z', ..] => return true,
@@ -111,11 +113,13 @@ fn is_plain_literal(text: &[u8]) -> bool {
         _ => after_identifier(text),
     };
     let Some(value) = value else { return false };
+    // `n` is the sign of a negative number.
     let digits = value.strip_prefix(b"n").unwrap_or(value);
     skip(digits, is_hexadecimal).first() == Some(&b'E')
 }
 
-/// Returns the bytes after an identifier, which begins with its length, or `None` if there is no number.
+/// Returns the bytes after an identifier, which begins with its length. Returns `None` if the text has no number, or is
+/// shorter than the number says.
 fn after_identifier(text: &[u8]) -> Option<&[u8]> {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let number = text.get(..text.len().checked_sub(rest.len())?)?;
@@ -137,9 +141,10 @@ fn skip(text: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
     text.get(end..).unwrap_or_default()
 }
 
-/// A text that refuses to grow beyond the limit, and to be written to when no work is left.
+/// The demangled name as it is written. Writing fails beyond [`DEMANGLED_MAX`], and when no work is left.
 struct BoundedText {
     text: String,
+    /// The work that is left, see [`WORK_MAX`].
     work: usize,
 }
 
@@ -148,6 +153,7 @@ impl Write for BoundedText {
         if self.text.len() + text.len() > DEMANGLED_MAX {
             return Err(fmt::Error);
         }
+        // Even writing an empty text costs work.
         self.work = self.work.checked_sub(text.len() + 1).ok_or(fmt::Error)?;
         self.text.push_str(text);
         Ok(())

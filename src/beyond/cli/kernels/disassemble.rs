@@ -33,7 +33,8 @@ const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL
 /// The bytes of the code objects of some kernels, in their order.
 pub(super) type Contents = Vec<Vec<u8>>;
 
-/// Reads the code objects of kernels, while their file is open.
+/// Reads the code objects of kernels, in the order of [`by_code_object`]. The file is open only now; the kernels are
+/// written later.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
@@ -53,8 +54,9 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
-    // All names are checked before anything is written.
+    // The names are checked first, so that an error comes before any output.
     let mut prepared = Vec::new();
+    // `read_contents` has read the code objects in the same order.
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
         let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
@@ -107,11 +109,12 @@ impl Disassembler {
         let (mut runs, mut run, mut len) = (Vec::new(), Vec::new(), 0);
         for row in rows {
             let name = selectable_name(row)?;
-            if len + name.len() + 1 > NAMES_MAX {
+            let len_with_comma = name.len() + 1;
+            if len + len_with_comma > NAMES_MAX {
                 runs.push(std::mem::take(&mut run));
                 len = 0;
             }
-            len += name.len() + 1;
+            len += len_with_comma;
             run.push(name);
         }
         runs.push(run);
@@ -121,6 +124,7 @@ impl Disassembler {
     /// Returns the arguments before the file.
     fn arguments(self, names: &[&str]) -> Vec<String> {
         match self {
+            // Only sections with code.
             Self::Nvdisasm => vec!["-c".to_owned()],
             Self::Objdump => vec!["-d".to_owned(), format!("--disassemble-symbols={}", names.join(","))],
         }
@@ -137,7 +141,8 @@ impl Disassembler {
         words.join(" ")
     }
 
-    /// Runs the installed programs until one succeeds. Returns the program and its output.
+    /// Runs the installed programs until one succeeds: each may be too old for the code. Returns the program and its
+    /// output.
     fn run(self, names: &[&str], code: &[u8]) -> anyhow::Result<(&'static Path, Output)> {
         static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
         static NVDISASMS: LazyLock<Vec<PathBuf>> =
@@ -160,8 +165,8 @@ impl Disassembler {
         Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
     }
 
-    /// Returns the output of a disassembler for a code object. Where possible, the disassembler reads it from a file
-    /// without a name, which disappears even if both programs are killed.
+    /// Returns the output of a disassembler for the kernels `names` of a code object. Where possible, the disassembler
+    /// reads the code object from a file without a name, which disappears even if both programs are killed.
     fn run_one(self, program: &Path, names: &[&str], code: &[u8]) -> anyhow::Result<Output> {
         let mut command = Command::new(program);
         command.args(self.arguments(names)).stdin(Stdio::null());
@@ -241,14 +246,16 @@ fn version(program: &Path) -> u32 {
     printed_version(program).unwrap_or(0)
 }
 
+/// Returns the version of LLVM that a program prints, or `None` if it cannot be run or prints no version.
 fn printed_version(program: &Path) -> Option<u32> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     let printed = String::from_utf8_lossy(&output.stdout);
     printed.split_once("version ")?.1.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Finds the programs with these names in the `PATH`, and the last name in `below` of the directory that a variable
-/// names, or of the usual directory. Returns each program once, although directories and programs may be links.
+/// Finds the programs with these names in the `PATH`. Also looks for the last name, which has no version, in the folder
+/// `below` of ROCm or CUDA: in the directory that the variable names, or in the usual one. Returns each program once,
+/// although directories and programs may be links.
 fn find_programs(names: &[String], (variable, usual): (&str, &str), below: &str) -> Vec<PathBuf> {
     let directory = match env::var_os(variable) {
         Some(directory) if !directory.is_empty() => directory,

@@ -74,12 +74,13 @@ impl KernelCondition {
     }
 }
 
-/// Writes the name, as typed.
+/// Writes the condition as the user types it.
 impl fmt::Display for KernelCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spill => f.write_str("spill"),
             Self::Hostcall => f.write_str("hostcall"),
+            // `scratch` is short for `scratch>0`.
             Self::Above(column, 0) if column.title == SCRATCH.title => f.write_str("scratch"),
             Self::Above(column, limit) => write!(f, "{}>{limit}", column.name()),
         }
@@ -89,7 +90,7 @@ impl fmt::Display for KernelCondition {
 /// The number of kernels that a message names.
 const NAMED_MAX: usize = 3;
 
-/// The results of all conditions.
+/// The results of all conditions for the kernels of one or more files.
 #[derive(Debug, Default)]
 pub(super) struct ConditionResults {
     /// The number of kernels that the conditions apply to, whether they record the numbers of a condition or not.
@@ -119,18 +120,18 @@ impl ConditionResults {
     }
 
     /// Counts a kernel that the conditions apply to, and notes which numbers the kernel records.
-    pub(super) fn note(&mut self, kernel: &Kernel) {
+    pub(super) fn count_judged(&mut self, kernel: &Kernel) {
         self.kernels += 1;
         for result in &mut self.results {
             result.is_recorded |= result.condition.is_recorded(kernel);
         }
     }
 
-    /// Adds the kernels that meet a condition to its result.
+    /// Counts the kernels that meet each condition, and keeps texts about the first ones.
     ///
     /// # Errors
     /// The errors of the URI of a code object.
-    pub(super) fn check(&mut self, rows: &[NamedKernel]) -> Result<()> {
+    pub(super) fn count_matches(&mut self, rows: &[NamedKernel]) -> Result<()> {
         for result in &mut self.results {
             for row in rows {
                 if result.condition.is_met(&row.kernel) {
@@ -159,6 +160,7 @@ impl ConditionResults {
         }
     }
 
+    /// Returns whether some kernel records a number that a condition compares, none does, or there are no kernels.
     pub(super) fn judged(&self) -> Judged {
         if self.results.iter().any(|result| result.is_recorded) {
             Judged::Something

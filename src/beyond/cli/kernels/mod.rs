@@ -22,7 +22,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::judged::{Judged, Judgement};
 use super::patterns::{self, ExactOption, TypedPattern};
-use super::print::json::{self, Each, Late};
+use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
@@ -51,14 +51,14 @@ pub(super) struct KernelsOptions {
     /// List only kernels with this text in their name, or with =NAME the kernel of this name.
     #[arg(
         help_heading = heading::SELECTION,
-        long, value_name = "NAME", value_parser = patterns::kernel_name,
+        long, value_name = "NAME", value_parser = patterns::check_kernel_name,
         long_help = format!("List only kernels with this name. {}", patterns::KERNEL_NAME),
     )]
     name: Option<String>,
     /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
     #[arg(
         help_heading = heading::OUTPUT,
-        long, value_name = "NAME", value_parser = patterns::kernel_name,
+        long, value_name = "NAME", value_parser = patterns::check_kernel_name,
         conflicts_with_all = ["name", "sort", "top", "json", "arguments", "uri", "fail_on", "markdown"],
         long_help = "Print the instructions of kernels instead, selected as by --name. For AMD GPUs, this runs the newest of llvm-objdump \
             and llvm-objdump-N in the PATH and the one in $ROCM_PATH or /opt/rocm; for NVIDIA GPUs, nvdisasm, in the PATH or in \
@@ -157,9 +157,9 @@ impl Options for KernelsOptions {
             },
         );
         let sums = sums.into_inner();
-        // This must come first: `ensure_judged` may add a problem, and then all files were read nevertheless.
+        // This must come first: `add_error_if_not_judged` may add a problem, and then all files were read nevertheless.
         let is_complete = problems.borrow().is_empty();
-        self.ensure_judged(&sums, &job, &paths, &problems);
+        self.add_error_if_not_judged(&sums, &job, &paths, &problems);
         let mut problems = problems.into_inner();
         problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
@@ -192,18 +192,18 @@ impl KernelsOptions {
         problems: &Problems,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        let kernels = Each::new(with_uris(rows.flatten()));
+        let kernels = Streamed::new(with_uris(rows.flatten()));
         // The rest is complete only after the last file.
-        let others = Late(|| {
+        let others = ComputedLate(|| {
             let mut others = Vec::new();
             for (image_kind, code_objects) in sums.borrow().others.iter() {
                 others.push(OtherCode { image_kind, code_objects });
             }
             others
         });
-        let failures = Late(|| {
+        let failures = ComputedLate(|| {
             let sums = sums.borrow();
-            self.ensure_judged(&sums, job, paths, problems);
+            self.add_error_if_not_judged(&sums, job, paths, problems);
             sums.conditions.failures()
         });
         json::write(KernelsReport { kernels, others, failures }, problems, out)
@@ -226,18 +226,19 @@ impl KernelsOptions {
 
     /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
     /// matches nothing, which is another error.
-    fn ensure_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
+    fn add_error_if_not_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
         let is_complete = problems.borrow().is_empty();
         if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {
             return;
         }
         let judged = sums.conditions.judged();
+        // `add_error_if_not_judged` uses the text only if nothing was judged.
         let error = match judged {
             Judged::Unrecorded => "no kernel records what --fail-on asks for, so nothing was judged",
             _ => "no kernels were read, so --fail-on judged nothing",
         };
         let judgement = Judgement::new(&self.search.search, self.files.iter(), self.allow_none);
-        judgement.ensure(judged, || error.to_owned(), problems);
+        judgement.add_error_if_not_judged(judged, || error.to_owned(), problems);
     }
 
     /// Warns of conditions that no kernel can meet, if others were judged.

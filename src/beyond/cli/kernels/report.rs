@@ -21,15 +21,15 @@ use super::fail::{ConditionResults, KernelCondition};
 use super::row::NamedKernel;
 use crate::beyond::cli::print::units::{CountsByKind, first};
 
-/// The longest name that is shown in full: in characters, or in bytes if it is mangled.
+/// The longest name that is shown in full: in characters, or in bytes if it is mangled. Hostile files have longer ones.
 const SHOWN_MAX: usize = 16 << 10;
 
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
-/// Kernels are sorted, and the last ones dropped, when there are more than twice as many as are listed, or more than
-/// twice this number if that is larger. So a short list is not sorted again after every file.
-pub(crate) const SPARE: usize = 256;
+/// The least number of rows that are added before rows are sorted again, and all but the listed ones dropped. Sorting
+/// after every file would take too long, and keeping all rows too much memory.
+pub(crate) const ROWS_BETWEEN_SORTS: usize = 256;
 
 /// A kernel with the URI of its code object, or the error of the URI.
 pub(crate) struct KernelWithUri {
@@ -99,7 +99,7 @@ impl KernelSums {
 /// The kernels that a report lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedKernels<'o> {
-    /// The name of the listed kernels, or `None` if all kernels are listed.
+    /// The name that the user typed to select kernels, or `None` if all kernels are listed.
     pub(crate) name: Option<&'o KernelNames>,
     /// Whether only kernels that need calls of the host are listed.
     pub(crate) hostcall: bool,
@@ -111,7 +111,8 @@ pub(crate) struct WantedKernels<'o> {
 #[derive(Debug, Default)]
 pub(super) struct NameMatches {
     has_match: bool,
-    /// The first names of kernels.
+    /// The names of the first kernels in the files, for the error: at most one more than it shows, so that it can say
+    /// that there are more.
     present: Vec<Arc<str>>,
     /// Names of kernels that are similar to the typed name, which selects nothing.
     similar: SimilarNames,
@@ -124,11 +125,13 @@ const NAMES_SHOWN: usize = 10;
 const CHARACTERS_SHOWN: usize = 80;
 
 impl NameMatches {
+    /// Returns the result for the kernels of a file. `has_match` says whether `wanted` selects any of them.
     fn new(kernels: &[KernelName<'_>], wanted: Option<&KernelNames>, has_match: bool) -> Self {
         let mut matches = Self { has_match, ..Self::default() };
         if let Some(wanted) = wanted
             && !has_match
         {
+            // Only the error that no name matches needs the names of other kernels.
             matches.note_present(kernels, wanted);
         }
         matches
@@ -185,23 +188,22 @@ pub(crate) struct KernelOrder {
 }
 
 impl KernelOrder {
-    /// Sorts rows, and keeps the first ones. The order of equal rows stays.
-    fn keep(self, rows: &mut Vec<NamedKernel>) {
+    /// Sorts rows, and keeps only as many as are listed. The order of equal rows stays.
+    fn keep_first(self, rows: &mut Vec<NamedKernel>) {
         rows.sort_by(|a, b| self.key.compare(a, b));
         rows.truncate(self.most);
     }
 
-    /// Returns the first rows of all files.
+    /// Returns the sorted rows of all files, as many as are listed.
     pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<NamedKernel>>) -> Vec<NamedKernel> {
         let mut kept = Vec::new();
         for rows in files {
             kept.extend(rows);
-            // Sorting all kernels again after every file would take too long, see `SPARE`.
-            if kept.len() / 2 > self.most.max(SPARE) {
-                self.keep(&mut kept);
+            if kept.len() / 2 > self.most.max(ROWS_BETWEEN_SORTS) {
+                self.keep_first(&mut kept);
             }
         }
-        self.keep(&mut kept);
+        self.keep_first(&mut kept);
         kept
     }
 }
@@ -224,7 +226,7 @@ impl FileKernels {
                 // Only selected kernels have a name in this map.
                 let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
                 // A kernel that --hostcall leaves out was looked at too, so that --fail-on had something to judge.
-                conditions.note(&kernel);
+                conditions.count_judged(&kernel);
                 if !hostcall || kernel.hostcall == Some(true) {
                     rows.push(NamedKernel {
                         code_object: Arc::clone(&code_object),
@@ -236,11 +238,11 @@ impl FileKernels {
             }
         }
         // Conditions also apply to kernels that --top leaves out, so they are checked before rows are dropped.
-        conditions.check(&rows)?;
+        conditions.count_matches(&rows)?;
         let mut sort_keys = RecordedKeys::default();
         if let Some(order) = order {
             sort_keys = RecordedKeys::of_kernels(&rows);
-            order.keep(&mut rows);
+            order.keep_first(&mut rows);
         }
         let others = CountsByKind(list.others);
         let sums = KernelSums { others, matches: list.matches, names: name_matches, conditions, sort_keys };
@@ -271,12 +273,12 @@ struct KernelName<'n> {
     mangled: &'n Arc<[u8]>,
     shown: Arc<str>,
     /// How the typed name selects the kernel, or `None` if it does not.
-    by: Option<NameMatch>,
+    match_kind: Option<NameMatch>,
 }
 
 impl<'n> KernelName<'n> {
-    /// Demangles the names of kernels, each once, and matches them with the `wanted` ones. Without `wanted`, all kernels
-    /// are selected.
+    /// Demangles the names of kernels, each once, and matches them with the `wanted` ones. Without `wanted`, all
+    /// kernels are selected.
     fn demangle(names: impl Iterator<Item = &'n Arc<[u8]>>, wanted: Option<&KernelNames>) -> Vec<Self> {
         let mut known = HashSet::new();
         let names: Vec<&Arc<[u8]>> = names.filter(|name| known.insert(*name)).collect();
@@ -290,9 +292,10 @@ impl<'n> KernelName<'n> {
         )
     }
 
+    /// Demangles a name and matches it, both mangled and demangled, with the `wanted` names.
     fn new(demangler: &Demangler, name: &'n Arc<[u8]>, wanted: Option<&KernelNames>) -> Self {
         let demangled = demangler.demangled(name);
-        let by = match wanted {
+        let match_kind = match wanted {
             // All kernels are wanted, so all have the same kind of match.
             None => Some(NameMatch::Name),
             Some(wanted) => {
@@ -303,23 +306,24 @@ impl<'n> KernelName<'n> {
                 }
             }
         };
-        Self { mangled: name, shown: shown_name(name, demangled), by }
+        Self { mangled: name, shown: shown_name(name, demangled), match_kind }
     }
 }
 
-/// Returns the selected names. Only kernels with the strongest kind of match are selected. So a typed name that a kernel
-/// has as it stands is not used as a pattern too.
+/// Returns the selected names. Only kernels with the strongest kind of match are selected. So a typed name that a
+/// kernel has as it stands is not used as a pattern too.
 fn selected(names: &[KernelName<'_>]) -> HashMap<Arc<[u8]>, Arc<str>> {
-    let strongest = names.iter().filter_map(|name| name.by).max();
+    let strongest = names.iter().filter_map(|name| name.match_kind).max();
     let mut selected = HashMap::new();
     for name in names {
-        if name.by.is_some() && name.by == strongest {
+        if name.match_kind.is_some() && name.match_kind == strongest {
             selected.insert(Arc::clone(name.mangled), Arc::clone(&name.shown));
         }
     }
     selected
 }
 
+/// Returns the name of a kernel as reports show it: demangled if possible, and safe to print on a terminal.
 fn shown_name(name: &[u8], demangled: Option<String>) -> Arc<str> {
     match demangled {
         Some(demangled) => printable_start(&demangled, SHOWN_MAX).into(),

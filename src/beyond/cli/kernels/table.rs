@@ -12,7 +12,7 @@ use crate::beyond::scan::{CodeObject, Place};
 use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
 use super::report::KernelSums;
 use super::row::NamedKernel;
-use crate::beyond::cli::print::table::{Cell, Column, Fit, Table, common_start};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_start};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{count, shown_uri};
 
@@ -27,8 +27,9 @@ pub(crate) enum PlaceColumn {
     Uri,
 }
 
-/// Writes the rows of each file as soon as they are available, in a table for each place. If they are sorted by a key,
-/// they have one table, with their places unless all are in one section of the only file.
+/// Writes the rows of each file as soon as they are available. Without a sort `key`, each place has a table with a
+/// heading. With it, all rows come at once and have one table, with a column of places unless all are in
+/// one section of the only file.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<NamedKernel>>,
     key: Option<SortKey>,
@@ -100,13 +101,16 @@ impl<'r> ListedKernel<'r> {
         Self { gpu, code_object, place: None, name, change: None, old: None, new: Some(kernel) }
     }
 
+    /// Returns the text of a number: both numbers if they differ between the old and the new kernel.
     fn text(&self, column: &KernelColumn) -> String {
         match (self.old.map(column.number), self.new.map(column.number)) {
             (Some(old), Some(new)) => old_to_new(old, new, |number| self.number_text(column, number)),
+            // Only one of the files has the kernel.
             (old, new) => self.number_text(column, new.or(old).flatten()),
         }
     }
 
+    /// Returns the text of a number, or of a flag, which kernels record as a number too.
     fn number_text(&self, column: &KernelColumn, number: Option<u64>) -> String {
         match number {
             Some(_) if column.is_flag => "yes".to_owned(),
@@ -125,6 +129,8 @@ impl<'r> ListedKernel<'r> {
         column.number_of(self.old) != column.number_of(self.new)
     }
 
+    /// Returns the word for a kernel that only one of the files has, or an empty text. The numbers of a changed kernel
+    /// show the change.
     fn change(&self) -> &'static str {
         match self.change {
             None | Some(DiffChange::Changed) => "",
@@ -132,7 +138,8 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
-    /// Returns the address of the object with the place, which is quicker to look up than the place.
+    /// Returns a key for the text of [`place_text`](Self::place_text): the address of the object that has the place. It
+    /// is quicker to look up than the place. Each code object has a URI of its own; other places belong to bundles.
     fn place_key(&self, column: PlaceColumn) -> usize {
         match (column, self.place) {
             (PlaceColumn::Uri, _) => std::ptr::from_ref(self.code_object).addr(),
@@ -156,11 +163,12 @@ pub(crate) fn old_to_new<N: Copy + PartialEq>(old: N, new: N, text: impl Fn(N) -
 }
 
 /// Writes a table of kernels. Columns without a difference from the old file, or without any number if there is no old
-/// file, are left out. The column `kept` stays however narrow the terminal is.
+/// file, are left out. The column that sorts the rows stays however narrow the terminal is. `rows` is called several
+/// times, because the rows are not kept.
 pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     rows: impl Fn() -> I,
     place_column: PlaceColumn,
-    kept: Option<SortKey>,
+    sort_key: Option<SortKey>,
     indent: usize,
     text: &mut Text<'_>,
 ) -> io::Result<()> {
@@ -174,7 +182,7 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
         }
     }
     let mut start = 0;
-    // Texts that come with the rows are cut already.
+    // `diff` gives texts with its rows, and has already left out what they have in common.
     if place_column == PlaceColumn::File && rows().all(|row| row.place.is_none()) {
         start = common_start(places.values().map(String::as_str), text.style);
     }
@@ -184,7 +192,7 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     ];
     for column in NUMBERS.iter().chain(&FLAGS) {
         if rows().any(|row| row.differs_in(column)) {
-            columns.push(number_column(column, kept));
+            columns.push(number_column(column, sort_key));
         }
     }
     let place = Column::name("FILE", |row: &ListedKernel<'r>| {
@@ -194,18 +202,18 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
     match place_column {
         PlaceColumn::None => {}
         PlaceColumn::File => columns.push(place),
-        PlaceColumn::Uri => columns.push(Column { title: "URI".into(), fit: Fit::Stays, ..place }),
+        PlaceColumn::Uri => columns.push(Column { title: "URI".into(), when_narrow: WhenNarrow::Stays, ..place }),
     }
     columns.push(Column::name("KERNEL", |row: &ListedKernel<'r>| row.name.to_owned()));
     text.write_table(Table { indent, columns }, rows)
 }
 
-/// Returns the column of a table with a number of each kernel.
-fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, kept: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
-    let fit = match kept {
-        Some(key) if key.is_column(column) => Fit::Stays,
-        _ => Fit::LeftOut(0),
+/// Returns the column with the numbers of `column`. A narrow terminal leaves it out, unless the rows are sorted by it.
+fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, sort_key: Option<SortKey>) -> Column<'c, ListedKernel<'r>> {
+    let when_narrow = match sort_key {
+        Some(key) if key.is_column(column) => WhenNarrow::Stays,
+        _ => WhenNarrow::LeftOut(0),
     };
     let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.text(column));
-    Column { fit, is_left_aligned: column.is_flag, ..numbers }
+    Column { when_narrow, is_left_aligned: column.is_flag, ..numbers }
 }

@@ -7,11 +7,17 @@ use super::{Canvas, Rect, escaped, scaled, shortened};
 use crate::beyond::cli::diff::total::{DiffTotal, Presence};
 use crate::beyond::cli::print::units::{bytes, count, per_mille, percent};
 
-/// The height of a GPU in a picture, and of a bar.
+/// Sizes in a picture, in pixels: the height of the row of a GPU, with a line of text and two bars below it.
 const ROW: u64 = 52;
+/// The distance of the baseline of the text from the top of the row.
+const BASELINE: u64 = 13;
+/// The distance of the upper bar from the top of the row.
+const FIRST_BAR: u64 = 20;
+/// The height of a bar.
 const BAR: u64 = 9;
-/// The width of an entry of the legend in a picture: a colour and a word. Then the width of the colour alone.
+/// The width of an entry of the legend: a colour and a word.
 const LEGEND_COLUMN: u64 = 110;
+/// The width of the colour in the legend.
 const KEY: u64 = 20;
 
 /// The colour of the old size.
@@ -29,7 +35,7 @@ enum SizeChange {
     Lost,
     Larger,
     Smaller,
-    /// The name of the GPU is in one of the files only, but the other one serves the GPU with other code.
+    /// Only the old or only the new files have code of this name, but the other ones serve the GPU with other code.
     Replaced,
     SameSize,
     Gained,
@@ -39,6 +45,7 @@ impl SizeChange {
     const ALL: [Self; 6] = [Self::Lost, Self::Larger, Self::Smaller, Self::Replaced, Self::SameSize, Self::Gained];
 
     /// Returns the change of a GPU. Sizes are compared only if both the old and the new files have code of its name.
+    /// `None` counts as both, but every GPU has a presence.
     fn new(presence: Option<&Presence>, old: u64, new: u64) -> Self {
         match presence {
             Some(Presence::Lost) => Self::Lost,
@@ -50,7 +57,7 @@ impl SizeChange {
         }
     }
 
-    /// The word in the legend. In HTML, it is also the class.
+    /// Returns the word in the legend. In HTML, this word is also the class, which gives the colour.
     fn word(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -84,7 +91,7 @@ struct GpuChange<'t> {
 }
 
 impl GpuChange<'_> {
-    /// The difference of the sizes, or one word if only one of the files has the name of the GPU.
+    /// Returns the difference of the sizes, or one word if only one of the files has the name of the GPU.
     fn difference(&self) -> String {
         match self.change {
             SizeChange::Lost | SizeChange::Replaced | SizeChange::Gained => self.change.word().to_owned(),
@@ -92,7 +99,7 @@ impl GpuChange<'_> {
         }
     }
 
-    /// The sizes and their difference.
+    /// Returns the sizes that the GPU has, with their difference.
     fn text(&self) -> String {
         match self.change {
             SizeChange::SameSize | SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
@@ -101,7 +108,7 @@ impl GpuChange<'_> {
         }
     }
 
-    /// The colours of the bars of the old and of the new size in a picture.
+    /// Returns the colours of the bars of the old and of the new size in a picture.
     fn colors(&self) -> [&'static str; 2] {
         let color = self.change.color();
         if self.change == SizeChange::Lost { [color, color] } else { [BEFORE, color] }
@@ -113,7 +120,7 @@ fn largest(gpus: &[GpuChange<'_>]) -> u64 {
     gpus.iter().map(|gpu| gpu.old.max(gpu.new)).max().unwrap_or(0)
 }
 
-/// Returns the GPUs: lost ones first, then those with the largest growth, gained ones last.
+/// Returns the GPUs in the order of [`SizeChange`], and GPUs with the same change by their difference, largest first.
 fn gpu_changes(total: &DiffTotal) -> Vec<GpuChange<'_>> {
     let presences = total.presences();
     let mut changes = Vec::with_capacity(total.gpus.len());
@@ -125,14 +132,14 @@ fn gpu_changes(total: &DiffTotal) -> Vec<GpuChange<'_>> {
     changes
 }
 
-/// The sizes of all device code, with their difference.
+/// Returns a line with the sizes of all device code, old and new, and their difference.
 pub(crate) fn summary(total: &DiffTotal) -> String {
     let all = total.all();
     let (old, new) = (all.old.stored, all.new.stored);
     format!("Device code: {} → {}, {}", bytes(old), bytes(new), difference(old, new))
 }
 
-/// The number of GPUs with each kind of change, such as "2 lost, 5 larger, 11 smaller".
+/// Returns the number of GPUs with each kind of change, such as "2 lost, 5 larger, 11 smaller".
 pub(crate) fn counts(total: &DiffTotal) -> String {
     let gpus = gpu_changes(total);
     let mut counts = Vec::new();
@@ -145,7 +152,7 @@ pub(crate) fn counts(total: &DiffTotal) -> String {
     counts.join(", ")
 }
 
-/// The picture of a file.
+/// Returns the picture for `diff --svg`.
 pub(crate) fn picture(total: &DiffTotal) -> String {
     let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
     let more = gpus.len() - gpus.len().min(GPUS_MAX);
@@ -174,15 +181,16 @@ impl Canvas {
         }
     }
 
-    /// Draws a row for each GPU.
+    /// Draws a row for each GPU: its name, its sizes as text, and a bar for each of the two sizes.
     fn draw_changes(&mut self, gpus: &[GpuChange<'_>]) {
         let largest = largest(gpus);
         for gpu in gpus {
             let rect = self.reserve(ROW);
-            self.draw_text(rect.x, rect.y + 13, r#"font-weight="600""#, &shortened(gpu.gpu, rect.width / 2));
-            self.draw_text(rect.x + rect.width, rect.y + 13, r#"text-anchor="end""#, &gpu.text());
+            let baseline = rect.y + BASELINE;
+            self.draw_text(rect.x, baseline, r#"font-weight="600""#, &shortened(gpu.gpu, rect.width / 2));
+            self.draw_text(rect.x + rect.width, baseline, r#"text-anchor="end""#, &gpu.text());
             let [old_color, new_color] = gpu.colors();
-            for (top, size, fill) in [(20, gpu.old, old_color), (20 + BAR + 1, gpu.new, new_color)] {
+            for (top, size, fill) in [(FIRST_BAR, gpu.old, old_color), (FIRST_BAR + BAR + 1, gpu.new, new_color)] {
                 // A size that is not 0 has a visible bar, of at least one pixel.
                 let width = scaled(size, largest, rect.width).max(u64::from(size > 0));
                 let bar = Rect { y: rect.y + top, height: BAR, width, ..rect };
@@ -204,15 +212,15 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
     words
 }
 
-/// The GPUs as HTML: the lost ones, the legend, a table of the GPUs that the old files have code for, and a folded
-/// one of gained GPUs.
+/// Returns the GPUs as HTML: the names of lost GPUs, the legend, a table of all GPUs but the gained ones, and a folded
+/// table of gained GPUs.
 pub(crate) fn tables(total: &DiffTotal) -> String {
     let gpus = gpu_changes(total);
     let largest = largest(&gpus);
     // Gained GPUs are the last ones.
-    let (known, gained) = gpus.split_at(gpus.partition_point(|gpu| gpu.change != SizeChange::Gained));
+    let (not_gained, gained) = gpus.split_at(gpus.partition_point(|gpu| gpu.change != SizeChange::Gained));
     let mut out = String::new();
-    let lost: Vec<&str> = known.iter().filter(|gpu| gpu.change == SizeChange::Lost).map(|gpu| gpu.gpu).collect();
+    let lost: Vec<&str> = not_gained.iter().filter(|gpu| gpu.change == SizeChange::Lost).map(|gpu| gpu.gpu).collect();
     if !lost.is_empty() {
         let _ = writeln!(out, "<p class=\"gap\">GPUs lost: {}</p>", escaped(&lost.join(", ")));
     }
@@ -232,12 +240,12 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
         let _ = write!(out, "<li class=\"{word}\"><b></b>{word}</li>");
     }
     out.push_str("</ul>\n");
-    if !known.is_empty() {
-        push_table(known, largest, &mut out);
+    if !not_gained.is_empty() {
+        push_table(not_gained, largest, &mut out);
     }
     if !gained.is_empty() {
         // The details are shown at once if there is nothing else to see.
-        let open = if known.is_empty() { " open" } else { "" };
+        let open = if not_gained.is_empty() { " open" } else { "" };
         let stored = gained.iter().map(|gpu| gpu.new).fold(0, u64::saturating_add);
         let number = count(gained.len(), "GPU gained", "GPUs gained");
         let _ = writeln!(out, "<details{open}><summary>{number}, {}</summary>", bytes(stored));
@@ -276,7 +284,8 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
     out.push_str("</tbody></table>\n");
 }
 
-/// Returns the difference between two sizes as a percentage of the old one, or as words if that is 0 or both are equal.
+/// Returns the difference between two sizes as a percentage of the old size. Returns words if both are equal, or if the
+/// old size is 0.
 fn difference(old: u64, new: u64) -> String {
     if new == old {
         "no difference".to_owned()

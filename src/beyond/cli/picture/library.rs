@@ -14,13 +14,15 @@ use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
 
-/// The number of libraries that are kept, because a hostile file can have any number, and of libraries in a picture.
-/// All others are merged into one entry.
+/// The number of libraries that are kept while files are read, because a hostile file can have any number. All smaller
+/// libraries are merged into one entry.
 const LIBRARIES_MAX: usize = 10_000;
+
+/// The number of libraries in a picture. All smaller libraries are merged into one entry.
 const SHOWN_MAX: usize = 40;
 
-/// Sizes by GPU.
-pub(super) type Shares = BTreeMap<String, Sizes>;
+/// The sizes of code objects by GPU, or `host`.
+pub(super) type SizesByGpu = BTreeMap<String, Sizes>;
 
 /// The device code of a file or of one of its members.
 #[derive(Debug, Default)]
@@ -38,18 +40,18 @@ pub(crate) struct Library {
     /// Whether the library refers to kpack archives, and no archive was found.
     pub(crate) lacks_archives: bool,
     /// The sizes by section. The name is empty for code outside of sections.
-    pub(crate) sections: BTreeMap<String, Shares>,
+    pub(crate) sections: BTreeMap<String, SizesByGpu>,
     coverage: Coverage,
 }
 
 /// The number of libraries that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServingLibraries {
-    /// The number of libraries with bundles for GPUs of its vendor.
+    /// The number of libraries with bundles for GPUs of the same vendor.
     pub(crate) all: usize,
     /// The number of libraries that serve the GPU with all their bundles.
     pub(crate) complete: usize,
-    /// The number of libraries that serve it with some bundles only.
+    /// The number of libraries that serve the GPU with some bundles only.
     pub(crate) partial: usize,
 }
 
@@ -78,11 +80,13 @@ impl fmt::Display for ServingLibraries {
     }
 }
 
-/// The libraries of several files, the largest first.
+/// The libraries of several files. The largest ones are kept, and the others are only a sum.
 #[derive(Debug, Default)]
 pub(crate) struct Libraries {
-    largest: Vec<Library>,
-    /// Directories whose files serve GPUs together, by their places, with the number of files in each.
+    /// The kept libraries: the largest first, once [`sort_and_name`](Self::sort_and_name) was called.
+    kept: Vec<Library>,
+    /// Directories whose files serve GPUs together, by their places, with the number of files in each. Each directory
+    /// becomes one library.
     directories: HashMap<String, (Library, usize)>,
     /// The sum of the libraries that are not kept.
     rest: Library,
@@ -90,6 +94,7 @@ pub(crate) struct Libraries {
     number_in_rest: usize,
     /// The bundles of all libraries.
     pub(super) coverage: Coverage,
+    /// Whether [`sort_and_name`](Self::sort_and_name) was called.
     is_finished: bool,
     /// The parts that labels of libraries leave out.
     common: CommonParts,
@@ -99,14 +104,14 @@ impl Libraries {
     /// Adds the libraries in a file: the file itself, or its members if the file is a package or archive.
     pub(crate) fn add(&mut self, file: &Inspected) {
         self.coverage.merge(&file.coverage());
-        let mut by_member: BTreeMap<Option<String>, Parts<'_>> = BTreeMap::new();
+        let mut by_member: BTreeMap<Option<String>, LibraryParts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
             if let Some(directory) = &bundle.directory {
                 self.add_file(file, bundle, directory);
                 continue;
             }
-            // A bundle in a kpack archive has only the code that one wrapper of a library loads, which is that of one
-            // source file. All these bundles belong to the library.
+            // A bundle in a kpack archive belongs to one wrapper of a library: the record through which the code of one
+            // source file is loaded. The bundles of all wrappers belong to the library.
             let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
             parts.bundles.push(bundle);
             parts.containers.insert(bundle.info.container());
@@ -123,18 +128,18 @@ impl Libraries {
         }
         let mut targets = Targets::default();
         for (member, parts) in by_member {
-            self.largest.push(Library::new(file, member, &parts, &mut targets));
-            // Sorting at every library would take time for each of them.
-            if self.largest.len() > 2 * LIBRARIES_MAX {
-                self.keep(LIBRARIES_MAX);
+            self.kept.push(Library::new(file, member, &parts, &mut targets));
+            // Sorting after each library would take too long.
+            if self.kept.len() > 2 * LIBRARIES_MAX {
+                self.keep_largest(LIBRARIES_MAX);
             }
         }
     }
 
-    /// Adds a file that serves GPUs together with others of its directory. If there are too many directories already,
-    /// it is added to the rest.
+    /// Adds a file that serves GPUs together with the other files of its directory. If there are too many directories
+    /// already, the file is added to the rest.
     fn add_file(&mut self, file: &Inspected, bundle: &InspectedBundle, directory: &Place) {
-        let mut parts = Parts::default();
+        let mut parts = LibraryParts::default();
         parts.bundles.push(bundle);
         parts.containers.insert(bundle.info.container());
         let library = Library::new(file, member_of_library(bundle.info.container()), &parts, &mut Targets::default());
@@ -150,7 +155,7 @@ impl Libraries {
                 let (all, files) = known.into_mut();
                 // Until now, the entry had the name of its only file.
                 if *files == 1 {
-                    all.rename(directory);
+                    all.name_after_directory(directory);
                 }
                 *files += 1;
                 all.merge(&library);
@@ -158,31 +163,32 @@ impl Libraries {
         }
     }
 
-    /// Sorts the libraries once all are known. Names that several libraries have are replaced by paths. Labels lose the
-    /// beginning and the end that all of them have in common. A second call does nothing: labels must not be cut again.
-    pub(crate) fn finish(&mut self) {
+    /// Sorts the libraries by size, and makes their names and labels unique. Labels lose the beginning and the end that
+    /// all of them have in common. Call it after the last file. A second call does nothing, because labels would be
+    /// shortened again.
+    pub(crate) fn sort_and_name(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
         }
         // The order of a hash map is random, and libraries of the same size stay in this order.
         let mut directories: Vec<_> = std::mem::take(&mut self.directories).into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
-        self.largest.extend(directories.into_iter().map(|(_, (library, _))| library));
-        self.keep(LIBRARIES_MAX);
-        make_unique(&mut self.largest, |library| &mut library.name, Library::path_and_member);
-        make_unique(&mut self.largest, |library| &mut library.short, Library::whole_path);
-        self.common = CommonParts::of(self.largest.iter().map(|library| library.short.as_str()));
-        for library in &mut self.largest {
-            library.short = self.common.cut(&library.short).to_owned();
+        self.kept.extend(directories.into_iter().map(|(_, (library, _))| library));
+        self.keep_largest(LIBRARIES_MAX);
+        make_unique(&mut self.kept, |library| &mut library.name, Library::path_and_member);
+        make_unique(&mut self.kept, |library| &mut library.short, Library::whole_path);
+        self.common = CommonParts::of(self.kept.iter().map(|library| library.short.as_str()));
+        for library in &mut self.kept {
+            library.short = self.common.remove_from(&library.short).to_owned();
         }
         self.drop_extensions();
     }
 
     /// Removes `.so` from the labels of several libraries, unless two of them would have the same label.
     fn drop_extensions(&mut self) {
-        let labels: HashSet<String> = self.largest.iter().map(|library| without_extension(&library.short)).collect();
-        if self.largest.len() > 1 && labels.len() == self.largest.len() {
-            for library in &mut self.largest {
+        let labels: HashSet<String> = self.kept.iter().map(|library| without_extension(&library.short)).collect();
+        if self.kept.len() > 1 && labels.len() == self.kept.len() {
+            for library in &mut self.kept {
                 library.short = without_extension(&library.short);
             }
         }
@@ -190,18 +196,19 @@ impl Libraries {
 
     /// Keeps only the libraries that a picture shows, and merges the others.
     pub(crate) fn keep_shown(&mut self) {
-        self.keep(SHOWN_MAX);
+        self.keep_largest(SHOWN_MAX);
     }
 
     /// Sorts the libraries by size, and merges all but the `most` largest ones.
-    fn keep(&mut self, most: usize) {
-        self.largest.sort_by_cached_key(|library| Reverse(library.stored()));
-        let others = self.largest.split_off(self.largest.len().min(most));
-        for smallest in others.iter().rev() {
-            self.add_to_rest(smallest);
+    fn keep_largest(&mut self, most: usize) {
+        self.kept.sort_by_cached_key(|library| Reverse(library.stored()));
+        let others = self.kept.split_off(self.kept.len().min(most));
+        for library in others.iter().rev() {
+            self.add_to_rest(library);
         }
     }
 
+    /// Adds a library to the sum of the libraries that are not kept. The name of the sum is their number.
     fn add_to_rest(&mut self, library: &Library) {
         self.number_in_rest += 1;
         self.rest.is_rest = true;
@@ -210,15 +217,15 @@ impl Libraries {
         self.rest.merge(library);
     }
 
-    /// The number of libraries, also of those that are not shown.
+    /// Returns the number of all libraries, also of libraries that are not kept.
     pub(crate) fn len(&self) -> usize {
-        self.largest.len() + self.number_in_rest
+        self.kept.len() + self.number_in_rest
     }
 
     /// Returns the kept libraries, and last the sum of the libraries that are not kept, if there are any.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Library> {
         let rest = if self.number_in_rest > 0 { Some(&self.rest) } else { None };
-        self.largest.iter().chain(rest)
+        self.kept.iter().chain(rest)
     }
 
     /// Returns the kept libraries in the natural order of their names, and last the sum of the libraries that are not
@@ -236,9 +243,9 @@ impl Libraries {
         if self.common.is_empty() { None } else { Some(self.common.pattern()) }
     }
 
-    /// The sizes of each GPU in all libraries, without GPUs of size 0; largest first.
+    /// Returns the sizes of each GPU in all libraries, without GPUs of size 0; largest first.
     pub(super) fn gpus(&self) -> Vec<(String, Sizes)> {
-        let mut all = Shares::new();
+        let mut all = SizesByGpu::new();
         for library in self.iter() {
             for shares in library.sections.values() {
                 merge(&mut all, shares);
@@ -250,12 +257,12 @@ impl Libraries {
         gpus
     }
 
-    /// The sum of all sizes.
+    /// Returns the stored size of all libraries.
     pub(crate) fn stored(&self) -> u64 {
         sum(self.iter().map(Library::sizes)).stored
     }
 
-    /// The heading about all libraries, and the line after it.
+    /// Returns the heading about all libraries: their size, and the line below it with their numbers.
     pub(crate) fn summary(&self) -> [String; 2] {
         let (mut code_objects, mut targets) = (0, BTreeSet::new());
         for library in self.iter() {
@@ -275,7 +282,7 @@ impl Libraries {
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
 
-    /// The coverage of the bundles of all libraries.
+    /// Returns the coverage of the bundles of all libraries.
     pub(crate) fn all_coverage(&self) -> &Coverage {
         &self.coverage
     }
@@ -307,7 +314,8 @@ impl Libraries {
 }
 
 impl Library {
-    fn new<'f>(file: &Inspected, member: Option<String>, parts: &Parts<'f>, targets: &mut Targets<'f>) -> Self {
+    /// Returns the library with these parts of a file, which is `member` or the file itself.
+    fn new<'f>(file: &Inspected, member: Option<String>, parts: &LibraryParts<'f>, targets: &mut Targets<'f>) -> Self {
         let short = file_name(&file.path);
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
@@ -348,7 +356,7 @@ impl Library {
     }
 
     /// Names the library after a directory, because it now has the code of all files there.
-    fn rename(&mut self, directory: &Place) {
+    fn name_after_directory(&mut self, directory: &Place) {
         let file = directory.file();
         match directory.member() {
             Some(member) => {
@@ -380,19 +388,19 @@ impl Library {
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
-        sum(self.sections.values().flat_map(Shares::values).copied())
+        sum(self.sections.values().flat_map(SizesByGpu::values).copied())
     }
 
-    /// The stored size of all its code.
+    /// Returns the stored size of all code of the library.
     pub(super) fn stored(&self) -> u64 {
         self.sizes().stored
     }
 
-    fn section(&mut self, name: &str) -> &mut Shares {
+    fn section(&mut self, name: &str) -> &mut SizesByGpu {
         self.sections.entry(name.to_owned()).or_default()
     }
 
-    /// Whether the library has bundles. A GPU may need code from each of them.
+    /// Returns whether the library has bundles. A GPU may need code from each of them.
     pub(crate) fn has_bundles(&self) -> bool {
         self.bundles() > 0
     }
@@ -412,7 +420,7 @@ impl Library {
         self.member.as_deref()
     }
 
-    /// The number of its bundles.
+    /// Returns the number of the library's bundles.
     pub(crate) fn bundles(&self) -> usize {
         self.coverage.bundles()
     }
@@ -423,7 +431,7 @@ impl Library {
         if self.member.is_some() { Some(&self.path) } else { None }
     }
 
-    /// Returns the path, and the member in parentheses as the text after it, see [`make_unique`].
+    /// Returns the path and the member for [`make_unique`], as `path(member)`. Only the path may lose directories.
     fn path_and_member(&self) -> (String, String) {
         let member = match &self.member {
             Some(member) => format!("({member})"),
@@ -432,7 +440,7 @@ impl Library {
         (self.path.clone(), member)
     }
 
-    /// Returns the path and the member as one path. No text follows it, see [`make_unique`].
+    /// Returns the path and the member for [`make_unique`], as one path that may lose directories: `path/member`.
     fn whole_path(&self) -> (String, String) {
         let path = match &self.member {
             Some(member) => format!("{}/{member}", self.path),
@@ -454,8 +462,8 @@ fn without_extension(label: &str) -> String {
     }
 }
 
-/// Returns the last name in the path of a directory. If that is only a `*` in place of names of GPUs, the name before
-/// it is returned too (`hsa/*`).
+/// Returns the last name in the path of a directory, such as `lib` for `opt/lib`. A `*` takes the place of a directory
+/// that has the name of a GPU, and says too little alone: then the name before it is returned too (`hsa/*`).
 fn last_name(directory: &str) -> &str {
     let named = directory.trim_end_matches(|c| c == '*' || path::is_separator(c));
     match named.rfind(path::is_separator) {
@@ -473,16 +481,19 @@ pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
 
 /// The parts of a file that make up one library.
 #[derive(Debug, Default)]
-struct Parts<'f> {
+struct LibraryParts<'f> {
     bundles: Vec<&'f InspectedBundle>,
+    /// The members that hold the bundles, or refer to kpack archives.
     containers: HashSet<&'f [Step]>,
+    /// Whether the library refers to kpack archives that were not searched.
     has_unsearched_archives: bool,
+    /// Whether the library refers to kpack archives, and no archive was found.
     lacks_archives: bool,
 }
 
-/// Makes a text of libraries, such as their name, unique. If several libraries have the same, each gets its path in
-/// place of it, without the directories that they have in common. `path` returns the path and a text to write after
-/// it.
+/// Makes a text of libraries unique: the field that `text` returns, such as the name. Libraries with the same text get
+/// their paths instead, without the directories that these paths have in common. `path` returns the path of a library,
+/// and a text that follows it.
 fn make_unique(
     libraries: &mut [Library],
     text: fn(&mut Library) -> &mut String,
@@ -504,19 +515,19 @@ fn make_unique(
     }
 }
 
-/// The sizes in a library, each with its section and GPU.
+/// Returns the sizes in a library, each with its section and GPU.
 pub(crate) fn sections(library: &Library) -> impl Iterator<Item = (&String, &String, &Sizes)> {
     let sections = library.sections.iter();
     sections.flat_map(|(section, shares)| shares.iter().map(move |(gpu, sizes)| (section, gpu, sizes)))
 }
 
-fn merge(into: &mut Shares, shares: &Shares) {
+fn merge(into: &mut SizesByGpu, shares: &SizesByGpu) {
     for (gpu, sizes) in shares {
         *into.entry(gpu.clone()).or_default() += *sizes;
     }
 }
 
-/// The stored size of all GPUs.
-pub(super) fn total(shares: &Shares) -> u64 {
+/// Returns the stored size of all GPUs.
+pub(super) fn total(shares: &SizesByGpu) -> u64 {
     sum(shares.values().copied()).stored
 }

@@ -8,8 +8,10 @@ use super::library::Libraries;
 use super::served::{GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::units::count;
 
-/// The number of groups of GPUs and of libraries that are shown.
+/// The number of groups of GPUs that are shown.
 const GPUS_MAX: usize = 60;
+
+/// The number of libraries that are shown.
 const LIBRARIES_MAX: usize = 30;
 
 /// The number of bundles of each library that serve each GPU.
@@ -53,7 +55,7 @@ impl<'p> Matrix<'p> {
 
     pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
 
-    /// The rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
+    /// Returns the rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&GpuGroup, Vec<ServedBundles>)> {
         self.groups.iter().enumerate().map(|(index, group)| {
             let numbers = self.columns.iter().filter_map(|library| library.served.get(index).copied());

@@ -13,22 +13,27 @@ use crate::beyond::cli::print::names::natural_order;
 /// The mark of a range of GPUs.
 const RANGE: &str = "…";
 
-/// The height of a row, and the width of the column with the names of GPUs.
+/// Sizes in the picture, in pixels: the height of a row.
 const ROW: u64 = 24;
+/// The width of the column with the names of GPUs.
 const NAME: u64 = 138;
-/// The narrowest and the widest cell, and the narrowest with numbers.
+/// The widths of the narrowest and of the widest cell.
 const CELL: (u64, u64) = (22, 190);
+/// The width of the narrowest cell with numbers. The hint of a narrower cell has them.
 const NUMBERED: u64 = 56;
 /// The largest height of slanted names.
 const HEAD: u64 = 150;
-/// A row of the legend, and the width of a colour in it.
+/// The height of a row of the legend.
 const LEGEND_ROW: u64 = 22;
+/// The width of a colour in the legend.
 const KEY: u64 = 20;
 
-/// The longest label, in characters, that is always written level in the head of a table, and the most characters of
-/// all labels together. Longer labels are written upright.
-const LEVEL_MAX: usize = 8;
-const ALL_LEVEL_MAX: usize = 100;
+/// The names of libraries in the head of a table of HTML are written horizontally if none is longer than this, in
+/// characters. Longer names are written vertically, because they would make the table too wide.
+const HORIZONTAL_MAX: usize = 8;
+/// Longer names are horizontal too if there are only few columns: if all columns, each as wide as the longest name,
+/// have at most this many characters.
+const ALL_HORIZONTAL_MAX: usize = 100;
 
 /// The colours of a GPU that all bundles serve, and of a gap, each with the colour of the text on it.
 const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
@@ -65,7 +70,7 @@ impl Service {
         }
     }
 
-    /// The explanation in the legend.
+    /// Returns the explanation in the legend.
     fn meaning(self) -> &'static str {
         match self {
             Self::Complete => "all bundles of the library serve the GPU",
@@ -75,7 +80,7 @@ impl Service {
         }
     }
 
-    /// The class of a cell in HTML.
+    /// Returns the class of a cell in HTML.
     fn class(self) -> &'static str {
         match self {
             // Tables have no cells of libraries for other vendors.
@@ -86,8 +91,8 @@ impl Service {
     }
 }
 
-/// Whether newer versions of a library serve a GPU, but no older version does. Versions of a library are libraries
-/// whose labels differ only in numbers, such as `rocm64` and `rocm70`.
+/// Returns whether newer versions of a library serve a GPU, but no older version does. Versions of a library are
+/// libraries whose labels differ only in numbers, such as `rocm64` and `rocm70`.
 fn is_before_first_version(column: usize, labels: &[&str], served: &[ServedBundles]) -> bool {
     let Some(own) = labels.get(column) else { return false };
     let mut has_newer = false;
@@ -130,8 +135,8 @@ impl Cell {
 }
 
 impl Matrix<'_> {
-    /// Returns the groups of GPUs, each with a cell for each library.
-    fn judged(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
+    /// Returns the groups of GPUs, each with a cell for each library, which says how well the library serves the GPUs.
+    fn judged_rows(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
         let labels: Vec<&str> = self.columns.iter().map(|library| library.name.as_str()).collect();
         let mut rows = Vec::new();
         for (group, numbers) in self.rows() {
@@ -152,35 +157,10 @@ impl Matrix<'_> {
 
     /// Draws the matrix with its legend.
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
-        // The names of libraries are written level if all fit into their columns, and slanted otherwise.
-        let widest = self.cell_width(canvas.inner);
-        let is_level = self.columns.iter().all(|library| fits(&library.name, widest));
-        let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
-        let head = if is_level { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
-        // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
-        // 3/5. The columns get narrower by as much, so that the last name stays inside the picture.
-        let reach = if is_level { 0 } else { head * 3 / 5 };
-        let cell = self.cell_width(canvas.inner.saturating_sub(reach));
-        let area = canvas.reserve(head);
-        for (index, library) in (0..).zip(&self.columns) {
-            let (x, y) = (area.x + NAME + index * cell + cell / 2, area.y + head - 8);
-            let attributes = if is_level {
-                r#"class="faint" font-size="12" text-anchor="middle""#.to_owned()
-            } else {
-                format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#)
-            };
-            canvas.draw_text(x, y, &attributes, &shortened(&library.name, if is_level { cell } else { head }));
-        }
-        let rows = self.judged();
+        let cell_width = self.draw_names_of_libraries(canvas);
+        let rows = self.judged_rows();
         for (group, cells) in &rows {
-            let Rect { x, y, .. } = canvas.reserve(ROW);
-            let name = shortened(&group.label(RANGE), NAME - 8);
-            canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
-            for ((index, cell_of_library), column) in (0..).zip(cells).zip(&self.columns) {
-                let x = x + NAME + index * cell;
-                let hint = format!("{}: {}; {}", group.names(), cell_of_library.text(), column.library.name);
-                draw_cell(canvas, Rect { x, y, width: cell - 2, height: ROW - 2 }, *cell_of_library, &hint);
-            }
+            self.draw_row(canvas, group, cells, cell_width);
         }
         canvas.skip(8);
         for service in services(&rows) {
@@ -190,9 +170,46 @@ impl Matrix<'_> {
         }
     }
 
+    /// Draws the names of libraries above their columns: horizontal if all fit into the columns, and slanted otherwise.
+    /// Returns the width of a cell.
+    fn draw_names_of_libraries(&self, canvas: &mut Canvas) -> u64 {
+        let widest = self.cell_width(canvas.inner_width);
+        let is_horizontal = self.columns.iter().all(|library| fits(&library.name, widest));
+        let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
+        let head = if is_horizontal { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
+        // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
+        // 3/5. The columns get narrower by as much, so that the last name stays inside the picture.
+        let reach = if is_horizontal { 0 } else { head * 3 / 5 };
+        let cell_width = self.cell_width(canvas.inner_width.saturating_sub(reach));
+        let area = canvas.reserve(head);
+        for (index, library) in (0..).zip(&self.columns) {
+            let (x, y) = (area.x + NAME + index * cell_width + cell_width / 2, area.y + head - 8);
+            let (attributes, room) = if is_horizontal {
+                (r#"class="faint" font-size="12" text-anchor="middle""#.to_owned(), cell_width)
+            } else {
+                (format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#), head)
+            };
+            canvas.draw_text(x, y, &attributes, &shortened(&library.name, room));
+        }
+        cell_width
+    }
+
+    /// Draws the name of a group of GPUs, and a cell for each library.
+    fn draw_row(&self, canvas: &mut Canvas, group: &GpuGroup, cells: &[Cell], cell_width: u64) {
+        let Rect { x, y, .. } = canvas.reserve(ROW);
+        let name = shortened(&group.label(RANGE), NAME - 8);
+        canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
+        for ((index, cell), column) in (0..).zip(cells).zip(&self.columns) {
+            let x = x + NAME + index * cell_width;
+            let hint = format!("{}: {}; {}", group.names(), cell.text(), column.library.name);
+            // Two pixels separate the cells.
+            draw_cell(canvas, Rect { x, y, width: cell_width - 2, height: ROW - 2 }, *cell, &hint);
+        }
+    }
+
     /// Returns a table of HTML for the GPUs of each vendor, with the libraries that have code for GPUs of the vendor.
     pub(crate) fn tables(&self) -> Vec<String> {
-        let rows = self.judged();
+        let rows = self.judged_rows();
         let of_vendors = rows.chunk_by(|(one, _), (next, _)| one.vendor() == next.vendor());
         of_vendors.map(|rows| self.table(rows)).collect()
     }
@@ -206,8 +223,8 @@ impl Matrix<'_> {
             }
         }
         let longest = columns.iter().map(|(_, library)| library.name.chars().count()).max().unwrap_or(0);
-        let is_level = longest <= LEVEL_MAX || longest.saturating_mul(columns.len()) <= ALL_LEVEL_MAX;
-        let class = if is_level { "cells" } else { "cells upright" };
+        let is_horizontal = longest <= HORIZONTAL_MAX || longest.saturating_mul(columns.len()) <= ALL_HORIZONTAL_MAX;
+        let class = if is_horizontal { "cells" } else { "cells upright" };
         let number = columns.len();
         let mut out =
             format!("<table class=\"{class}\" style=\"--columns:{number}\"><thead><tr><th scope=\"col\">GPU</th>");
@@ -217,6 +234,7 @@ impl Matrix<'_> {
         out.push_str("</tr></thead><tbody>\n");
         for (group, cells) in rows {
             let (names, label) = (group.names(), group.label(RANGE));
+            // A short label such as `gfx1100…1103` shows all names while a mouse points at it.
             let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
             let _ = write!(out, "<tr><th scope=\"row\"{title}>{}</th>", escaped(&label));
             for cell in columns.iter().filter_map(|(index, _)| cells.get(*index)) {
@@ -228,10 +246,10 @@ impl Matrix<'_> {
         out
     }
 
-    /// The legend of the tables, with the colours that are in them.
+    /// Returns the legend of the tables, with the colours that are in them.
     pub(crate) fn legend(&self) -> String {
         let mut items = String::new();
-        let found = services(&self.judged());
+        let found = services(&self.judged_rows());
         for service in found.into_iter().filter(|service| *service != Service::OtherVendor) {
             let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
         }
@@ -250,7 +268,7 @@ fn services(rows: &[(&GpuGroup, Vec<Cell>)]) -> Vec<Service> {
     found
 }
 
-/// Draws a cell. A gap has a line as long as the share of the bundles that serve the GPU.
+/// Draws a cell. In a gap, a line shows by its length the share of the bundles that serve the GPU.
 fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
     let served = cell.served;
     draw_background(canvas, rect, cell.service, hint);
@@ -261,7 +279,7 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
         canvas.draw_rect(done, &format!(r#"fill="{}""#, COMPLETE.0), "");
     }
     let text = if rect.width >= NUMBERED { cell.text() } else { String::new() };
-    // The text is smaller than the labels that `CHARACTER` is for.
+    // The text has a smaller font than the labels that `CHARACTER` is for.
     if to_u64(text.chars().count()) * (CHARACTER - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
         let color = match cell.service {

@@ -23,7 +23,7 @@ pub(super) use matrix::Matrix;
 pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;
 
-/// The picture of a file: the sizes of code in libraries, and the bundles that serve each GPU.
+/// Returns the picture for `inspect --svg`: the sizes of code in libraries, and the bundles that serve each GPU.
 pub(super) fn picture(mut libraries: Libraries) -> String {
     libraries.keep_shown();
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
@@ -63,7 +63,7 @@ pub(super) fn ensure_apart<P: AsRef<Path>>(
     Ok(())
 }
 
-/// Whether an input comes from a file.
+/// Returns whether an input is this file, whose path is canonical.
 fn is_same_file(input: &Path, file: &Path) -> bool {
     // Standard input may come from the file.
     let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
@@ -82,8 +82,10 @@ fn begins_with(path: &Path, start: &[u8]) -> bool {
     file.read_exact(&mut head).is_ok() && head == start
 }
 
-/// The width of a file with a picture, in pixels, and the margin around the picture.
+/// The width of a picture in a file of its own, in pixels.
 const WIDTH: u64 = 960;
+
+/// The margin around a picture in a file of its own, in pixels.
 const MARGIN: u64 = 28;
 
 /// The space above the first heading of a file, in pixels. The heading has some space around it.
@@ -119,31 +121,32 @@ impl Rect {
     }
 }
 
-/// A picture that is drawn from the top.
+/// A picture that grows downwards as parts are drawn. Lengths are in pixels.
 #[derive(Debug)]
 pub(super) struct Canvas {
+    /// The elements of SVG.
     out: String,
     margin: u64,
     /// The width inside the margins.
-    inner: u64,
-    /// The height so far.
-    end: u64,
+    inner_width: u64,
+    /// The height of the parts that are drawn so far: the next part begins here.
+    height: u64,
 }
 
 impl Canvas {
-    /// An empty picture for a file.
+    /// Returns an empty picture for a file, with margins.
     pub(super) fn of_file() -> Self {
-        Self { out: String::new(), margin: MARGIN, inner: WIDTH - 2 * MARGIN, end: TOP_MARGIN }
+        Self { out: String::new(), margin: MARGIN, inner_width: WIDTH - 2 * MARGIN, height: TOP_MARGIN }
     }
 
-    /// An empty picture for a page, which has its own margins.
-    pub(super) fn of_page(inner: u64) -> Self {
-        Self { out: String::new(), margin: 0, inner, end: 0 }
+    /// Returns an empty picture for a part of a page, which has its own margins.
+    pub(super) fn of_page(inner_width: u64) -> Self {
+        Self { out: String::new(), margin: 0, inner_width, height: 0 }
     }
 
     /// Returns the picture as a file.
     pub(super) fn into_file(self) -> String {
-        let height = self.end + MARGIN;
+        let height = self.height + MARGIN;
         let style = format!(
             "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
         );
@@ -154,19 +157,19 @@ impl Canvas {
     /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the
     /// label instead.
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
-        let (width, height) = (self.inner + 2 * self.margin, self.end);
+        let (width, height) = (self.inner_width + 2 * self.margin, self.height);
         let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
         svg(&attributes, (width, height), &self.out)
     }
 
     fn skip(&mut self, height: u64) {
-        self.end += height;
+        self.height += height;
     }
 
-    /// Reserves a part of the height, in the full width.
+    /// Makes the picture higher, and returns the new part inside the margins.
     fn reserve(&mut self, height: u64) -> Rect {
-        let rect = Rect { x: self.margin, y: self.end, width: self.inner, height };
-        self.end += height;
+        let rect = Rect { x: self.margin, y: self.height, width: self.inner_width, height };
+        self.height += height;
         rect
     }
 
@@ -199,7 +202,7 @@ fn svg(attributes: &str, (width, height): (u64, u64), content: &str) -> String {
     )
 }
 
-/// A text for XML and HTML, safe to show on a terminal.
+/// Returns a text for XML and HTML. The source of a page is also safe to show on a terminal.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {
@@ -221,7 +224,7 @@ fn scaled(size: u64, whole: u64, width: u64) -> u64 {
     u64::try_from(x).unwrap_or(0)
 }
 
-/// Whether a text fits into a width in pixels.
+/// Returns whether a text fits into a width in pixels.
 fn fits(text: &str, width: u64) -> bool {
     to_u64(text.chars().count()).saturating_mul(CHARACTER) <= width
 }

@@ -10,7 +10,7 @@ use super::library::{Libraries, Library};
 use crate::beyond::cli::gpus::{family_of, label_of_family};
 use crate::beyond::cli::print::names::CommonParts;
 
-/// The number of GPUs that are compared with each library; hostile files can name any number.
+/// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
 pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
@@ -36,7 +36,7 @@ pub(crate) struct ServedLibrary<'l> {
     pub(crate) library: &'l Library,
     /// The name without the parts that all have in common, safe to print.
     pub(crate) name: String,
-    /// The number of bundles that serve the GPUs of each group.
+    /// For each group, the number of bundles that serve its GPUs. It is the same for all GPUs of the group.
     pub(crate) served: Vec<ServedBundles>,
 }
 
@@ -84,13 +84,13 @@ impl LeftOut {
 }
 
 impl GpuGroup {
-    /// The names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
+    /// Returns the names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
     pub(crate) fn label(&self, mark: &str) -> String {
         let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
         label_of_family(&names, mark)
     }
 
-    /// The names of the GPUs in full.
+    /// Returns the names of the GPUs in full.
     pub(crate) fn names(&self) -> String {
         self.gpus.iter().map(Device::name).collect::<Vec<_>>().join(", ")
     }
@@ -101,8 +101,8 @@ impl GpuGroup {
 }
 
 impl<'l> ServedTable<'l> {
-    /// Returns the table, or `None` if there are too many GPUs and bundles to compare. It has no rows if no bundle has
-    /// code for a GPU.
+    /// Returns the table, or `None` if there are too many GPUs and bundles to compare. The table has no rows if no
+    /// bundle has code for a GPU.
     pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
         let served = libraries.served()?;
         let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
@@ -110,10 +110,11 @@ impl<'l> ServedTable<'l> {
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
+        let is_without_gpus = gpus.is_empty();
         for library in libraries.by_name() {
             match library.served(&gpus) {
-                Some(served) if !gpus.is_empty() => rows.push((library, served)),
-                _ => left_out.entry(LeftOut::of(library, gpus.is_empty())).or_default().push(library),
+                Some(served) if !is_without_gpus => rows.push((library, served)),
+                _ => left_out.entry(LeftOut::of(library, is_without_gpus)).or_default().push(library),
             }
         }
         let mut table = Self::of_rows(&gpus, rows);
@@ -121,13 +122,14 @@ impl<'l> ServedTable<'l> {
         Some(table)
     }
 
+    /// Returns the table with these rows, each with a number for each of the GPUs. Groups GPUs that are served alike.
     fn of_rows(gpus: &[Device], rows: Vec<Row<'l>>) -> Self {
         // The sum of other libraries has a text such as "5 more libraries" in place of a name.
         let names = rows.iter().filter(|(library, _)| !library.is_rest).map(|(library, _)| library.name.as_str());
         let mut table = Self { common: CommonParts::of(names), ..Self::default() };
         let groups = groups_of_equals(gpus, &rows);
         for (library, served) in rows {
-            let name = printable(table.common.cut(&library.name));
+            let name = printable(table.common.remove_from(&library.name));
             // All GPUs of a group have the same numbers.
             let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
             table.libraries.push(ServedLibrary { library, name, served });
@@ -170,7 +172,7 @@ impl<'l> ServedTable<'l> {
 /// A library, and the number of its bundles that serve each GPU.
 type Row<'l> = (&'l Library, Vec<ServedBundles>);
 
-/// Whether a bundle of the libraries serves the GPU with this index.
+/// Returns whether a bundle of any of the libraries serves the GPU with this index.
 fn any_serves(rows: &[Row<'_>], gpu: usize) -> bool {
     rows.iter().filter_map(|(_, served)| served.get(gpu)).any(|served| served.serving > 0)
 }
@@ -180,7 +182,8 @@ fn selected<T: Clone>(items: &[T], flags: &[bool]) -> Vec<T> {
     items.iter().zip(flags).filter(|(_, flag)| **flag).map(|(item, _)| item.clone()).collect()
 }
 
-/// Groups GPUs by their indices: neighbours of one family with the same numbers in each row.
+/// Returns groups of GPUs, each as a list of indices: GPUs of one family that follow each other, and that have the same
+/// numbers in each row.
 fn groups_of_equals(gpus: &[Device], rows: &[Row<'_>]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut last_family = None;

@@ -5,28 +5,41 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::colors::{COLORS, GREY};
-use super::library::{Libraries, Library, Shares, total};
+use super::library::{Libraries, Library, SizesByGpu, total};
 use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
 
-/// The height of the name at the top of a rectangle, and the smallest height of a rectangle with a name.
+/// The height of the name at the top of a rectangle.
 const NAME: u64 = 18;
+
+/// The smallest height of a rectangle with a name. In a smaller one, too little would be left for the parts.
 const NAMED_MIN: u64 = 44;
 
-/// The least width of a name that is shortened. A name that would be shorter is left out.
+/// The least width to which a name is shortened. If there is less space, the name is left out.
 const READABLE_MIN: u64 = 96;
 
 /// The smallest area of a part, in square pixels; smaller items share a part. This also limits the size of a picture,
 /// since files can name any number of targets.
 const PART_MIN: u128 = 64;
 
-/// Distances and sizes of the legend.
+/// Sizes of the legend, in pixels: the height of a row.
 const LEGEND_ROW: u64 = 26;
+/// The least width of a column.
 const LEGEND_COLUMN: u64 = 290;
+/// The width of the coloured box with the number of a GPU.
 const KEY: u64 = 20;
 
 /// The number of GPUs in the legend.
 const LEGEND_MAX: usize = 60;
+
+/// The least height of a part for two lines, its name and its size.
+const TWO_LINES_MIN: u64 = 40;
+
+/// The least height of a part for its name alone.
+const NAME_LINE_MIN: u64 = 20;
+
+/// The least height of a part for the number of its GPU in the legend.
+const KEY_MIN: u64 = 14;
 
 /// The style of a GPU: its number in the legend, and its colour with the colour of the text on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +51,7 @@ struct GpuStyle {
 type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
 
 impl Canvas {
-    /// Draws the map.
+    /// Draws the map: a rectangle for each library, whose area is in proportion to its stored size.
     pub(crate) fn draw_treemap(&mut self, libraries: &Libraries, height: u64) {
         let gpus = libraries.gpus();
         let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
@@ -54,6 +67,8 @@ impl Canvas {
         }
     }
 
+    /// Divides the rectangle of a library among its sections. The only section, and code outside of sections, have no
+    /// name.
     fn draw_sections(&mut self, library: &Library, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
         let is_one = sections.len() == 1;
@@ -66,7 +81,8 @@ impl Canvas {
         }
     }
 
-    fn draw_gpus(&mut self, shares: &Shares, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
+    /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
+    fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
         let (parts, rest) = layout(area, gpus);
         self.draw_small(rest, ("target", "targets"), place);
@@ -79,20 +95,24 @@ impl Canvas {
         }
     }
 
-    /// Draws the part that items share because they are too small.
-    fn draw_small(&mut self, rest: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
-        let Some(SmallItems { number, size, rect }) = rest else { return };
+    /// Draws the part that items share because they are too small. Draws nothing if there are no such items. `one` and
+    /// `many` name the items, and `place` is the library or section that they are in, or empty.
+    fn draw_small(&mut self, small: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
+        let Some(SmallItems { number, size, rect }) = small else { return };
         let style = GpuStyle { key: "…".to_owned(), color: GREY };
         let (one, many) = (format!("more {one}"), format!("more {many}"));
         let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
+        // Without a place, nothing follows the semicolon.
         let hint = hint.trim_end_matches("; ");
         self.draw_part(rect, (&format!("{number} more"), &bytes(size)), &style, hint);
     }
 
-    /// Writes a name into the top of a rectangle, if there is enough space, and returns the rest.
+    /// Writes a name into the top of a rectangle, and returns the rest of the rectangle. If there is too little space,
+    /// writes nothing and returns all of it.
     fn draw_name(&mut self, rect: Rect, name: &str) -> Rect {
         let room = rect.width.saturating_sub(4);
-        if rect.height < NAMED_MIN || !fits(name, room) && room < READABLE_MIN {
+        let is_readable = fits(name, room) || room >= READABLE_MIN;
+        if rect.height < NAMED_MIN || !is_readable {
             return rect;
         }
         let name = shortened(name, room);
@@ -103,7 +123,7 @@ impl Canvas {
     /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
     fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
         let GpuStyle { key, color: (fill, ink) } = style;
-        // An outline and its gap would hide a narrow part.
+        // The outline and the gap to the next part take two pixels, and would hide a narrow part.
         let has_outline = rect.width > 6 && rect.height > 6;
         let drawn = if has_outline { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
         let class = if has_outline { r#"class="part" rx="2" "# } else { "" };
@@ -111,23 +131,23 @@ impl Canvas {
         let plain = format!(r#"style="fill: {ink}" font-size="12""#);
         let bold = format!(r#"{plain} font-weight="600""#);
         let (x, y, width) = (drawn.x + 8, drawn.y, drawn.width.saturating_sub(12));
-        if drawn.height >= 40 && fits(name, width) && fits(size, width) {
+        if drawn.height >= TWO_LINES_MIN && fits(name, width) && fits(size, width) {
             self.draw_text(x, y + 18, &bold, name);
             self.draw_text(x, y + 33, &plain, size);
-        } else if drawn.height >= 20 && fits(name, width) {
+        } else if drawn.height >= NAME_LINE_MIN && fits(name, width) {
             self.draw_text(x, y + drawn.height / 2 + 4, &bold, name);
-        } else if drawn.height >= 14 && fits(key, drawn.width.saturating_sub(1)) {
+        } else if drawn.height >= KEY_MIN && fits(key, drawn.width.saturating_sub(1)) {
             let middle = format!(r#"{bold} text-anchor="middle""#);
             self.draw_text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
         }
     }
 
-    /// Draws the legend, which is complete up to a number of GPUs.
+    /// Draws the legend: each GPU with its colour, size and share, up to [`LEGEND_MAX`] GPUs, and the number of others.
     pub(crate) fn draw_legend(&mut self, libraries: &Libraries) {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
-        let columns = (self.inner / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
+        let columns = (self.inner_width / LEGEND_COLUMN).max(1);
+        let (width, more) = (self.inner_width / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
@@ -150,14 +170,14 @@ impl Canvas {
     }
 }
 
-/// The legend as a list of HTML.
+/// Returns the legend as a list of HTML.
 pub(crate) fn legend(libraries: &Libraries) -> String {
     let (gpus, whole) = (libraries.gpus(), libraries.stored());
     let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
     let mut out = String::from("<ul class=\"legend\">\n");
     for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
         let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
-        // Long names break between their words.
+        // `<wbr>` allows a line break in a long target ID.
         let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");
         let size = bytes(sizes.stored);
         let share = percent(sizes.stored, whole);
@@ -178,13 +198,13 @@ fn size_and_share(size: u64, whole: u64) -> String {
     format!("{}, {}", bytes(size), percent(size, whole))
 }
 
-/// The number of GPUs that are not in the legend.
+/// Returns a text with the number of GPUs that are not in the legend.
 fn unnamed(more: usize) -> String {
     count(more, "more target is not named", "more targets are not named")
 }
 
-/// The styles of GPUs, which are in the order of the legend. Where there are no more colours, the GPUs with the least
-/// code share grey, and only their numbers tell them apart.
+/// Returns the styles of GPUs, which are in the order of the legend. The first GPUs, which have most code, get the
+/// colours. The others share grey, and only their numbers tell them apart.
 fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     let mut colors = COLORS.into_iter();
     let mut styles = HashMap::new();
@@ -195,7 +215,7 @@ fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
     styles
 }
 
-/// Small items that share a part of a rectangle.
+/// Items that are too small for parts of their own, and share one.
 #[derive(Debug)]
 struct SmallItems {
     number: usize,

@@ -41,32 +41,34 @@ pub(crate) fn push_escaped(out: &mut String, c: char) {
     }
 }
 
-/// A value that is computed when it is serialized. Fields are serialized in order, so the value may depend on an
-/// [`Each`] before it.
-pub(crate) struct Late<F>(pub(crate) F);
+/// A field of a document that is computed only when it is serialized. Fields are serialized in order, so the field may
+/// be a sum over the items of a [`Streamed`] field before it.
+pub(crate) struct ComputedLate<F>(pub(crate) F);
 
-impl<T: Serialize, F: Fn() -> T> Serialize for Late<F> {
+impl<T: Serialize, F: Fn() -> T> Serialize for ComputedLate<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (self.0)().serialize(serializer)
     }
 }
 
-/// Serializes items one at a time, so only one is in memory.
-pub(crate) struct Each<I>(RefCell<I>);
+/// A field of a document with a list of items. Each item is made, serialized and dropped before the next one, so that
+/// only one is in memory. It can be serialized only once.
+pub(crate) struct Streamed<I>(RefCell<I>);
 
-impl<I> Each<I> {
+impl<I> Streamed<I> {
     pub(crate) fn new(items: I) -> Self {
         Self(RefCell::new(items))
     }
 }
 
-impl<I: Iterator<Item: Serialize>> Serialize for Each<I> {
+impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(&mut *self.0.borrow_mut())
     }
 }
 
-/// Escapes a document. Each write is valid text, because `serde_json` splits strings only where it escapes a character.
+/// A writer that escapes all characters of a JSON document that a terminal would interpret. Each call gets whole
+/// characters, because `serde_json` splits a string only where it escapes an ASCII character.
 struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {

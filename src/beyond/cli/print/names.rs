@@ -19,7 +19,7 @@ pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
     one_rest.len().cmp(&other_rest.len()).then_with(|| one.cmp(other))
 }
 
-/// The length of the number at the start of a text, or of the text before the first number.
+/// Returns the length of the number at the start of a text, or of the text before the first number.
 fn length_of_part(text: &str) -> usize {
     let is_number = is_number(text);
     text.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(text.len())
@@ -40,7 +40,8 @@ fn is_number(part: &str) -> bool {
     part.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The beginning and the end that several names have in common, which a table leaves out.
+/// The beginning and the end that several names have in common. A table writes them once, in its heading, and leaves
+/// them out of each name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommonParts {
     pub(crate) beginning: String,
@@ -48,8 +49,8 @@ pub(crate) struct CommonParts {
 }
 
 impl CommonParts {
-    /// Returns the parts that all names have in common, up to a character that separates words, so that no word and no
-    /// version is cut. Something is left of each name. Of a single name, the directories are the common beginning.
+    /// Returns the parts that all names have in common. Each part ends at a separator, so that no word and no version
+    /// is cut, and something is left of each name. A single name loses its directories.
     pub(crate) fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Self {
         let mut others = names.clone();
         let Some(first) = others.next() else { return Self::default() };
@@ -61,7 +62,7 @@ impl CommonParts {
             end = common_end(end, name);
         }
         if is_single {
-            return Self::of_single(first);
+            return Self::directories_of(first);
         }
         beginning = beginning.get(..end_of_words(beginning)).unwrap_or_default();
         end = end.get(start_of_separator(end)..).unwrap_or_default();
@@ -73,15 +74,17 @@ impl CommonParts {
         if beginning.len() >= shortest || !has_word(beginning) {
             beginning = "";
         }
-        // If the beginning has the opening parenthesis before a member, the end has the closing one.
+        // An end without a word is kept only for the closing parenthesis of `package(member)`, if the beginning has the
+        // opening one.
         if !has_word(end) {
             end = if beginning.contains('(') && end.ends_with(')') { ")" } else { "" };
         }
         Self { beginning: beginning.to_owned(), end: end.to_owned() }
     }
 
-    /// Returns the directories of a name, or the file and the directories before a member in parentheses.
-    fn of_single(name: &str) -> Self {
+    /// Returns the parts to leave out of a single name: its directories, or for `package(directory/member)` everything
+    /// around the last part of the member. Returns no parts if the name has neither.
+    fn directories_of(name: &str) -> Self {
         let Some(at) = name.trim_end_matches('/').rfind(['/', '(']) else { return Self::default() };
         let (beginning, rest) = name.split_at(at.saturating_add(1));
         let is_member = beginning.contains('(') && rest.len() > 1 && rest.ends_with(')');
@@ -89,13 +92,13 @@ impl CommonParts {
         Self { beginning: beginning.to_owned(), end: end.to_owned() }
     }
 
-    /// Whether nothing is left out.
+    /// Returns whether nothing is left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.beginning.is_empty() && self.end.is_empty()
     }
 
     /// Returns a name without the common parts.
-    pub(crate) fn cut<'n>(&self, name: &'n str) -> &'n str {
+    pub(crate) fn remove_from<'n>(&self, name: &'n str) -> &'n str {
         let name = name.strip_prefix(self.beginning.as_str()).unwrap_or(name);
         name.strip_suffix(self.end.as_str()).unwrap_or(name)
     }
@@ -106,7 +109,7 @@ impl CommonParts {
     }
 }
 
-/// Whether leaving out a text saves more than punctuation.
+/// Returns whether a text has a word. Leaving out mere punctuation would not make a table clearer.
 fn has_word(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric())
 }
@@ -133,8 +136,8 @@ fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
     one.get(start..).unwrap_or_default()
 }
 
-/// Returns the length of a text up to its last separator, with the separator. A point is no separator, because it may
-/// be inside a version.
+/// Returns the length of a text up to its last separator: an ASCII character that is not a letter, digit or point. The
+/// separator is included. A point may be inside a version.
 fn end_of_words(text: &str) -> usize {
     match text.rfind(|c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && c != '.') {
         Some(at) => at.saturating_add(1),
@@ -142,7 +145,8 @@ fn end_of_words(text: &str) -> usize {
     }
 }
 
-/// Returns the position of the first separator in a text, or its length. A point before a digit is part of a version.
+/// Returns the position of the first separator in a text, or the length of the text. A point is a separator too, as
+/// in `.so`, unless a digit follows: then it is part of a version.
 fn start_of_separator(text: &str) -> usize {
     for (at, c) in text.char_indices() {
         let next = text.get(at.saturating_add(1)..).unwrap_or_default();
@@ -188,7 +192,7 @@ mod tests {
             let common = CommonParts::of(names.iter().copied());
             assert_eq!((common.beginning.as_str(), common.end.as_str()), (beginning, end), "{names:?}");
             for name in names {
-                let cut = common.cut(name);
+                let cut = common.remove_from(name);
                 assert!(!cut.is_empty(), "{names:?}");
                 assert_eq!(common.pattern().replace('*', cut), **name, "{names:?}");
             }

@@ -45,18 +45,18 @@ impl Style {
     }
 }
 
-/// The columns that a text takes.
+/// Returns the width of a text on a terminal, in columns.
 pub(crate) fn columns_of(text: &str) -> usize {
-    // Most texts are ASCII, whose widths need no table.
+    // Each ASCII character takes one column. Most texts are ASCII, so this saves most look-ups in Unicode's table.
     if text.is_ascii() { text.len() } else { text.width() }
 }
 
-/// The width of a column with these cells and this title.
+/// Returns the width of a column with these cells and this title.
 pub(crate) fn widest(cells: impl Iterator<Item = impl AsRef<str>>, title: &str) -> usize {
     cells.map(|cell| columns_of(cell.as_ref())).max().unwrap_or_default().max(columns_of(title))
 }
 
-/// The first characters that fit into `room` columns.
+/// Returns the first characters that fit into `room` columns.
 fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     let (mut text, mut columns) = (String::new(), 0_usize);
     for c in characters {
@@ -69,16 +69,17 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
     text
 }
 
-/// The width that names keep before columns with numbers are left out.
+/// Columns with numbers are left out before a name gets narrower than this.
 pub(crate) const NAME_MIN: usize = 30;
 
-/// The widths of the longest and of the shortest useful bar.
+/// The width of a bar in a table that is wide enough.
 pub(crate) const BAR: usize = 24;
+/// A shorter bar shows no differences, so the column is left out instead.
 const BAR_MIN: usize = 4;
 
-/// Describes how a column is fitted to a terminal that is too narrow.
+/// Describes what happens to a column if the terminal is too narrow for the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum WhenNarrow {
     /// The column stays as it is.
     Stays,
     /// The column is left out, after columns with a higher rank. Of columns with the same rank, the last one goes
@@ -86,7 +87,7 @@ pub(crate) enum Fit {
     LeftOut(u8),
     /// The column is shortened: to this width before other columns are left out, then as far as necessary.
     Shortened(usize),
-    /// The column has a bar, which takes the space that other columns leave.
+    /// The column has bars, which get shorter before any other column changes.
     Bar,
 }
 
@@ -94,41 +95,49 @@ pub(crate) enum Fit {
 pub(crate) struct Column<'c, R> {
     pub(crate) title: Cow<'static, str>,
     pub(crate) is_left_aligned: bool,
-    pub(crate) fit: Fit,
+    pub(crate) when_narrow: WhenNarrow,
     /// The least width, until the table is laid out; then the width, which is 0 if the column is left out.
     pub(crate) width: usize,
     /// The space before the column.
     pub(crate) gap: usize,
-    /// Whether all cells are zero or empty, so that the column is the first to be left out.
+    /// Whether all cells are zero or empty, so that the column says least and is the first to be left out.
     pub(crate) is_zero: bool,
-    /// The cell of a row.
+    /// Returns the cell of a row.
     pub(crate) cell: Box<dyn Fn(&R) -> Cell + 'c>,
 }
 
 impl<'c, R> Column<'c, R> {
-    /// A column of words, which stays.
+    /// Returns a column of short words, which stays on a narrow terminal.
     pub(crate) fn label<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
         let cell = Box::new(move |row: &R| cell(row).into());
-        Self { title: title.into(), is_left_aligned: true, fit: Fit::Stays, width: 0, gap: 2, is_zero: true, cell }
+        Self {
+            title: title.into(),
+            is_left_aligned: true,
+            when_narrow: WhenNarrow::Stays,
+            width: 0,
+            gap: 2,
+            is_zero: true,
+            cell,
+        }
     }
 
-    /// A column of names, which are shortened.
+    /// Returns a column of names, which are shortened on a narrow terminal.
     pub(crate) fn name<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
-        Self { fit: Fit::Shortened(NAME_MIN), ..Self::label(title, cell) }
+        Self { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..Self::label(title, cell) }
     }
 
-    /// A column of numbers, which may be left out.
+    /// Returns a column of numbers, which a narrow terminal may leave out.
     pub(crate) fn number<C: Into<Cell>>(title: &'static str, cell: impl Fn(&R) -> C + 'c) -> Self {
-        Self { is_left_aligned: false, fit: Fit::LeftOut(0), ..Self::label(title, cell) }
+        Self { is_left_aligned: false, when_narrow: WhenNarrow::LeftOut(0), ..Self::label(title, cell) }
     }
 
-    /// The width that the column keeps before other columns are left out.
-    fn needed(&self) -> usize {
-        if let Fit::Shortened(width) = self.fit { self.width.min(width) } else { self.width }
+    /// Returns the width that the column keeps as long as other columns can be left out.
+    fn width_to_keep(&self) -> usize {
+        if let WhenNarrow::Shortened(width) = self.when_narrow { self.width.min(width) } else { self.width }
     }
 }
 
-/// The content of a row in a column.
+/// The content of a table where a row and a column meet.
 pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
@@ -138,6 +147,7 @@ pub(crate) enum Cell {
         text: String,
         accent: usize,
     },
+    /// A bar that fills the column if `part` equals `whole`.
     Bar {
         part: u64,
         whole: u64,
@@ -151,6 +161,8 @@ impl From<String> for Cell {
 }
 
 impl Cell {
+    /// Returns the width that the column must have for this cell. A bar needs none: it fills the width that the column
+    /// has anyway.
     fn width(&self) -> usize {
         match self {
             Self::Text(text) | Self::Bold(text) | Self::Ending { text, .. } => columns_of(text),
@@ -158,17 +170,18 @@ impl Cell {
         }
     }
 
-    /// The text as Markdown.
+    /// Returns the text as Markdown. A bar has no text.
     fn markdown(&self) -> String {
         match self {
             Self::Text(text) | Self::Ending { text, .. } => markdown(text),
+            // Without a text between them, the four stars would be shown.
             Self::Bold(text) if text.trim().is_empty() => String::new(),
             Self::Bold(text) => format!("**{}**", markdown(text)),
             Self::Bar { .. } => String::new(),
         }
     }
 
-    /// The text in a column, with its padding.
+    /// Returns the cell as a text that fills `width` columns: shortened or padded, and with colours.
     fn shown(&self, width: usize, is_left_aligned: bool, style: Style) -> String {
         match self {
             Self::Text(text) | Self::Bold(text) => {
@@ -178,14 +191,16 @@ impl Cell {
                 if let Self::Bold(_) = self { style.paint(ansi::BOLD, &cell) } else { cell }
             }
             Self::Ending { text, accent } => {
-                // The end that stands out is kept, with two more columns before it, such as the dashes of an entry ID.
-                let tail = match split_before_end(text, *accent) {
+                // If the text is too wide, its middle is left out. The end that stands out stays, with the two dashes
+                // before the target in an entry ID. Without such an end, the start and the end get half each.
+                let end_max = match split_before_end(text, *accent) {
                     Some((_, end)) if !end.is_empty() => columns_of(end) + 2,
                     _ => width.saturating_sub(1) / 2,
                 };
-                let (text, tail) = style.elided(text, width, tail);
+                let (text, end_len) = style.elided(text, width, end_max);
                 let padding = padding(&text, width);
-                match split_before_end(&text, tail.min(*accent)) {
+                // A very narrow column shortens even the end that stands out.
+                match split_before_end(&text, end_len.min(*accent)) {
                     Some((start, end)) if !start.is_empty() && !end.is_empty() => {
                         style.paint(ansi::FAINT, start) + &style.paint(ansi::BOLD, end) + &padding
                     }
@@ -197,7 +212,7 @@ impl Cell {
     }
 }
 
-/// The spaces after or before a text in a column.
+/// Returns the spaces after or before a text in a column.
 fn padding(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(columns_of(text)))
 }
@@ -215,24 +230,16 @@ pub(crate) struct Table<'t, R> {
 }
 
 impl<'t, R> Table<'t, R> {
-    /// The lines of the table, see [`Text::write_table`](super::text::Text::write_table). Empty columns are left out.
+    /// Returns the lines of the table: titles and rows. `rows` is called once for the widths of columns, and once for
+    /// the lines. Columns that are empty, with their titles, are left out.
     pub(super) fn lines<I: Iterator<Item: Borrow<R>>>(
         mut self,
         rows: impl Fn() -> I,
         style: Style,
     ) -> impl Iterator<Item = String> {
-        for column in &mut self.columns {
-            column.width = column.width.max(columns_of(&column.title));
-        }
-        for row in rows() {
-            for column in &mut self.columns {
-                let cell = (column.cell)(row.borrow());
-                column.width = column.width.max(cell.width());
-                column.is_zero &= matches!(cell, Cell::Text(text) if matches!(text.as_str(), "" | "0" | "-"));
-            }
-        }
+        self.measure_columns(rows());
         if let Some(most) = style.width {
-            self.fit(most);
+            self.fit_into(most);
         }
         let titles = self.line(|column| Cell::Text(column.title.clone().into_owned()), style);
         let titles = if style.is_markdown {
@@ -244,44 +251,61 @@ impl<'t, R> Table<'t, R> {
         std::iter::once(titles).chain(rows().map(move |row| self.line(|column| (column.cell)(row.borrow()), style)))
     }
 
-    /// The columns that are not left out, each with the space before it.
+    /// Makes each column as wide as its title and its widest cell, and notes which columns say nothing.
+    fn measure_columns(&mut self, rows: impl Iterator<Item: Borrow<R>>) {
+        for column in &mut self.columns {
+            column.width = column.width.max(columns_of(&column.title));
+        }
+        for row in rows {
+            for column in &mut self.columns {
+                let cell = (column.cell)(row.borrow());
+                column.width = column.width.max(cell.width());
+                column.is_zero &= matches!(cell, Cell::Text(text) if matches!(text.as_str(), "" | "0" | "-"));
+            }
+        }
+    }
+
+    /// Returns the columns that are not left out, each with the width of the space before it.
     fn shown_columns(&self) -> impl Iterator<Item = (usize, &Column<'_, R>)> {
         let spaced = self.columns.iter().enumerate().map(|(index, column)| (self.space(index, column), column));
         spaced.filter(|(_, column)| column.width > 0)
     }
 
-    /// The width of the table.
+    /// Returns the width of the table.
     fn width(&self) -> usize {
         self.shown_columns().map(|(space, column)| space + column.width).sum()
     }
 
-    /// The width of the table if all names are as short as they may get before columns are left out.
-    fn needed(&self) -> usize {
-        self.shown_columns().map(|(space, column)| space + column.needed()).sum()
+    /// Returns the width of the table if each name has only the width that it keeps while columns are left out.
+    fn width_to_keep(&self) -> usize {
+        self.shown_columns().map(|(space, column)| space + column.width_to_keep()).sum()
     }
 
-    /// The space before a column.
+    /// Returns the width of the space before a column. The first one has the indent of the table in its place.
     fn space(&self, index: usize, column: &Column<'_, R>) -> usize {
         if index == 0 { self.indent } else { column.gap }
     }
 
-    /// Fits the table into `most` columns. Bars get shorter first, because they only repeat numbers. Then columns with
-    /// numbers are left out until the names have the width that they need. At last, the longest names are shortened.
-    fn fit(&mut self, most: usize) {
+    /// Fits the table into `most` columns of the terminal. Bars get shorter first, because they only repeat numbers.
+    /// Then columns with numbers are left out until the names have the width that they need. At last, the longest names
+    /// are shortened. The table stays too wide if even that is not enough.
+    fn fit_into(&mut self, most: usize) {
         let excess = self.width().saturating_sub(most);
         for column in &mut self.columns {
-            if column.fit == Fit::Bar {
+            if column.when_narrow == WhenNarrow::Bar {
                 let room = column.width.saturating_sub(excess);
                 column.width = if room < BAR_MIN { 0 } else { room };
             }
         }
-        while self.needed() > most {
+        while self.width_to_keep() > most {
             let Some(column) = self.next_to_leave_out() else { break };
+            // A column of width 0 is left out.
             column.width = 0;
         }
         while self.width() > most {
-            let names = self.columns.iter_mut().filter(|column| matches!(column.fit, Fit::Shortened(_)));
+            let names = self.columns.iter_mut().filter(|column| matches!(column.when_narrow, WhenNarrow::Shortened(_)));
             match names.max_by_key(|column| column.width) {
+                // One column remains for the mark that the name was shortened.
                 Some(widest) if widest.width > 1 => widest.width -= 1,
                 _ => break,
             }
@@ -293,7 +317,7 @@ impl<'t, R> Table<'t, R> {
     fn next_to_leave_out(&mut self) -> Option<&mut Column<'t, R>> {
         let mut next: Option<(u8, &mut Column<'t, R>)> = None;
         for column in &mut self.columns {
-            let Fit::LeftOut(rank) = column.fit else { continue };
+            let WhenNarrow::LeftOut(rank) = column.when_narrow else { continue };
             // The column is left out already.
             if column.width == 0 {
                 continue;
@@ -303,23 +327,25 @@ impl<'t, R> Table<'t, R> {
             }
             match &next {
                 Some((highest, _)) if rank < *highest => {}
+                // Of columns with the same rank, this one is further to the right.
                 _ => next = Some((rank, column)),
             }
         }
         next.map(|(_, column)| column)
     }
 
-    /// A row in Markdown, which has no bars.
+    /// Returns a row in Markdown, which has no bars.
     fn markdown_row(&self, cell: impl Fn(&Column<'_, R>) -> String) -> String {
         let mut cells = Vec::new();
         for (_, column) in self.shown_columns() {
-            if column.fit != Fit::Bar {
+            if column.when_narrow != WhenNarrow::Bar {
                 cells.push(cell(column));
             }
         }
         format!("| {} |", cells.join(" | "))
     }
 
+    /// Returns a row, or the line of titles. `cell` returns the content of a column in this line.
     fn line(&self, cell: impl Fn(&Column<'_, R>) -> Cell, style: Style) -> String {
         if style.is_markdown {
             return self.markdown_row(|column| cell(column).markdown());
@@ -340,7 +366,7 @@ pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str>, style: Sty
     if style.width.is_some() { common_directory(places) } else { 0 }
 }
 
-/// The length of the directories that all places have in common.
+/// Returns the length in bytes of the directories that all places have in common, with the last slash.
 pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
     let Some(first) = places.next() else { return 0 };
     let mut common = directory_of(first.as_bytes());
@@ -351,7 +377,7 @@ pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) ->
     common.len()
 }
 
-/// The path up to its last slash.
+/// Returns a path up to its last slash, or nothing if it has no slash.
 fn directory_of(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => path.get(..=slash).unwrap_or_default(),
@@ -369,7 +395,7 @@ mod tests {
             Column::label("GPU", |(gpu, _): &Kernel| Cell::Bold((*gpu).to_owned())),
             Column::number("A", |_| "12".to_owned()),
             Column::number("ZERO", |_| "0".to_owned()),
-            Column { fit: Fit::Stays, ..Column::number("CODE", |_| "7000".to_owned()) },
+            Column { when_narrow: WhenNarrow::Stays, ..Column::number("CODE", |_| "7000".to_owned()) },
             Column::name("FILE", |_| "lib.so".to_owned()),
             Column::name("KERNEL", |(_, name): &Kernel| (*name).to_owned()),
         ];

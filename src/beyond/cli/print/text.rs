@@ -40,7 +40,7 @@ pub(crate) struct TableOptions {
 }
 
 impl TableOptions {
-    /// The style at standard output.
+    /// Returns the style at standard output.
     pub(crate) fn style(&self) -> Style {
         if self.markdown { Style::MARKDOWN } else { Style::new(self.color, io::stdout().is_terminal()) }
     }
@@ -50,33 +50,36 @@ impl Style {
     /// Markdown does not depend on where it is written.
     const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
 
-    /// The style for `--color=when`, on a terminal or elsewhere.
-    fn new(when: ColorChoice, terminal: bool) -> Self {
+    /// Returns the style for `--color=when`. Without the option, only a terminal gets colours. Only a terminal limits
+    /// the width.
+    fn new(when: ColorChoice, is_terminal: bool) -> Self {
         let color = match when {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
+            // See https://no-color.org. A terminal that calls itself dumb shows colours as text.
             ColorChoice::Auto => {
-                terminal && variable("NO_COLOR").is_none() && variable("TERM").as_deref() != Some("dumb")
+                is_terminal && variable("NO_COLOR").is_none() && variable("TERM").as_deref() != Some("dumb")
             }
         };
+        // POSIX: the first of these variables that is set names the encoding of characters.
         let unicode = match ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable) {
             Some(locale) => is_utf8(&locale),
             // Windows has no such variables, and a minimal container sets none.
             None => true,
         };
-        let width = if terminal { width_of_terminal() } else { None };
+        let width = if is_terminal { width_of_terminal() } else { None };
         Self { color, unicode, width, is_markdown: false }
     }
 
-    /// The style for tables that are never wide: their width is 80 if that of the output is not known. Markdown has no
-    /// width.
+    /// Returns the style for tables with so much text that they need a limit even in a file or pipe: 80 columns if the
+    /// output has no width of its own. Markdown stays without a limit, because its reader breaks lines.
     pub(crate) fn with_width(self) -> Self {
         const DEFAULT: usize = 80;
         let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT)) };
         Self { width, ..self }
     }
 
-    /// The mark of a range, as in `gfx1100…1103`.
+    /// Returns the mark of a range, as in `gfx1100…1103`.
     pub(crate) fn range(self) -> &'static str {
         if self.unicode { "…" } else { ".." }
     }
@@ -96,7 +99,7 @@ fn variable(name: &str) -> Option<String> {
     Some(value.to_string_lossy().into_owned())
 }
 
-/// Whether the characters of a locale are encoded in UTF-8.
+/// Returns whether the characters of a locale are encoded in UTF-8.
 fn is_utf8(locale: &str) -> bool {
     let name = locale.to_ascii_lowercase();
     name.contains("utf-8") || name.contains("utf8")
@@ -124,7 +127,7 @@ impl Text<'_> {
         self.write_marked("- ", text, &format!("  {text}"))
     }
 
-    /// Writes a line about everything.
+    /// Writes a line that is not about one file, such as a note at the end.
     pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
         self.write_marked("\n", text, text)
     }
@@ -159,7 +162,7 @@ impl Text<'_> {
     }
 }
 
-/// The Markdown that GitHub shows as this text, in a line or in a cell of a table.
+/// Returns the Markdown that GitHub shows as this text, in a line or in a cell of a table.
 pub(super) fn markdown(text: &str) -> String {
     let text = text.trim();
     let length_of_number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -183,7 +186,7 @@ pub(super) fn markdown(text: &str) -> String {
     out
 }
 
-/// The width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
+/// Returns the width of the terminal at standard output; `COLUMNS` overrides it, as in other tools.
 fn width_of_terminal() -> Option<usize> {
     if let Ok(typed) = std::env::var("COLUMNS")
         && let Ok(columns) = typed.parse()

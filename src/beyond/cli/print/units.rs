@@ -3,7 +3,7 @@
 use crate::beyond::scan::{CodeObject, Sizes};
 pub(crate) use crate::llvm::cli::print::units::{CountsByKind, count, first, grouped};
 
-/// A number of bytes, rounded to three digits, with a unit that is a power of 1000.
+/// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if count < 1000 {
@@ -29,19 +29,19 @@ fn rounded_quotient(number: u128, by: u128) -> u128 {
     (number + by / 2).checked_div(by).unwrap_or(0)
 }
 
-/// The ratio of `part` to `whole` in tenths of a percent, rounded.
+/// Returns the ratio of `part` to `whole` in tenths of a percent, rounded.
 pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
     let scaled = rounded_quotient(u128::from(part) * 1000, whole.into());
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// The ratio of `part` to `whole` as a percentage with one digit after the point.
+/// Returns the ratio of `part` to `whole` as a percentage with one digit after the point.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let share = per_mille(part, whole);
     format!("{}.{} %", share / 10, share % 10)
 }
 
-/// The sum of sizes.
+/// Returns the sum of sizes.
 pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
     let mut sum = Sizes::default();
     for more in sizes {
@@ -50,7 +50,7 @@ pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
     sum
 }
 
-/// The URI of a code object, or a dash if it has none.
+/// Returns the URI of a code object, or a dash if it has none.
 pub(crate) fn shown_uri(code_object: &CodeObject) -> String {
     match code_object.uri() {
         Ok(Some(uri)) => uri.to_string(),

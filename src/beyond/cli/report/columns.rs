@@ -1,29 +1,29 @@
-//! The rows of a JSON report as columns: each has every value once, and for each row the index of its value. So 88,137
-//! kernels are small and quick to sort.
+//! The rows of a JSON report as columns. A column has every different value once, and for each row the index of its
+//! value. So a page with 88,137 kernels stays small, and is quick to sort.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Rows with the same fields.
+/// Rows with the same fields, for one table of the page. `page.js` reads this form.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Columns {
     /// The number of rows.
     rows: usize,
-    /// The columns, by the name of the field. A field of an object has the name of the object and a point before its
-    /// own.
+    /// The columns, by the name of the field. The fields of a nested object are columns too, such as `old.vgprs`.
     columns: BTreeMap<String, PageColumn>,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct PageColumn {
+    /// The different values.
     values: Vec<Value>,
-    /// The index of the value of each row.
+    /// For each row, the index of its value in `values`.
     rows: Vec<usize>,
-    /// The index of each value, by its JSON text.
+    /// The index of each value in `values`, by the JSON text of the value.
     #[serde(skip)]
-    known: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
 impl Columns {
@@ -32,7 +32,7 @@ impl Columns {
         if let Value::Object(fields) = serde_json::to_value(row)? {
             for (name, value) in fields {
                 if is_wanted(&name) {
-                    self.set(name, value);
+                    self.add_value(name, value);
                 }
             }
             self.rows += 1;
@@ -40,11 +40,12 @@ impl Columns {
         Ok(())
     }
 
-    fn set(&mut self, name: String, value: Value) {
+    /// Adds the value of a field to its column, or the fields of an object to theirs.
+    fn add_value(&mut self, name: String, value: Value) {
         match value {
             Value::Object(fields) => {
                 for (field, value) in fields {
-                    self.set(format!("{name}.{field}"), value);
+                    self.add_value(format!("{name}.{field}"), value);
                 }
             }
             value => {
@@ -56,8 +57,8 @@ impl Columns {
         }
     }
 
-    /// Gives all columns the same number of rows.
-    pub(super) fn finish(&mut self) {
+    /// Gives all columns the same number of rows. The last rows may lack some fields. Call it after the last row.
+    pub(super) fn fill_columns(&mut self) {
         for column in self.columns.values_mut() {
             column.fill(self.rows);
         }
@@ -65,7 +66,7 @@ impl Columns {
 }
 
 impl PageColumn {
-    /// Adds null to rows that do not have the field.
+    /// Adds null for rows without the field, up to this number of rows.
     fn fill(&mut self, rows: usize) {
         while self.rows.len() < rows {
             self.push(Value::Null);
@@ -74,7 +75,7 @@ impl PageColumn {
 
     fn push(&mut self, value: Value) {
         let values = &mut self.values;
-        let index = *self.known.entry(value.to_string()).or_insert_with(|| {
+        let index = *self.indices.entry(value.to_string()).or_insert_with(|| {
             values.push(value);
             values.len() - 1
         });
@@ -99,7 +100,7 @@ mod tests {
             columns.add(&row, |name| name != "c").unwrap();
         }
         columns.add(&json!({"a": 1, "c": 2}), |name| name != "c").unwrap();
-        columns.finish();
+        columns.fill_columns();
         let expected = json!({"rows": 4, "columns": {
             "a": column(&json!(["x", "y", 1]), &[0, 0, 1, 2]),
             "n": column(&json!([null]), &[0, 0, 0, 0]),

@@ -49,15 +49,16 @@ impl Options for ReportOptions {
         let mut shown = self.files.as_slice();
         if self.diff {
             let [old, new] = shown else { bail!("--diff compares two files: OLD NEW") };
+            // Standard input and pipes have no content left for a second reading.
             let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
             ensure!(!is_read_once, "'{}': --diff reads the new file twice: write it to a file first", new.display());
             page.changes = Some(self.compare([old, new], &problems)?);
             shown = std::slice::from_ref(new);
         }
-        self.read(shown, &mut page, &problems)?;
+        self.read_into(shown, &mut page, &problems)?;
         // With --diff, the new file is read twice, and each of its problems is found twice.
-        let (mut problems, mut known) = (problems.into_inner(), HashSet::new());
-        problems.retain(|problem| known.insert(problem.text.clone()));
+        let (mut problems, mut seen_texts) = (problems.into_inner(), HashSet::new());
+        problems.retain(|problem| seen_texts.insert(problem.text.clone()));
         let status = console.problems(&problems);
         // If no file could be read, no page is written, and an earlier one stays.
         if page.files == 0 && !problems.is_empty() {
@@ -69,27 +70,27 @@ impl Options for ReportOptions {
 }
 
 impl ReportOptions {
-    /// Reads the code objects and kernels of files.
-    fn read(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
+    /// Reads the code objects and kernels of files into the page.
+    fn read_into(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
         let (files, found, scan) = self.search.files(paths);
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let mut job = ListKernels::default();
         job.scan = scan;
         let in_turn = files::has_pipes(&files);
-        let mut others = 0;
+        let mut without_registers = 0;
         files::report(
             files,
             in_turn,
-            |file| read(&job, file),
+            |file| read_file(&job, file),
             weight,
             |(_, kernels), problems| {
                 problems.extend(kernels.problems.iter().map(Problem::from));
-                others += kernels.sums.others.total();
+                without_registers += kernels.sums.others.total();
             },
             problems,
             |files, _| page.add_files(files),
         )?;
-        page.others = others;
+        page.without_registers = without_registers;
         Ok(())
     }
 
@@ -127,6 +128,7 @@ impl ReportOptions {
 }
 
 impl Page {
+    /// Adds the results of files as they become available.
     fn add_files(&mut self, files: &mut dyn Iterator<Item = ReadFile>) -> anyhow::Result<()> {
         for (inspected, kernels) in files {
             self.files += 1;
@@ -142,8 +144,9 @@ impl Page {
 /// The code objects and kernels of a file.
 type ReadFile = (Inspected, FileKernels);
 
-fn read(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
+fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
+    // The page lists all kernels; its script filters and sorts them.
     let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
     Ok((inspected, FileKernels::new(kernels, wanted)?))
 }
@@ -153,7 +156,7 @@ fn weight((inspected, kernels): &ReadFile) -> usize {
     inspected.bundles.len() + kernels.rows.len() + 1
 }
 
-/// Whether a field of a kernel is in the page. The others are in no table of the page.
+/// Returns whether a field of a kernel is in the page. No table of the page shows the other fields.
 fn is_shown(field: &str) -> bool {
     !matches!(field, "constant_bank" | "bundle" | "origin")
 }

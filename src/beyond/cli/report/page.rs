@@ -23,7 +23,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The widths and heights of the map on wide, middle and narrow screens, with their classes in the styles.
 const SCREENS: [(u64, u64, &str); 3] = [(1120, 480, "wide"), (720, 460, "middle"), (350, 440, "narrow")];
 
-/// Data of at least this many bytes is compressed.
+/// Data of the tables is compressed if it has at least this many bytes. Smaller data stays readable in the page.
 const COMPRESSED_MIN: usize = 32 << 10;
 
 /// The strongest compression of zlib.
@@ -39,8 +39,8 @@ pub(super) struct Page {
     pub(super) files: usize,
     pub(super) libraries: Libraries,
     pub(super) kernels: Columns,
-    /// The number of code objects without registers.
-    pub(super) others: usize,
+    /// The number of code objects whose kernels have no registers yet, such as PTX, which is compiled later.
+    pub(super) without_registers: usize,
     pub(super) changes: Option<Changes>,
 }
 
@@ -61,18 +61,18 @@ struct Tables<'p> {
 impl Page {
     /// Returns the page about files with these paths. If it has changes, the paths are the old and the new one.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
-        self.kernels.finish();
-        self.libraries.finish();
+        self.kernels.fill_columns();
+        self.libraries.sort_and_name();
         self.libraries.keep_shown();
         if let Some(changes) = &mut self.changes {
-            changes.kernels.finish();
+            changes.kernels.fill_columns();
         }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = self.libraries.summary();
         let mut title = escaped(&title(paths));
         let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
-        // A page about changes begins with them. The summary of the new file then comes after the changes.
+        // A page about changes begins with the changes. The summary of the new file (`lead`) comes after them.
         if let (Some(compared), [old, new]) = (&self.changes, paths) {
             let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
             changes = changes_section(compared, &new, &lead);
@@ -89,11 +89,11 @@ impl Page {
             ("lead", escaped(&lead)),
             ("problems", problem_list(problems)),
             ("changes", changes),
-            ("map", self.map()),
+            ("map", self.map_section()),
             ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
-            ("sizes", self.sizes()),
-            ("coverage", self.coverage()),
-            ("others", self.others()),
+            ("sizes", self.size_rows()),
+            ("coverage", self.coverage_section()),
+            ("others", self.note_on_registers()),
             ("form", form.to_owned()),
             ("data", data),
             ("script", SCRIPT.to_owned()),
@@ -102,7 +102,8 @@ impl Page {
         Ok(filled(TEMPLATE, &parts.into_iter().collect()))
     }
 
-    fn map(&self) -> String {
+    /// Returns the map of sizes with its legend.
+    fn map_section(&self) -> String {
         if self.libraries.stored() == 0 {
             return "<p>No device code.</p>\n".to_owned();
         }
@@ -121,7 +122,7 @@ impl Page {
         )
     }
 
-    /// Draws the map for each width of screens.
+    /// Draws the map once for each width of screens. The style sheet shows one of them.
     fn map_for_screens(&self, label: &str) -> String {
         let mut maps = String::new();
         for (width, height, class) in SCREENS {
@@ -132,8 +133,8 @@ impl Page {
         maps
     }
 
-    /// The table of sizes.
-    fn sizes(&self) -> String {
+    /// Returns the rows of the table of sizes, largest first: library, section, GPU, and three numbers.
+    fn size_rows(&self) -> String {
         let mut rows = Vec::new();
         for library in self.libraries.iter() {
             rows.extend(picture::sections(library).map(|section| (library, section)));
@@ -153,7 +154,8 @@ impl Page {
         out
     }
 
-    fn coverage(&self) -> String {
+    /// Returns the matrix of GPUs and libraries with its legend, or a sentence if there is no matrix.
+    fn coverage_section(&self) -> String {
         let Some(matrix) = Matrix::new(&self.libraries) else {
             return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
         };
@@ -171,15 +173,16 @@ impl Page {
         html
     }
 
-    fn others(&self) -> String {
-        match self.others {
+    /// Returns the end of the line about kernels: the number of code objects that are not in the table of kernels.
+    fn note_on_registers(&self) -> String {
+        match self.without_registers {
             0 => String::new(),
-            others => format!("; {} no registers yet", count(others, "code object has", "code objects have")),
+            number => format!("; {} no registers yet", count(number, "code object has", "code objects have")),
         }
     }
 }
 
-/// The title of the page about these paths.
+/// Returns the title of the page about these paths.
 fn title(paths: &[PathBuf]) -> String {
     match paths {
         [path] => file_name(path),
@@ -194,9 +197,8 @@ fn names_of_compared(old: &Path, new: &Path) -> [String; 2] {
     if old_name == new_name { [old, new].map(|path| path.to_string_lossy().into_owned()) } else { names }
 }
 
-/// The section about the differences, and the heading of the sections about the new file.
-///
-/// The name of the new file is HTML.
+/// Returns the section about the differences, and the heading of the sections about the new file. `new` is the name of
+/// the new file, already escaped for HTML.
 fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
     format!(
         "<section aria-labelledby=\"changes-title\"><h2 id=\"changes-title\">What changed</h2>\n\
@@ -210,6 +212,7 @@ fn changes_section(changes: &Changes, new: &str, lead: &str) -> String {
     )
 }
 
+/// Returns the list of problems as HTML, or an empty text if there are none.
 fn problem_list(problems: &[Problem]) -> String {
     if problems.is_empty() {
         return String::new();
@@ -221,7 +224,8 @@ fn problem_list(problems: &[Problem]) -> String {
     )
 }
 
-/// The policy of the page: nothing is loaded, and no other script runs.
+/// Returns the Content Security Policy of the page: the browser loads nothing, and runs no script but ours. So a script
+/// in the name of a kernel, say, would not run even if it were not escaped.
 fn policy() -> String {
     let hash = base64(&Sha256::digest(SCRIPT));
     format!(
@@ -229,9 +233,10 @@ fn policy() -> String {
     )
 }
 
-/// Returns the name of a form that an element of HTML can hold, and the data in this form. Short data, and data that
-/// cannot be compressed, stays JSON.
+/// Returns data for an element of the page, as `page.js` reads it: the name of its form, and the data in this form. The
+/// form is compressed and in base64, or plain JSON if the data is short or compressing fails.
 fn embedded(json: &[u8]) -> (&'static str, String) {
+    // The path is only for errors, which are not shown here.
     if json.len() >= COMPRESSED_MIN
         && let Ok(data) = Codec::Zlib.compress(json, LEVEL, Path::new("-"))
     {
@@ -271,11 +276,13 @@ fn base64(data: &[u8]) -> String {
     out
 }
 
-/// Replaces each name in double braces of a template by its part. Parts are not searched for names.
+/// Replaces each `{{name}}` in the template by the part of this name, or by nothing if there is no such part. Parts are
+/// not searched for names, because they have texts from files.
 fn filled(template: &str, parts: &HashMap<&str, String>) -> String {
     let mut pieces = template.split("{{");
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
+        // Our template closes all braces.
         let (name, rest) = piece.split_once("}}").unwrap_or(("", piece));
         if let Some(part) = parts.get(name) {
             out.push_str(part);
