@@ -166,7 +166,7 @@ impl Uri {
 
     /// Turns this URI, whose file is the bytes that `outer` names, into a URI of the file of `outer`.
     ///
-    /// Returns `None` if no such URI exists: if this URI has steps of its own, which cannot follow a range, if data
+    /// Returns `None` if no such URI exists: if this URI has steps, which cannot follow a range, if data
     /// would be inflated twice, or if an offset would be too large.
     pub(crate) fn inside(self, outer: Self) -> Option<Self> {
         let Self { path, steps, range, inflated } = outer;

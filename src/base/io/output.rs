@@ -537,7 +537,7 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
 /// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
-    // A file with permissions of its own needs a new file, so it is never written in place.
+    // A file with special permissions needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
         let staged = Staged::create(&target, overwrite.mode())?;
         take_over(&staged.file, &old, Inherited::Access)?;

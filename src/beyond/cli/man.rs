@@ -54,7 +54,7 @@ const EXAMPLES: &str = "Examples:
     offload-bundle kernels libfoo.so --fail-on spill
 ";
 
-/// Returns the page of `offload-bundle`, which lists the subcommands. It has no options of its own.
+/// Returns the page of `offload-bundle`, which lists the subcommands. It has no own options.
 fn page_of_short_name(all: &Catalogue) -> ManPage {
     let mut list = String::new();
     for (name, about) in all.abouts() {

@@ -17,7 +17,7 @@ use crate::llvm::container::content_kind::ContentKind;
 pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
-    /// Another vendor, whose compiler writes entry IDs with an offload kind of its own.
+    /// Another vendor, whose compiler writes entry IDs with its own offload kind.
     Of(OffloadKind),
     /// An unknown vendor.
     Other,

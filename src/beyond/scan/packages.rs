@@ -423,7 +423,8 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Searches a member of a tar archive. Its stored bytes are charged already, and the reader is at their start.
-    /// Links, directories and the like are skipped. A part of a file is reported as not read.
+    /// Only regular files are searched: links, directories and devices are skipped. A part of a file is reported as not
+    /// read.
     fn search_tar_member(&mut self, at: FilePart<'_>, header: tar::Header, reader: &mut impl Read) -> Result<()> {
         let mut stored_left = header.stored;
         // The size of a sparse file, and the ranges in it that are stored: holes are not.
@@ -543,7 +544,7 @@ impl Walk<'_, '_, '_> {
         self.search_stream(at, Stream { reader, size: Some(size), is_charged: true, has_source_offsets: false })
     }
 
-    /// Charges a member of an archive, and lets the reader read as many bytes as the member has. `stored` is the length
+    /// Charges a member of an archive, and limits the reader to the length of the member. `stored` is the length
     /// of its content and padding. Returns whether the search may continue.
     fn begin_member(&mut self, at: FilePart<'_>, name_len: u64, stored: u64, limit: &ReadLimit) -> Result<bool> {
         limit.allow_exactly(stored);

@@ -422,7 +422,7 @@ struct ReadBudget<'i> {
 }
 
 impl<'i> ReadBudget<'i> {
-    /// Returns the limit for a file: as many bytes as the search of it may read.
+    /// Returns the limit for a file: the number of bytes that the search of it may read.
     fn new(input: &'i Input, limits: Limits) -> Self {
         let left = Allowance::new(limits.nested.max(input.len().saturating_mul(SEARCHED_MAX)));
         Self { path: input.path(), left }
@@ -501,7 +501,7 @@ fn group_by_bytes<K, C: Borrow<CodeObject>>(wanted: Vec<(K, C)>) -> Vec<Vec<(K, 
         let next = tasks.len();
         let task = match code_object.stored_part() {
             Some(Stored::Packed(packed)) => *together.entry((bundle, Some(packed.stored))).or_insert(next),
-            // A code object that is not compressed is a task of its own.
+            // A code object that is not compressed is a separate task.
             Some(_) => next,
             None => *together.entry((bundle, None)).or_insert(next),
         };

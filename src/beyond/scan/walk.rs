@@ -95,7 +95,7 @@ pub(super) struct FilePart<'s> {
     /// The number of further containers that may be nested in the part.
     levels_left: u32,
     /// The offset where a file starts: the searched file, or a member of a package. `None` for other parts, such as
-    /// sections. A bundle at this offset is a file of its own.
+    /// sections. A bundle at this offset is a separate file.
     file_start: Option<u64>,
 }
 
@@ -565,7 +565,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_faults(at, bundle.faults)
     }
 
-    /// Reports entries of a format without bundles of its own as one bundle, and searches them. Used for bare code
+    /// Reports entries of a format without bundles as one bundle, and searches them. Used for bare code
     /// objects, device images and kpack archives.
     pub(super) fn report_entries(
         &mut self,

@@ -16,7 +16,7 @@ use crate::llvm::work::open;
 
 impl BundleFiles {
     /// For a fat object, writes nothing, and returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy. Writes
-    /// any other bundle, which LLVM too writes by itself, and returns `None`.
+    /// any other bundle, which LLVM too writes without llvm-objcopy, and returns `None`.
     ///
     /// # Errors
     /// As [`BundleFiles::run`].

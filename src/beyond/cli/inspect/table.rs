@@ -20,7 +20,7 @@ use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
 /// The text report. Files are added one at a time.
 ///
-/// A single library has tables of its own. Several libraries share a table of GPUs and a table of libraries. So without
+/// A single library has its own tables. Several libraries share a table of GPUs and a table of libraries. So without
 /// `--each`, the report is written only after the last file.
 pub(super) struct InspectTables<'o> {
     rows: TableRows,

@@ -188,13 +188,13 @@ pub(crate) struct KernelOrder {
 }
 
 impl KernelOrder {
-    /// Sorts rows, and keeps only as many as are listed. The order of equal rows stays.
+    /// Sorts rows, and keeps only the listed ones. The order of equal rows stays.
     fn keep_first(self, rows: &mut Vec<NamedKernel>) {
         rows.sort_by(|a, b| self.key.compare(a, b));
         rows.truncate(self.most);
     }
 
-    /// Returns the sorted rows of all files, as many as are listed.
+    /// Returns the sorted rows of all files, at most the number that is listed.
     pub(super) fn merge(self, files: &mut dyn Iterator<Item = Vec<NamedKernel>>) -> Vec<NamedKernel> {
         let mut kept = Vec::new();
         for rows in files {

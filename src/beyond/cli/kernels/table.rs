@@ -139,7 +139,7 @@ impl<'r> ListedKernel<'r> {
     }
 
     /// Returns a key for the text of [`place_text`](Self::place_text): the address of the object that has the place. It
-    /// is quicker to look up than the place. Each code object has a URI of its own; other places belong to bundles.
+    /// is quicker to look up than the place. Each code object has its own URI; other places belong to bundles.
     fn place_key(&self, column: PlaceColumn) -> usize {
         match (column, self.place) {
             (PlaceColumn::Uri, _) => std::ptr::from_ref(self.code_object).addr(),

@@ -82,10 +82,10 @@ fn begins_with(path: &Path, start: &[u8]) -> bool {
     file.read_exact(&mut head).is_ok() && head == start
 }
 
-/// The width of a picture in a file of its own, in pixels.
+/// The width of a picture in a separate file, in pixels.
 const WIDTH: u64 = 960;
 
-/// The margin around a picture in a file of its own, in pixels.
+/// The margin around a picture in a separate file, in pixels.
 const MARGIN: u64 = 28;
 
 /// The space above the first heading of a file, in pixels. The heading has some space around it.

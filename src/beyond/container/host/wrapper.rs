@@ -362,7 +362,7 @@ impl<'d> PointerMap<'d> {
     }
 }
 
-/// Whether a section has an address of its own: in ELF files, only if it is in memory when the file is loaded. In other
+/// Whether a section has an address: in ELF files, only if it is in memory when the file is loaded. In other
 /// formats, each section has one.
 fn is_loaded<'d>(section: &impl ObjectSection<'d>) -> bool {
     match section.flags() {

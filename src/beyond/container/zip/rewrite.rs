@@ -469,7 +469,7 @@ fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
     Some([&form.encode(&[header]), name, tail(old, after_name)?].concat())
 }
 
-/// Writes `bytes` over as many bytes of some records.
+/// Writes `bytes` over bytes of some records.
 fn overwrite(records: &mut [u8], at: u64, bytes: &[u8]) -> Result<()> {
     let at = usize::try_from(at).unwrap_or(usize::MAX);
     let Some(field) = records.get_mut(at..at.saturating_add(bytes.len())) else {

@@ -75,7 +75,7 @@ const PAGE_MAX: u64 = 64 << 10;
 /// need. If a file has more, all keep their alignment.
 const ALIGNED_MAX: usize = 32;
 
-/// The largest number of symbols that get another section. Each is a change of its own in memory.
+/// The largest number of symbols that get another section. Each is a separate change in memory.
 const SYMBOLS_MAX: usize = 1 << 16;
 
 /// The offset of the section number in a symbol, in bytes.
@@ -843,7 +843,7 @@ impl<'d> ElfLibrary<'d> {
             self.set_section_and_gap(pages, &sections, added)?;
         }
 
-        // The zeros before the section headers cannot be told from other zeros. `close` wrote as many after the headers.
+        // The zeros before the section headers cannot be told from other zeros. `close` wrote the same number after the headers.
         let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
         let table_start = self.header.sections_at;
         let padding = len_u64(self.data).checked_sub(table_start.checked_add(table)?)?;

@@ -78,7 +78,7 @@ fn sort_changes(mut changes: Vec<ChangedRange<'static>>) -> Option<Vec<ChangedRa
     if is_disjoint { Some(changes) } else { None }
 }
 
-/// Returns the change that writes `new` over as many bytes from `start` on, or `None` if no file is that long.
+/// Returns the change that writes `new` over the bytes from `start` on, or `None` if no file is that long.
 fn replace_bytes(start: u64, new: Vec<u8>) -> Option<ChangedRange<'static>> {
     Some((start..start.checked_add(len_u64(&new))?, vec![Piece::Bytes(new)]))
 }

@@ -220,7 +220,7 @@ fn is_multiple(number: u64, alignment: u64) -> bool {
     number.checked_rem(alignment) == Some(0)
 }
 
-/// Writes new bytes over as many old ones from the offset `at` on, or returns `None` if `data` ends before.
+/// Writes new bytes over old ones from the offset `at` on, or returns `None` if `data` ends before.
 fn overwrite(data: &mut [u8], at: u64, new: &[u8]) -> Option<()> {
     let start = usize::try_from(at).ok()?;
     data.get_mut(start..start.checked_add(new.len())?)?.copy_from_slice(new);
@@ -439,7 +439,7 @@ impl PeImage {
             if !is_at_later_page || has_numbers {
                 return Err(HoleReason::Headers);
             }
-            // Even an empty section needs an address of its own.
+            // Even an empty section needs its own address.
             address = section.address.saturating_add(section.memory.max(1));
             if section.size > 0 {
                 let range = section.range();
