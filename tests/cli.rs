@@ -126,7 +126,8 @@ fn transcripts_are_golden() {
     assert!(failures.is_empty(), "\n{failures}\n(BLESS=1 rewrites the golden transcripts)");
 }
 
-/// A directory of the caller's `PATH` may have an installed package of ours: LLVM's side of a comparison must not find it.
+/// A directory of the caller's `PATH` may have an installed package of ours: LLVM's side of a comparison must not find
+/// it.
 #[test]
 fn an_installed_package_is_not_in_the_path_of_a_case() {
     let installed = memory_directory();

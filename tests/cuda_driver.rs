@@ -24,7 +24,8 @@ fn three_fatbins() -> [Vec<u8>; 3] {
 }
 
 /// Builds the stand-ins, and runs `packaging/test-cuda` for the GPU sm_86 on a wheel with cuRAND on a file with its
-/// fatbins and on the driver's library, which has none. Returns the exit status and the output, or `None` if a program is missing.
+/// fatbins and on the driver's library, which has none. Returns the exit status and the output, or `None` if a program
+/// is missing.
 fn run(test: &str, variables: &[(&str, &str)]) -> Option<(i32, String)> {
     let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")), memory_directory());
     fs::write(dir.path().join("fatbins"), three_fatbins().concat()).unwrap();

@@ -3,9 +3,9 @@
 //! program. A ```` ```text ```` block directly after one is its output. `BLESS=1` rewrites the `text` blocks.
 //!
 //! `cargo` would build for minutes. Instead of it, a script installs the executables under test in the directory that
-//! `cargo install` uses, and fails if its arguments differ from those in the README. `.ci/run` runs the README's commands
-//! of `cargo` themselves, and sets `OFFLOAD_INSTALLED` to the directory of the executables that `cargo install` made.
-//! `pip` finds the wheel of the README in `target/wheels`, and nothing in the network.
+//! `cargo install` uses, and fails if its arguments differ from those in the README. `.ci/run` runs the README's
+//! commands of `cargo` themselves, and sets `OFFLOAD_INSTALLED` to the directory of the executables that `cargo
+//! install` made. `pip` finds the wheel of the README in `target/wheels`, and nothing in the network.
 use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;

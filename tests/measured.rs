@@ -47,8 +47,8 @@ fn processor_time(process: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Runs a program with empty input and returns its processor time, or ends it after this much. Its messages are shown if
-/// its status is neither 0 nor 1. Unlike `run`, this needs no process between, and cannot tell the peak memory.
+/// Runs a program with empty input and returns its processor time, or ends it after this much. Its messages are shown
+/// if its status is neither 0 nor 1. Unlike `run`, this needs no process between, and cannot tell the peak memory.
 pub fn time(program: &Path, args: &[&str], dir: &Path, most: Duration) -> Duration {
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
     let mut messages = tempfile::tempfile().unwrap();

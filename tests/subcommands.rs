@@ -1,7 +1,7 @@
 //! Tests of our own subcommands, which find, extract, verify and recompress code objects in files of every format.
 //!
-//! The inputs are fixtures, files that `properties/make.rs` writes from the descriptions of their formats, the output of
-//! clang 22 and other LLVM tools for a few lines of source, and Debian's librocrand. If one of these is missing, the
+//! The inputs are fixtures, files that `properties/make.rs` writes from the descriptions of their formats, the output
+//! of clang 22 and other LLVM tools for a few lines of source, and Debian's librocrand. If one of these is missing, the
 //! test prints that and passes; `OFFLOAD_REQUIRE_LLVM=1` makes that a failure.
 mod against_llvm;
 mod aks2;

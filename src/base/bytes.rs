@@ -115,8 +115,8 @@ impl Bounds {
         self.absolute(self.len)
     }
 
-    /// Returns the range of `len` bytes from `start`, which counts from the start of the bounds. Fails if the range ends
-    /// after the bounds. `what` is the name of the range in errors.
+    /// Returns the range of `len` bytes from `start`, which counts from the start of the bounds. Fails if the range
+    /// ends after the bounds. `what` is the name of the range in errors.
     pub(crate) fn claim(self, start: u64, len: u64, what: impl Display) -> Result<Range<u64>, Malformed> {
         match start.checked_add(len) {
             Some(end) if end <= self.len => Ok(start..end),

@@ -106,8 +106,8 @@ pub(crate) enum Slashes {
     Replace,
 }
 
-/// Makes a name that a file records safe for a directory, an archive or a terminal. `_` replaces control characters and,
-/// with [`Slashes::Replace`], slashes.
+/// Makes a name that a file records safe for a directory, an archive or a terminal. `_` replaces control characters
+/// and, with [`Slashes::Replace`], slashes.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn harmless(name: &[u8], slashes: Slashes) -> Vec<u8> {
     // Copied, because the bytes of a mapped file may change while they are read.

@@ -41,7 +41,8 @@ struct ErrorData {
 enum ErrorCause {
     /// The operating system refused an operation.
     System(io::Error),
-    /// Copying from the file `from` to the file at fault failed; the system does not say which of the two is the reason.
+    /// Copying from the file `from` to the file at fault failed; the system does not say which of the two is the
+    /// reason.
     Copy { from: PathBuf, source: io::Error },
     /// The bytes of a file are at fault.
     Bytes(Malformed),
@@ -243,16 +244,16 @@ impl Error {
         Self::new(kind, format!("{}{reason}", prefix(&path))).with_file(path).at_offset(offset)
     }
 
-    /// The error for a selection that matches several code objects in `path` and earlier files. `ids` are their entry IDs.
-    /// `sole` is an ID that matches only one of them, if there is such an ID.
+    /// The error for a selection that matches several code objects in `path` and earlier files. `ids` are their entry
+    /// IDs. `sole` is an ID that matches only one of them, if there is such an ID.
     pub(crate) fn several_match(path: &Path, ids: &[String], sole: Option<String>) -> Self {
         let ids = beginning(&counted(ids));
         let reason = format!("several code objects match, but standard output takes only one: {ids}");
         Self::refused(ErrorKind::Ambiguous, path, None, reason).with(Remedy::Sole(sole))
     }
 
-    /// The error for a selection that matches no code object in `inputs`. `unmatched` are the parts of the selection that
-    /// the message names, if any. `present` are the targets that the files have code for.
+    /// The error for a selection that matches no code object in `inputs`. `unmatched` are the parts of the selection
+    /// that the message names, if any. `present` are the targets that the files have code for.
     pub(crate) fn no_match(inputs: &[PathBuf], unmatched: &[String], present: &[String]) -> Self {
         let wanted = if unmatched.is_empty() { String::new() } else { format!(" {}", unmatched.join(" or ")) };
         let (place, have) = match inputs {

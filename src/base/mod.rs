@@ -1,5 +1,5 @@
-//! The foundation of all parts: bytes, errors, input and output, compression, and bundle entry IDs. Nothing here knows a
-//! container.
+//! The foundation of all parts: bytes, errors, input and output, compression, and bundle entry IDs. Nothing here knows
+//! a container.
 
 pub(crate) mod bytes;
 pub(crate) mod codec;

@@ -9,8 +9,8 @@ pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
 /// Patterns, each with a number that its caller gives it, and an index to find the patterns that a name may match.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globs {
-    /// The patterns by the lengths of their fixed ends, which are the texts before the first wildcard and after the last
-    /// one, and then by these two texts in one.
+    /// The patterns by the lengths of their fixed ends, which are the texts before the first wildcard and after the
+    /// last one, and then by these two texts in one.
     by_ends: BTreeMap<(usize, usize), HashMap<String, SameEnds>>,
 }
 
@@ -113,9 +113,9 @@ impl SameEnds {
     }
 }
 
-/// Returns the text before the first wildcard, the longest text without wildcards, and the text after the last wildcard.
-/// Returns `None` if the pattern has no wildcards. Text between brackets is not in every name that the pattern matches,
-/// so the longest text is looked for only before the first bracket.
+/// Returns the text before the first wildcard, the longest text without wildcards, and the text after the last
+/// wildcard. Returns `None` if the pattern has no wildcards. Text between brackets is not in every name that the
+/// pattern matches, so the longest text is looked for only before the first bracket.
 fn fixed_parts(pattern: &str) -> Option<(&str, &str, &str)> {
     let (before, _) = pattern.split_once(WILDCARDS)?;
     let (_, after) = pattern.rsplit_once(['*', '?', ']'])?;

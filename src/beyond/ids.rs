@@ -61,8 +61,8 @@ impl Vendor {
         VENDORS.iter().find(|vendor| vendor.may_name(name))
     }
 
-    /// Whether the name has the form of the vendor's processors or bitcode targets: a prefix, a number and, for bitcode,
-    /// a suffix.
+    /// Whether the name has the form of the vendor's processors or bitcode targets: a prefix, a number and, for
+    /// bitcode, a suffix.
     fn may_name(&self, name: &str) -> bool {
         let processor = match self.bitcode_suffix {
             Some(suffix) => name.strip_suffix(suffix).unwrap_or(name),
@@ -82,8 +82,8 @@ pub(crate) fn is_kind_of_vendor(kind: OffloadKind) -> bool {
     Vendor::with_kind(kind).is_some()
 }
 
-/// Returns the offload kind of the vendor that may have a processor with this name. Returns `None` for processors of the
-/// vendors that LLVM knows.
+/// Returns the offload kind of the vendor that may have a processor with this name. Returns `None` for processors of
+/// the vendors that LLVM knows.
 pub(crate) fn vendor_kind_of_processor(name: &str) -> Option<OffloadKind> {
     Some(Vendor::with_processor(name)?.kind)
 }

@@ -101,8 +101,8 @@ fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
     Some(take(rest, width)?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
-/// Moves `rest` after its first value and all values nested in that, or returns `None` if the value is not complete. The
-/// values still to skip are counted in place of recursion, so that nesting does not fill the stack.
+/// Moves `rest` after its first value and all values nested in that, or returns `None` if the value is not complete.
+/// The values still to skip are counted in place of recursion, so that nesting does not fill the stack.
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let mut pending = 1_u64;
     while let Some(pending_after_this) = pending.checked_sub(1) {

@@ -95,8 +95,8 @@ pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside of a
-/// number, and no digit may follow it.
+/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside
+/// of a number, and no digit may follow it.
 fn has_part(name: &str, part: &str) -> bool {
     let Some((before, after)) = name.split_once(part) else { return false };
     let begins_inside_number =

@@ -31,8 +31,8 @@ const OTHER: [u8; 4] = [2, 2, 1, 0];
 const NOTE: [u8; 4] = [2, 0, 90, 0];
 const CUDA_12_9: u8 = 129;
 
-/// Cubins of `ptxas`: for all GPUs of their architecture, for this one alone, and one as CUDA 12.9 writes it, without the
-/// attribute that says so.
+/// Cubins of `ptxas`: for all GPUs of their architecture, for this one alone, and one as CUDA 12.9 writes it, without
+/// the attribute that says so.
 fn cubins(tools: &Tools) -> Vec<Vec<u8>> {
     let dir = memory_directory();
     let compiled = ["sm_90", "sm_90a"].map(|arch| {

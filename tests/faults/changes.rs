@@ -121,7 +121,8 @@ const CHANGES: [(Change, &str); 5] = [
     (rewrite_and_hide, CHANGED),
 ];
 
-/// Whether an error names an input and what happened to it. If the tool read after its new end, it names the whole path.
+/// Whether an error names an input and what happened to it. If the tool read after its new end, it names the whole
+/// path.
 fn names(stderr: &str, input: &str, expected: &str) -> bool {
     let whole = cfg!(target_os = "linux") && stderr.contains(&format!("/{input}': {expected}"));
     whole || stderr.contains(&format!("'{input}': {expected}")) || stderr.contains("error: a mapped file: ")

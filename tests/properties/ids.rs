@@ -7,7 +7,8 @@ use super::formats;
 
 /// Any text is an entry ID or an error. The written form of an ID parses, and its written form is the same; normalising
 /// a triple twice changes nothing more. An ID serves a request for itself, unless it names a version of AMD GPUs that
-/// LLVM does not know, and the compatibility of two IDs follows the rule for their parts. In a bundle, each ID selects exactly the entries with the same ID.
+/// LLVM does not know, and the compatibility of two IDs follows the rule for their parts. In a bundle, each ID selects
+/// exactly the entries with the same ID.
 ///
 /// The bytes are two IDs, one per line.
 pub fn ids(data: &[u8]) {

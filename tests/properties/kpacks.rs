@@ -112,7 +112,8 @@ pub struct Archive {
     pub group: String,
     pub arches: Vec<String>,
     pub scheme: Scheme,
-    /// Code objects in the order of their ordinals. Code objects with the same key are together in the table of contents.
+    /// Code objects in the order of their ordinals. Code objects with the same key are together in the table of
+    /// contents.
     pub codes: Vec<Code>,
     /// The number of places by which the keys of the maps are rotated.
     pub rotated: usize,

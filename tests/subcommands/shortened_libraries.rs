@@ -1,5 +1,5 @@
-//! Libraries that `recompress` makes shorter: loaders, `strip` and other tools take them, the same bytes are loaded, and
-//! all comes back. Programs keep their offsets.
+//! Libraries that `recompress` makes shorter: loaders, `strip` and other tools take them, the same bytes are loaded,
+//! and all comes back. Programs keep their offsets.
 
 use std::fs;
 use std::path::PathBuf;

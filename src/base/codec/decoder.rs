@@ -58,8 +58,8 @@ pub(super) struct CountedReader<R> {
 }
 
 impl<R: BufRead> CountedReader<R> {
-    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` recognizes by its first
-    /// bytes. If other data follows, notes this for [`Decoder::trailing`].
+    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` recognizes by its
+    /// first bytes. If other data follows, notes this for [`Decoder::trailing`].
     pub(super) fn skip_to_next_part(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
         loop {
             let rest = self.fill_buf()?;

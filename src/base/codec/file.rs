@@ -61,8 +61,8 @@ fn begins_gzip(data: &[u8]) -> bool {
     may_begin_with(data, b"\x1f\x8b\x08")
 }
 
-/// Whether data begins with a part of a bzip2 file: `BZh`, a digit for the size of the blocks, and the magic number of a
-/// block or of the end of the part. Data that is shorter has to be the beginning of these.
+/// Whether data begins with a part of a bzip2 file: `BZh`, a digit for the size of the blocks, and the magic number of
+/// a block or of the end of the part. Data that is shorter has to be the beginning of these.
 fn begins_bzip2(data: &[u8]) -> bool {
     let (magic, rest) = data.split_at(data.len().min(3));
     if !may_begin_with(magic, b"BZh") {

@@ -48,8 +48,8 @@ fn window_log_allowed(inflated: u64) -> u32 {
     window_log_for(inflated).clamp(WINDOW_LOG_LLVM, WINDOW_LOG_MAX)
 }
 
-/// Returns the smallest window, as a power of two of bytes, that holds `len` bytes. If no window does, returns `u32::MAX`,
-/// which callers reduce to a possible window.
+/// Returns the smallest window, as a power of two of bytes, that holds `len` bytes. If no window does, returns
+/// `u32::MAX`, which callers reduce to a possible window.
 fn window_log_for(len: u64) -> u32 {
     match len.checked_next_power_of_two() {
         Some(window) => window.ilog2(),
@@ -133,8 +133,8 @@ pub(super) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> 
     Ok((to_u64(len), recorded_size(data)))
 }
 
-/// Returns the inflated size that the frame at the start of `data` records in its header, or `None` if it records none or
-/// is broken.
+/// Returns the inflated size that the frame at the start of `data` records in its header, or `None` if it records none
+/// or is broken.
 pub(super) fn recorded_size(data: &[u8]) -> Option<u64> {
     zstd_safe::get_frame_content_size(data).ok().flatten()
 }
@@ -174,8 +174,8 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
     }
 }
 
-/// Returns an encoder that starts this number of threads. With 0, it works on the calling thread, and the stream differs a
-/// little, because it is not split into jobs.
+/// Returns an encoder that starts this number of threads. With 0, it works on the calling thread, and the stream
+/// differs a little, because it is not split into jobs.
 fn encoder_with(
     threads: u32,
     pieces: &[Piece<'_>],
@@ -239,8 +239,8 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
     window_log_for(reach).max(WINDOW_LOG_LLVM)
 }
 
-/// Whether data begins with a frame, or with a skippable frame. The magic numbers are those of RFC 8878; the first byte of
-/// a skippable frame is any from 0x50 to 0x5f.
+/// Whether data begins with a frame, or with a skippable frame. The magic numbers are those of RFC 8878; the first byte
+/// of a skippable frame is any from 0x50 to 0x5f.
 fn begins_frame(data: &[u8]) -> bool {
     if may_begin_with(data, &[0x28, 0xb5, 0x2f, 0xfd]) {
         return true;

@@ -76,8 +76,8 @@ pub(crate) use file::Coding;
 const LZ4_LEVEL: i32 = 9;
 
 /// The largest number of zstd frames whose lengths are added up to find the end of a compressed bundle that records no
-/// length. LLVM 18, which writes such bundles, writes one frame. In a hostile file, many bundles may share their frames,
-/// and each would be measured again.
+/// length. LLVM 18, which writes such bundles, writes one frame. In a hostile file, many bundles may share their
+/// frames, and each would be measured again.
 pub(crate) const FRAMES_MAX: usize = 256;
 
 /// Whether this build has the feature of a compression method. `feature` is `lz4`, `zlib` or `zstd`.
@@ -200,12 +200,14 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
 
-/// Returns the length of the zstd frame at the start of `data`, and the inflated size if the frame records it, in bytes.
+/// Returns the length of the zstd frame at the start of `data`, and the inflated size if the frame records it, in
+/// bytes.
 pub(crate) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
     with!("zstd", frames::frame_len_and_size(data))
 }
 
-/// Returns the inflated size in bytes that a zstd frame records in its header, or `None` if it records none or is broken.
+/// Returns the inflated size in bytes that a zstd frame records in its header, or `None` if it records none or is
+/// broken.
 pub(crate) fn frame_size(frame: &[u8]) -> io::Result<Option<u64>> {
     with!("zstd", Ok(frames::recorded_size(frame)))
 }
@@ -233,8 +235,8 @@ pub(crate) enum StreamForm {
 }
 
 impl StreamForm {
-    /// Returns a reader of the inflated bytes of a container or code object at `offset`. `what` is its name in errors. A
-    /// method that this build lacks is an error about the file, and not one of the system.
+    /// Returns a reader of the inflated bytes of a container or code object at `offset`. `what` is its name in errors.
+    /// A method that this build lacks is an error about the file, and not one of the system.
     pub(crate) fn open<'d>(self, stored: Slice<'d>, inflated: u64, what: &str, offset: u64) -> Result<Decoder<'d>> {
         self.inflate(stored, inflated).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => Error::malformed(stored.path(), unsupported(what, offset, error)),
@@ -242,16 +244,16 @@ impl StreamForm {
         })
     }
 
-    /// Returns a reader of the inflated bytes. `inflated` is their recorded number, which limits the decoder's memory. The
-    /// compressed bytes are read from the file, not from its mapping.
+    /// Returns a reader of the inflated bytes. `inflated` is their recorded number, which limits the decoder's memory.
+    /// The compressed bytes are read from the file, not from its mapping.
     pub(crate) fn inflate<'d>(self, stored: Slice<'d>, inflated: u64) -> io::Result<Decoder<'d>> {
         // The libraries' own readers have buffers of about these sizes.
         let capacity = if matches!(self, Self::Deflate | Self::Zlib) { 32 << 10 } else { 128 << 10 };
         self.decoder(BufReader::with_capacity(capacity, stored.reader()), inflated)
     }
 
-    /// Returns a reader of the inflated bytes for a reader of compressed ones. `inflated` is their recorded number, which
-    /// limits the decoder's memory.
+    /// Returns a reader of the inflated bytes for a reader of compressed ones. `inflated` is their recorded number,
+    /// which limits the decoder's memory.
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {

@@ -76,8 +76,8 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does not
-    /// know the processor.
+    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does
+    /// not know the processor.
     pub(super) fn of_processor(name: &str) -> Option<Self> {
         for family in FAMILIES {
             if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
@@ -90,9 +90,9 @@ impl SubArch {
         None
     }
 
-    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. `Any` uses all code. `Unknown` uses no code, not
-    /// even its own. A family uses code for itself and its members, a member code for itself and its family, and both use
-    /// code for `Any`.
+    /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. `Any` uses all code. `Unknown` uses no code,
+    /// not even its own. A family uses code for itself and its members, a member code for itself and its family, and
+    /// both use code for `Any`.
     pub(super) fn is_compatible_with(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::Any, _) => true,

@@ -149,8 +149,8 @@ impl EntryId {
         Self::parse_with(id, OffloadKind::from_name)
     }
 
-    /// Parses an ID of a kind that `kind_of_name` allows. That function returns the kind with a name, or `None` for a name
-    /// that is not allowed.
+    /// Parses an ID of a kind that `kind_of_name` allows. That function returns the kind with a name, or `None` for a
+    /// name that is not allowed.
     fn parse_with(id: &str, kind_of_name: fn(&str) -> Option<OffloadKind>) -> Result<Self, IdError> {
         let (kind_name, rest) = id.split_once('-').ok_or(IdError::Format)?;
         let (triple, target_id) = split_triple(rest);
@@ -192,8 +192,8 @@ impl EntryId {
         Ok(Self { kind, written: to_written_form(&triple), triple, target_id })
     }
 
-    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. The ID is compatible only with
-    /// itself.
+    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. The ID is compatible only
+    /// with itself.
     pub fn by_name(name: &str) -> Self {
         let triple = Triple::parse(name);
         Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }

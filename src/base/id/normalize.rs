@@ -172,8 +172,8 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Puts `word` at the unsettled position `at`. The old word there moves to the next unsettled position and pushes the
-    /// old word of that position on. This ends where an empty word is overwritten, or at the end of the text.
+    /// Puts `word` at the unsettled position `at`. The old word there moves to the next unsettled position and pushes
+    /// the old word of that position on. This ends where an empty word is overwritten, or at the end of the text.
     fn insert(&mut self, at: usize, word: &'a str) {
         let mut carried = word;
         let mut position = at;
@@ -286,8 +286,8 @@ impl Meaning {
     }
 }
 
-/// Returns the architecture word for DXIL of a shader model: `dxilv1.3` for `shadermodel6.3`, and the latest version for
-/// `shadermodel6.x`. As in LLVM, other shader models get the oldest version.
+/// Returns the architecture word for DXIL of a shader model: `dxilv1.3` for `shadermodel6.3`, and the latest version
+/// for `shadermodel6.x`. As in LLVM, other shader models get the oldest version.
 fn dxil_word(shader_model: &str) -> &'static str {
     let [oldest, .., latest] = DXIL_WORDS;
     let version = shader_model.strip_prefix("shadermodel").unwrap_or("");

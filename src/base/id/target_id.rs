@@ -90,7 +90,8 @@ impl TargetId {
             return Err(FeatureError::NoProcessor);
         }
         features.sort_unstable();
-        // An alternative name is only one for AMD GPUs. For another architecture, the same word is an unknown processor.
+        // An alternative name is only one for AMD GPUs. For another architecture, the same word is an unknown
+        // processor.
         let (known, processor) = match processors::find(name) {
             Some(known) if known.name == name || is_native(known, arch) => (Some(known), known.name),
             _ => (None, name),
@@ -211,8 +212,8 @@ fn is_native(processor: &Processor, arch: &str) -> bool {
     matches!((processor.kind, arch), (ProcessorKind::AmdGcn, amdgpu::NAME) | (ProcessorKind::R600, "r600"))
 }
 
-/// Whether `text`, found where a triple may have its environment, is a target ID instead. `arch_name` is the first field
-/// of the triple. Names in the style of AMD and NVIDIA are target IDs even if the processor is unknown.
+/// Whether `text`, found where a triple may have its environment, is a target ID instead. `arch_name` is the first
+/// field of the triple. Names in the style of AMD and NVIDIA are target IDs even if the processor is unknown.
 pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
     for prefix in ["gfx", "sm_"] {

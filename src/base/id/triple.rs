@@ -102,8 +102,8 @@ impl Triple {
         self.amdgpu?.processor()
     }
 
-    /// Whether the architecture names an AMD GPU or family that `processor` does not belong to, so that an entry ID with
-    /// both contradicts itself. Returns false if either names no AMD GPU that LLVM 23.1.4 knows.
+    /// Whether the architecture names an AMD GPU or family that `processor` does not belong to, so that an entry ID
+    /// with both contradicts itself. Returns false if either names no AMD GPU that LLVM 23.1.4 knows.
     pub(crate) fn contradicts(&self, processor: &str) -> bool {
         match (self.amdgpu, amdgpu::SubArch::of_processor(processor)) {
             (Some(amdgpu::SubArch::Any | amdgpu::SubArch::Unknown) | None, _) | (_, None) => false,

@@ -76,8 +76,8 @@ fn find(table: &[&'static str], is_match: impl Fn(&str) -> bool) -> &'static str
     table.iter().copied().find(|name| is_match(name)).unwrap_or_default()
 }
 
-/// Returns LLVM's main name of the architecture that `word` names, or an empty text for an unknown word. After the whole
-/// words of the table, names with a version are tried.
+/// Returns LLVM's main name of the architecture that `word` names, or an empty text for an unknown word. After the
+/// whole words of the table, names with a version are tried.
 pub(super) fn arch(word: &str) -> &'static str {
     match ARCHES.iter().find(|names| names.contains(&word)) {
         Some([name, ..]) => name,
@@ -99,8 +99,8 @@ fn is_spirv_with_version(word: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the version or flavour of the architecture that `word` names, or an empty text. As in LLVM, a word may have a
-/// version although [`arch`] does not know it. Versions of AMD GPUs have other rules: see [`amdgpu::SubArch`].
+/// Returns the version or flavour of the architecture that `word` names, or an empty text. As in LLVM, a word may have
+/// a version although [`arch`] does not know it. Versions of AMD GPUs have other rules: see [`amdgpu::SubArch`].
 pub(super) fn sub_arch(word: &str) -> &'static str {
     match word {
         _ if word.starts_with("mips") && (word.ends_with("r6") || word.ends_with("r6el")) => "r6",

@@ -97,9 +97,9 @@ impl OutputPlace {
         }
     }
 
-    /// Returns the position of the output in the order of commits. Outputs that are copied come first: copying may fail,
-    /// and on a device it cannot be undone, while the renames of the others hardly ever fail. Replaced files come last,
-    /// so that few old contents have to be kept until the last commit.
+    /// Returns the position of the output in the order of commits. Outputs that are copied come first: copying may
+    /// fail, and on a device it cannot be undone, while the renames of the others hardly ever fail. Replaced files come
+    /// last, so that few old contents have to be kept until the last commit.
     fn commit_rank(&self) -> u8 {
         match self {
             Self::Into { .. } | Self::Nowhere(_) => 0,
@@ -176,8 +176,8 @@ impl Output {
         self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory until they
-    /// are put in place.
+    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory until
+    /// they are put in place.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
@@ -234,7 +234,8 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         let committed = match place {
             OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
             OutputPlace::Name { staged, target, existing } => replace_existing(staged, target, existing, old),
-            // Standard output may be a file that already has bytes of other programs. A named file is written as a whole.
+            // Standard output may be a file that already has bytes of other programs. A named file is written as a
+            // whole.
             OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
             OutputPlace::Into { staged, destination } => write_into(&staged, destination),
             OutputPlace::Nowhere(_) => Ok(Committed::Final),
@@ -440,8 +441,9 @@ fn stage(path: &Path, overwrite: OverwriteMode) -> io::Result<OutputPlace> {
     Err(io::Error::other("another program keeps replacing the file"))
 }
 
-/// Stages an output once. Returns where its bytes are and how they will reach the destination. Returns `None` if another
-/// program replaced or removed the destination between the check of its type and its opening: staging is then retried.
+/// Stages an output once. Returns where its bytes are and how they will reach the destination. Returns `None` if
+/// another program replaced or removed the destination between the check of its type and its opening: staging is then
+/// retried.
 fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
     if path.as_os_str() == "-" {
         let destination = process::open(sys::standard_output)?;
@@ -498,8 +500,8 @@ fn ends_with_separator(path: &Path) -> bool {
     }
 }
 
-/// Follows an output path that is a symbolic link, and the links after it. Returns the path at the end, where a file may
-/// exist or not. Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
+/// Follows an output path that is a symbolic link, and the links after it. Returns the path at the end, where a file
+/// may exist or not. Returns `None` for an open file of this process (`/dev/stdout`), which a rename would not affect.
 fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

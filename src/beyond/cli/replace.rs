@@ -94,8 +94,8 @@ impl Options for ReplaceOptions {
 }
 
 impl ReplaceOptions {
-    /// Returns the name of the file that is written, safe to print: the file with the code object itself unless there is
-    /// an output. Returns `None` for standard output, and if a URI names the file.
+    /// Returns the name of the file that is written, safe to print: the file with the code object itself unless there
+    /// is an output. Returns `None` for standard output, and if a URI names the file.
     fn written_file(&self) -> Option<String> {
         match &self.output {
             Some(output) if output.as_os_str() == "-" => None,

@@ -78,8 +78,8 @@ impl SearchEntry {
         }
     }
 
-    /// Returns the range of the bundle that holds the code object as it is. Returns `None` if the code object is compressed
-    /// or unreadable, or if its bytes are not in one range of the bundle.
+    /// Returns the range of the bundle that holds the code object as it is. Returns `None` if the code object is
+    /// compressed or unreadable, or if its bytes are not in one range of the bundle.
     pub(crate) fn range(&self) -> Option<&Range<u64>> {
         match self.entry.parts.as_slice() {
             [Part::Range(range)] => Some(range),
@@ -209,8 +209,8 @@ impl Bundle<'_> {
         distinct
     }
 
-    /// Finds the exact ends of padded code objects by inflating them. A code object that cannot be inflated keeps the end
-    /// with padding, and reading it reports the fault.
+    /// Finds the exact ends of padded code objects by inflating them. A code object that cannot be inflated keeps the
+    /// end with padding, and reading it reports the fault.
     ///
     /// # Errors
     /// `ErrorKind::Io` and `ErrorKind::Temporary`.

@@ -49,8 +49,8 @@ pub(crate) enum ContentEnd {
     Exact,
     /// The container records the end, and a zero byte follows there.
     BeforeZero,
-    /// The container records only the length with padding to 8 bytes. The end is found in the content, by the rules of its
-    /// kind.
+    /// The container records only the length with padding to 8 bytes. The end is found in the content, by the rules of
+    /// its kind.
     Padded(CudaKind),
 }
 
@@ -91,9 +91,9 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Inflates up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code object
-    /// is not alone in a zstd frame, or if the frame is broken. Only device images of DPC++ are read so, which are zstd
-    /// frames.
+    /// Inflates up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code
+    /// object is not alone in a zstd frame, or if the frame is broken. Only device images of DPC++ are read so, which
+    /// are zstd frames.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.codec != Codec::Zstd || self.is_shared() {
             return None;

@@ -48,8 +48,8 @@ pub(crate) fn text_at(data: &[u8]) -> &[u8] {
     data.split(|byte| byte.is_ascii() && !is_text_byte(byte)).next().unwrap_or_default()
 }
 
-/// Returns the PTX at the start of text, or `None` if it has no function with a body or is not complete: then the text only
-/// looks like PTX, or was cut short.
+/// Returns the PTX at the start of text, or `None` if it has no function with a body or is not complete: then the text
+/// only looks like PTX, or was cut short.
 pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     let mut ptx = text;
     // Data such as tables of numbers may follow the last statement.
@@ -61,8 +61,8 @@ pub(crate) fn whole(text: &[u8]) -> Option<&[u8]> {
     if is_whole(ptx) { Some(ptx) } else { None }
 }
 
-/// Finds the first byte that cannot be PTX: it is not ASCII, and no comment or string can hold it, because its line has no
-/// `"`, `/` or `*` before it. A line in a comment of several lines is expected to begin with `*`.
+/// Finds the first byte that cannot be PTX: it is not ASCII, and no comment or string can hold it, because its line has
+/// no `"`, `/` or `*` before it. A line in a comment of several lines is expected to begin with `*`.
 fn find_foreign(text: &[u8]) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {

@@ -62,7 +62,8 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
     }
 }
 
-/// Whether data begins with a header and a capability, as each module does. Other data is unlikely to begin with such words.
+/// Whether data begins with a header and a capability, as each module does. Other data is unlikely to begin with such
+/// words.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
     let word = words(data);
     let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };
@@ -115,8 +116,8 @@ pub(crate) fn words(data: &[u8]) -> impl Fn(u64) -> Option<u32> {
     move |offset| array(data, offset).map(if is_little { u32::from_le_bytes } else { u32::from_be_bytes })
 }
 
-/// Returns the instructions: the first word of each, and its range, which may end after the data. An instruction with the
-/// length 0, which is malformed, is the last one.
+/// Returns the instructions: the first word of each, and its range, which may end after the data. An instruction with
+/// the length 0, which is malformed, is the last one.
 pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>)> {
     let (word, mut next) = (words(data), Some(HEADER_LEN));
     std::iter::from_fn(move || {

@@ -55,8 +55,8 @@ const ENTRY_LEN: u64 = 16;
 /// The offset of the size in an entry.
 const SIZE: u64 = 8;
 
-/// A number of images that is too large for a section: one more than [`check_entry_count`] allows. The search for images
-/// stops there, because [`parts`] then reports that there are too many.
+/// A number of images that is too large for a section: one more than [`check_entry_count`] allows. The search for
+/// images stops there, because [`parts`] then reports that there are too many.
 const TOO_MANY: usize = 100_001;
 
 /// The first bytes of a zstd frame.
@@ -215,8 +215,8 @@ impl StoredImage {
     }
 }
 
-/// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends where
-/// its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
+/// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends
+/// where its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = bytes_in(section, position..range.end) {
@@ -244,9 +244,9 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
     }
 }
 
-/// Returns the length of the zstd frame at the start of some bytes, or `None` if it has no end, and the image in the frame.
-/// The image is unreadable if the frame does not record its inflated size. `offset` is the offset of the frame in the
-/// section.
+/// Returns the length of the zstd frame at the start of some bytes, or `None` if it has no end, and the image in the
+/// frame. The image is unreadable if the frame does not record its inflated size. `offset` is the offset of the frame
+/// in the section.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame_len_and_size(rest) {
@@ -289,8 +289,8 @@ fn spirv_len(data: &[u8]) -> Option<u64> {
     if len <= len_u64(data) { Some(len) } else { None }
 }
 
-/// Returns the length of the `ar` archive at the start of some bytes, up to the end of its last member, or `None` if it has
-/// no readable member. An unreadable member ends the archive.
+/// Returns the length of the `ar` archive at the start of some bytes, up to the end of its last member, or `None` if it
+/// has no readable member. An unreadable member ends the archive.
 fn archive_len(data: &[u8]) -> Option<u64> {
     let mut end = None;
     for member in Archive::read(data).ok()?.members() {

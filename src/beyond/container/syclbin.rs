@@ -91,8 +91,8 @@ struct RecordedIds {
 /// The abstract modules that the entries read so far belong to.
 #[derive(Default)]
 struct AbstractModules {
-    /// Whether metadata of the module was read, by the index of the module. There is one item for each entry of the file:
-    /// no index may be larger, because each module has an entry for its metadata.
+    /// Whether metadata of the module was read, by the index of the module. There is one item for each entry of the
+    /// file: no index may be larger, because each module has an entry for its metadata.
     have_metadata: Vec<bool>,
     /// The number of modules: the largest module index plus one.
     count: u64,
@@ -234,8 +234,8 @@ impl<'a> SyclBinReader<'a> {
         }
     }
 
-    /// Returns the IR module or native image in a range. The range begins with the length of metadata and the metadata, and
-    /// the rest is the code.
+    /// Returns the IR module or native image in a range. The range begins with the length of metadata and the metadata,
+    /// and the rest is the code.
     fn read_code(&self, info: ImageInfo, range: &Range<u64>) -> Result<Entry, Malformed> {
         let mut cursor = self.cursor(range);
         let size = cursor.u64("the size of the metadata of a SYCLBIN entry")?;
@@ -341,7 +341,8 @@ fn split_once(line: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     Some((line.get(..at)?, line.get(at.checked_add(1)?..)?))
 }
 
-/// Decodes base64 without padding, whose characters have the lowest bits first. Returns `None` if the text is not base64.
+/// Decodes base64 without padding, whose characters have the lowest bits first. Returns `None` if the text is not
+/// base64.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut count) = (0_u32, 0_u32);
     let mut decoded = Vec::with_capacity(text.len());

@@ -183,8 +183,8 @@ impl InspectedBundle {
     }
 
     /// Returns the number, the inflated size and the stored size of the code objects, as they
-    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size, unless
-    /// one of its code objects has others inside: those are listed with sizes of their own.
+    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size,
+    /// unless one of its code objects has others inside: those are listed with sizes of their own.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
         let mut is_whole = self.info.compressed.is_some();

@@ -308,8 +308,8 @@ impl KernelNames {
         }
     }
 
-    /// Returns the names that mean kernels or variables of a code object, and whether kernels were found in it. Kernels of
-    /// bitcode and LTO-IR are not read.
+    /// Returns the names that mean kernels or variables of a code object, and whether kernels were found in it. Kernels
+    /// of bitcode and LTO-IR are not read.
     pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::list(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {

@@ -380,8 +380,8 @@ impl ListRoom {
         Some(Error::malformed(input.path(), Malformed::other(ErrorKind::Limit, None, text)))
     }
 
-    /// Replaces the name and the arguments of a kernel by equal ones that are listed already, so that they share memory.
-    /// Returns `None` if a new name or new arguments have no room.
+    /// Replaces the name and the arguments of a kernel by equal ones that are listed already, so that they share
+    /// memory. Returns `None` if a new name or new arguments have no room.
     fn share_memory(&mut self, kernel: &mut Kernel) -> Option<()> {
         let Kernel { name, arguments, .. } = kernel;
         match self.names.get(name) {

@@ -78,8 +78,8 @@ impl<'d> Rewriter<'d> {
         Ok(())
     }
 
-    /// Sets the length of the output to its counted bytes. Removes bytes that were written directly and not counted, and
-    /// extends the output by a hole at its end.
+    /// Sets the length of the output to its counted bytes. Removes bytes that were written directly and not counted,
+    /// and extends the output by a hole at its end.
     pub(super) fn truncate_to_counted(&mut self) -> Result<()> {
         self.output.end_at(self.written)
     }
@@ -221,8 +221,8 @@ pub(super) fn undoes(
     at == old.len()
 }
 
-/// Returns whether the range `of_piece` of a piece has the bytes of the old file from the offset `at` on, except for the
-/// bytes in `ignored`.
+/// Returns whether the range `of_piece` of a piece has the bytes of the old file from the offset `at` on, except for
+/// the bytes in `ignored`.
 fn equals_old(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     at: u64,

@@ -12,7 +12,8 @@ use crate::beyond::container::SearchEntry;
 /// overlap never exceed the size itself.
 const SIZE_RATIO_MAX: u64 = 16;
 
-/// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their bundle.
+/// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their
+/// bundle.
 pub(super) fn ensure_size_limit(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
     let size = total(sizes);

@@ -137,8 +137,8 @@ impl SelectionMatches {
         }
     }
 
-    /// Returns whether the files have any code objects. With an empty selection, returns false, because code objects are
-    /// then not recorded.
+    /// Returns whether the files have any code objects. With an empty selection, returns false, because code objects
+    /// are then not recorded.
     pub fn has_code(&self) -> bool {
         !self.present().is_empty()
     }

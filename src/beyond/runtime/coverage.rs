@@ -432,7 +432,8 @@ impl LoadUnits {
         if !has_more_bundles {
             return Some(file);
         }
-        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle in it is a separate unit, and a code object without a bundle is none.
+        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
+        // in it is a separate unit, and a code object without a bundle is none.
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 

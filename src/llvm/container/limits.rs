@@ -33,8 +33,8 @@ pub(crate) const STRINGS_MIN: u64 = 4 << 10;
 /// time that a fat object became the host of another.
 pub(crate) const HOSTS_MAX: usize = 64;
 
-/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path. In
-/// an archive, many short headers may refer to the same long name.
+/// The maximum length of the name of an archive member or of a bundle's section, in bytes: no file has a longer path.
+/// In an archive, many short headers may refer to the same long name.
 pub(crate) const NAME_MAX: usize = 4096;
 
 /// The maximum size of all names of symbols or sections of a file, as a multiple of its size. Names may share bytes of

@@ -1,7 +1,7 @@
 //! Containers of code objects: each format has its own file or folder.
 //!
-//! A format reads ([`Container::read`]: bytes to entries). A format that we write also has a `plan` (members to pieces).
-//! Compression wraps any format; [`sequence`] walks several bundles in one file.
+//! A format reads ([`Container::read`]: bytes to entries). A format that we write also has a `plan` (members to
+//! pieces). Compression wraps any format; [`sequence`] walks several bundles in one file.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod archive;

@@ -102,8 +102,8 @@ impl Encoding {
 
     /// Decodes the record at the start of some bytes. Fields beyond the end of the bytes are zero.
     pub(crate) fn decode<R: Record>(self, bytes: &[u8]) -> R {
-        // For the most common encoding, the compiler can compute the offset of each field. This matters, because symbols
-        // are read by the million.
+        // For the most common encoding, the compiler can compute the offset of each field. This matters, because
+        // symbols are read by the million.
         if self == Self::LITTLE_64 { Self::LITTLE_64.decode_each(bytes) } else { self.decode_each(bytes) }
     }
 

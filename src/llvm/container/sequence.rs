@@ -207,8 +207,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         }
     }
 
-    /// Inflates and checks all bytes of a compressed bundle. Returns `None` for a plain bundle, and for a compressed one
-    /// that was already inflated as a whole.
+    /// Inflates and checks all bytes of a compressed bundle. Returns `None` for a plain bundle, and for a compressed
+    /// one that was already inflated as a whole.
     ///
     /// # Errors
     /// The errors of inflating the stream.
@@ -577,8 +577,8 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         self.data.slice(position, self.data.len().checked_sub(position)?)
     }
 
-    /// Returns the first position from `position` on that is not padding, or `None` if there is only padding. Padding is
-    /// zeros and the fillers of the format.
+    /// Returns the first position from `position` on that is not padding, or `None` if there is only padding. Padding
+    /// is zeros and the fillers of the format.
     fn skip_padding(&self, position: u64) -> Option<u64> {
         let mut position = position;
         loop {

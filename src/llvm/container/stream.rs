@@ -97,8 +97,8 @@ impl<'a> Compressed<'a> {
         Ok(self.header_len.saturating_add(self.stream_len()?))
     }
 
-    /// Returns the length of the stream in bytes. If it is neither recorded nor found before, inflates the stream to its
-    /// end.
+    /// Returns the length of the stream in bytes. If it is neither recorded nor found before, inflates the stream to
+    /// its end.
     fn stream_len(&self) -> Result<u64> {
         if let Some(known) = self.stream_len.get() {
             return Ok(*known);

@@ -40,8 +40,8 @@ pub struct Text {
 const COMMENTS: [&str; 3] = ["//", "#", ";"];
 
 impl Text {
-    /// Identifies the comment syntax of the text bundle that begins with `head`. Returns `None` if the first line that is
-    /// not empty is not a marker line.
+    /// Identifies the comment syntax of the text bundle that begins with `head`. Returns `None` if the first line that
+    /// is not empty is not a marker line.
     pub(crate) fn of(head: &[u8]) -> Option<Self> {
         let head = head.trim_ascii_start();
         for comment in COMMENTS {
@@ -147,7 +147,8 @@ impl Text {
             for marker in self.markers(content).take(allowed) {
                 allowed -= 1;
                 let origin = Some((member, marker.comment_at));
-                // A marker line at the start or the end of a content shares a newline with the marker line of the entry.
+                // A marker line at the start or the end of a content shares a newline with the marker line of the
+                // entry.
                 let comment_at = start.end + marker.comment_at;
                 let begin = if marker.comment_at == 0 { comment_at - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
@@ -320,8 +321,8 @@ fn find_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
 struct EndLines<'a> {
     /// The indices of the end lines with each ID, in file order.
     by_id: HashMap<&'a [u8], Vec<usize>>,
-    /// The index of the end line that belongs to each start line, by the index of the start line. An end line belongs to
-    /// the last start line of its ID before it that has no end line yet.
+    /// The index of the end line that belongs to each start line, by the index of the start line. An end line belongs
+    /// to the last start line of its ID before it that has no end line yet.
     partners: HashMap<usize, usize>,
 }
 
@@ -337,7 +338,8 @@ impl<'a> EndLines<'a> {
                 MarkerSide::Start => started.push((index, marker.end)),
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
-                    // A start line and its end line cannot share a newline. A start line that shares it has no end line.
+                    // A start line and its end line cannot share a newline. A start line that shares it has no end
+                    // line.
                     started.pop_if(|(_, end)| marker.begin < *end);
                     if let Some((start, _)) = started.pop() {
                         lines.partners.insert(start, index);

@@ -56,7 +56,8 @@ pub struct Input {
     /// The state of the regular file when it was opened; `None` if its bytes were copied, so that later changes do not
     /// matter, or if the input is not a regular file.
     opened: Option<Stamp>,
-    /// The number of bytes of the mapping that reading has brought into memory so far. Their memory is released regularly.
+    /// The number of bytes of the mapping that reading has brought into memory so far. Their memory is released
+    /// regularly.
     read_memory: AtomicU64,
     progress: FileProgress,
 }
@@ -137,7 +138,8 @@ impl Input {
         Ok(Self::of_opened(path, opened, access))
     }
 
-    /// Returns the input for the result of [`Storage::of_file`]. Only a file with a known state counts for the progress.
+    /// Returns the input for the result of [`Storage::of_file`]. Only a file with a known state counts for the
+    /// progress.
     fn of_opened(path: &Path, (storage, opened): (Storage, Option<Stamp>), access: Access) -> Self {
         let len = match &opened {
             Some(opened) => opened.len,
@@ -211,8 +213,8 @@ impl Input {
         }
     }
 
-    /// Counts a read of `len` bytes from the mapping, and releases the memory of the mapping regularly. Otherwise a walk
-    /// over the headers in a library would end with most of the library in memory.
+    /// Counts a read of `len` bytes from the mapping, and releases the memory of the mapping regularly. Otherwise a
+    /// walk over the headers in a library would end with most of the library in memory.
     fn count_read_memory(&self, len: u64) {
         let Storage::Mapped { map, .. } = &self.storage else { return };
         let before = self.read_memory.fetch_add(len, Ordering::Relaxed);
@@ -222,9 +224,9 @@ impl Input {
     }
 
     /// Checks that the input has not changed since it was opened: by the length, the modification time and, on Unix,
-    /// the time of the last change. Does nothing if the bytes were copied, or if the file is closed and its path leads to
-    /// another file. Two kinds of changes are not detected: a change through a mapping, and one within a tick of the file
-    /// system's clock after the last change before the file was opened.
+    /// the time of the last change. Does nothing if the bytes were copied, or if the file is closed and its path leads
+    /// to another file. Two kinds of changes are not detected: a change through a mapping, and one within a tick of the
+    /// file system's clock after the last change before the file was opened.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if the file was changed.
@@ -247,8 +249,8 @@ impl Input {
         Some(found.mode())
     }
 
-    /// Returns the current state of the regular file that was opened, or `None` if the bytes were copied. The state of a
-    /// closed file is read by its path, and is `None` if the path now leads to nothing or to a different file.
+    /// Returns the current state of the regular file that was opened, or `None` if the bytes were copied. The state of
+    /// a closed file is read by its path, and is `None` if the path now leads to nothing or to a different file.
     fn stamp(&self) -> io::Result<Option<Stamp>> {
         let Some(opened) = self.opened else { return Ok(None) };
         if let Some(file) = self.file() {

@@ -31,9 +31,9 @@ pub(crate) fn note_read(bytes: u64) {
 /// The number of bytes of regular files that are done: see [`bytes_done`].
 static DONE: AtomicU64 = AtomicU64::new(0);
 
-/// The progress of all jobs of this process through the regular files that they open, in bytes. An open file counts with
-/// the bytes that were read, up to its length, and a closed file with its length. So the sum of all lengths is the end,
-/// and a program that knows its files can show how much is left.
+/// The progress of all jobs of this process through the regular files that they open, in bytes. An open file counts
+/// with the bytes that were read, up to its length, and a closed file with its length. So the sum of all lengths is the
+/// end, and a program that knows its files can show how much is left.
 pub fn bytes_done() -> u64 {
     DONE.load(Ordering::Relaxed)
 }

@@ -105,7 +105,8 @@ impl<'a> Slice<'a> {
         self.absolute(self.len())
     }
 
-    /// Returns the bytes in `range`, relative to the start of this slice, or `None` if the slice does not have all of them.
+    /// Returns the bytes in `range`, relative to the start of this slice, or `None` if the slice does not have all of
+    /// them.
     pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
         self.slice(range.start, bytes::len_of(range))
     }
@@ -118,8 +119,8 @@ impl<'a> Slice<'a> {
         self.claim(range.start, bytes::len_of(range), "a range of it").with_path(self.path())
     }
 
-    /// Returns `len` bytes from `offset`, relative to this slice, as a header of the file records them. `what` is the name
-    /// of these bytes in errors.
+    /// Returns `len` bytes from `offset`, relative to this slice, as a header of the file records them. `what` is the
+    /// name of these bytes in errors.
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if the slice does not have that many bytes.
@@ -146,8 +147,8 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Counts the whole range as read from the mapping, which has brought it into memory: a small range too, because the
-    /// system reads more around it.
+    /// Counts the whole range as read from the mapping, which has brought it into memory: a small range too, because
+    /// the system reads more around it.
     pub(crate) fn note_all_read(&self) {
         self.note_read(self.len());
         if let Some(input) = self.input {
@@ -155,15 +156,15 @@ impl<'a> Slice<'a> {
         }
     }
 
-    /// Returns the number of zeros at the start of the range that are in a hole of the file. Returns 0 if the system does
-    /// not know of a hole there.
+    /// Returns the number of zeros at the start of the range that are in a hole of the file. Returns 0 if the system
+    /// does not know of a hole there.
     pub(crate) fn hole_len(&self) -> u64 {
         // Most padding is short, and looking at a few bytes is cheaper than asking the system.
         if !self.begins_with_zeros(SMALLEST_BLOCK) {
             return 0;
         }
-        // In tmpfs, a page of a hole becomes data as soon as a byte of it is read. So the rest of the page is compared too,
-        // and the system is asked about the bytes after it.
+        // In tmpfs, a page of a hole becomes data as soon as a byte of it is read. So the rest of the page is compared
+        // too, and the system is asked about the bytes after it.
         let page_end = self.offset.saturating_add(SMALLEST_BLOCK).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let checked_len = page_end.saturating_sub(self.offset).min(self.len());
         if !self.begins_with_zeros(checked_len) {

@@ -70,8 +70,8 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix `\\?\`
-/// of a canonical directory is removed, because Windows treats both as parts of names after it.
+/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix
+/// `\\?\` of a canonical directory is removed, because Windows treats both as parts of names after it.
 pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
     let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
@@ -81,8 +81,8 @@ pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
     Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
-/// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is also
-/// added after a dot or space at the end, and before the name of a device.
+/// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is
+/// also added after a dot or space at the end, and before the name of a device.
 pub(crate) fn new_name(bytes: Vec<u8>) -> OsString {
     const DEVICES: [&str; 6] = ["AUX", "CON", "CONIN$", "CONOUT$", "NUL", "PRN"];
     const NUMBERED: [&str; 2] = ["COM", "LPT"];
@@ -472,8 +472,8 @@ fn units_of(text: &OsStr) -> Vec<u16> {
 /// The files to remove once they are no longer mapped: Windows refuses to remove a mapped file.
 static TO_REMOVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes a file. If that fails, as it does while the file is mapped, it is tried again each time a file is unmapped; see
-/// [`AfterMapping`].
+/// Removes a file. If that fails, as it does while the file is mapped, it is tried again each time a file is unmapped;
+/// see [`AfterMapping`].
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -71,7 +71,8 @@ impl Style {
         Self { color, unicode, width, is_markdown: false }
     }
 
-    /// Returns the style for tables with so much text that they need a limit even in a file or pipe: 80 columns if the output has no width. Markdown stays without a limit, because its reader breaks lines.
+    /// Returns the style for tables with so much text that they need a limit even in a file or pipe: 80 columns if the
+    /// output has no width. Markdown stays without a limit, because its reader breaks lines.
     pub(crate) fn with_width(self) -> Self {
         const DEFAULT: usize = 80;
         let width = if self.is_markdown { None } else { self.width.or(Some(DEFAULT)) };

@@ -82,7 +82,8 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// Returns the entries in a range of a fatbin. An entry that does not end in the range is an error, and the last item.
+    /// Returns the entries in a range of a fatbin. An entry that does not end in the range is an error, and the last
+    /// item.
     pub(super) fn all(
         data: &'a [u8],
         base: u64,
@@ -161,8 +162,8 @@ impl<'a> Record<'a> {
         slice(self.header, start.saturating_add(1), len)
     }
 
-    /// Returns the start of the options in the header and their length, or `None` if the header has no options. The field
-    /// `options` is the offset of these two numbers in the header.
+    /// Returns the start of the options in the header and their length, or `None` if the header has no options. The
+    /// field `options` is the offset of these two numbers in the header.
     fn options_range(&self) -> Result<Option<(u64, u64)>, Malformed> {
         if !self.has_options() {
             return Ok(None);

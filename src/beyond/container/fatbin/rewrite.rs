@@ -31,8 +31,8 @@ const SLOW_LEVEL: i32 = 19;
 /// The offset of the ABI version in an ELF header, in bytes.
 const ABI_VERSION_AT: usize = 8;
 
-/// The way in which the code objects of a fatbin are written. Unless they are replaced, plain PTX and code of other kinds
-/// than PTX and cubins keep their form.
+/// The way in which the code objects of a fatbin are written. Unless they are replaced, plain PTX and code of other
+/// kinds than PTX and cubins keep their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodePacking<'n> {
     /// Writes each code object in the smallest of three forms: as it is, compressed, or plain.
@@ -119,8 +119,8 @@ fn replacement_in<'n>(indices: &Range<usize>, packing: CodePacking<'n>) -> Optio
     }
 }
 
-/// Returns the method of compression and the level, or `None` if code objects are written plain. If the caller leaves the
-/// method open, zstd is used only in a fatbin that has it already: older drivers do not read it.
+/// Returns the method of compression and the level, or `None` if code objects are written plain. If the caller leaves
+/// the method open, zstd is used only in a fatbin that has it already: older drivers do not read it.
 fn choose_compression(records: &[Record<'_>], packing: CodePacking<'_>) -> Option<Compression> {
     let CodePacking::Smallest { codec, level } = packing else { return None };
     if let Some(codec) = codec {
@@ -181,9 +181,9 @@ impl<'a> FatbinWriter<'a> {
         encode_entry(header, packed, Some((codec, len_u64(&content))))
     }
 
-    /// Compresses a new content with the method of the old one, but with LZ4 instead of zlib. If the result is longer than
-    /// the old one, zstd compresses it at a slower level, because an entry in a library has no room to grow. LZ4 has no
-    /// levels here.
+    /// Compresses a new content with the method of the old one, but with LZ4 instead of zlib. If the result is longer
+    /// than the old one, zstd compresses it at a slower level, because an entry in a library has no room to grow. LZ4
+    /// has no levels here.
     fn pack_as(&self, record: &Record<'_>, codec: Codec, content: &[u8]) -> Result<(Codec, Vec<u8>)> {
         let (codec, _) = same_compression(Some(codec));
         let old = record.stored().with_path(self.data.path())?;
@@ -206,9 +206,9 @@ impl<'a> FatbinWriter<'a> {
         Err(Error::refused(ErrorKind::Unsupported, self.data.path(), record.offset(), reason))
     }
 
-    /// Fails if a reader would not find the end of `content` again. The fatbin records the exact length only of code objects
-    /// that are compressed on their own. A reader finds the end of a plain code object, or of one that is compressed with
-    /// others, in its content.
+    /// Fails if a reader would not find the end of `content` again. The fatbin records the exact length only of code
+    /// objects that are compressed on their own. A reader finds the end of a plain code object, or of one that is
+    /// compressed with others, in its content.
     fn ensure_end_can_be_found(&self, record: &Record<'_>, content: &[u8]) -> Result<()> {
         if keeps_end(record.kind(), content) {
             return Ok(());
@@ -270,8 +270,8 @@ impl<'a> FatbinWriter<'a> {
         encode_entry(header, packed, Some((method, len_u64(&whole))))
     }
 
-    /// Gives each code object its own entry. `old` is the old entry of a single code object, or `None` if that entry must
-    /// not stay.
+    /// Gives each code object its own entry. `old` is the old entry of a single code object, or `None` if that entry
+    /// must not stay.
     fn pack_separately(
         &self,
         codes: Vec<KeptCode<'_>>,

@@ -75,9 +75,9 @@ impl NewContent<'_> {
 
     /// Returns the new offset for the offset `old` that a relocation refers to.
     ///
-    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the data
-    /// at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds `old`.
-    /// Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
+    /// The relocation is for data that may begin up to `bias` bytes after `old`: see [`BIAS_MAX`]. So it may be for the
+    /// data at `old` itself, for a bundle that begins up to `bias` bytes later, or for the end of the bundle that holds
+    /// `old`. Returns `None` if none of these has a new offset, or if they do not all move by the same distance.
     fn target_at(&self, old: u64, bias: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start <= old);
         let reach = old.saturating_add(bias);
@@ -105,16 +105,16 @@ impl NewContent<'_> {
         if candidates.iter().all(|other| *other == Some(target)) { Some(target) } else { None }
     }
 
-    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle or
-    /// outside of the section.
+    /// Returns the new end of data that ended at an old offset, or `None` if that offset is inside of a changed bundle
+    /// or outside of the section.
     fn end_at(&self, old: u64) -> Option<u64> {
         let begun = self.moved.partition_point(|bundle| bundle.before.start < old);
         let Some(bundle) = self.last_of(begun) else { return Some(old) };
         if let Some(new) = bundle.offset_inside(old) {
             return Some(new);
         }
-        // Data that ended in the padding after the bundle must not reach into the next bundle, even if the padding became
-        // shorter.
+        // Data that ended in the padding after the bundle must not reach into the next bundle, even if the padding
+        // became shorter.
         let limit = match self.moved.get(begun) {
             Some(next) => next.now.start,
             None => self.new.len(),
@@ -143,7 +143,8 @@ fn at_same_distance(at: u64, old: u64, new: u64) -> Option<u64> {
 }
 
 impl MovedBundle {
-    /// Returns the new offset of `old`, or `None` if that is outside of the bundle, or if the bytes of the bundle changed.
+    /// Returns the new offset of `old`, or `None` if that is outside of the bundle, or if the bytes of the bundle
+    /// changed.
     fn offset_inside(&self, old: u64) -> Option<u64> {
         if !self.is_same || !self.before.contains(&old) {
             return None;
@@ -222,8 +223,8 @@ impl<'d> Relocatable<'d> {
         true
     }
 
-    /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to a
-    /// symbol in one of them.
+    /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to
+    /// a symbol in one of them.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
         if contains(sections, section.info) {
             return true;
@@ -287,8 +288,8 @@ impl<'d> Relocatable<'d> {
             let (old, gap) = (part.range.start, part.range.start.checked_sub(old_end));
             let new = match gap {
                 Some(gap) => new_offset(old, gap, part.alignment, new_end)?,
-                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps its
-                // distance from the end of that part.
+                // An empty section inside of the part before, the only overlap that `movable_parts` accepts. It keeps
+                // its distance from the end of that part.
                 None => old.saturating_add(new_end).saturating_sub(old_end),
             };
             if let Some(gap) = gap {
@@ -407,8 +408,8 @@ impl<'d> Relocatable<'d> {
         shown(name_of(strings.unwrap_or_default(), at)).to_string()
     }
 
-    /// Replaces the record with an index in a table. `new` is the new content of the table, or `None` as long as no record
-    /// has changed. The first change makes it a copy of the `old` content.
+    /// Replaces the record with an index in a table. `new` is the new content of the table, or `None` as long as no
+    /// record has changed. The first change makes it a copy of the `old` content.
     fn replace_record<R: Record>(&self, new: &mut Option<Vec<u8>>, old: &[u8], index: usize, record: R) {
         let record = self.file.encoding.encode(&[record]);
         let start = index.saturating_mul(record.len());
@@ -482,9 +483,9 @@ fn movable_parts(file: &File<'_>, sections: &[Section]) -> Option<Vec<MovablePar
 }
 
 /// Returns the new offset of a part that began at `old`, `gap` bytes after the part before it. That part now ends at
-/// `new_end`. An aligned part keeps its distance from the first aligned offset after the part before it, and an unaligned
-/// part its gap. So the part gets its old offset back when the old contents are written again. Returns `None` if the
-/// offset is too large.
+/// `new_end`. An aligned part keeps its distance from the first aligned offset after the part before it, and an
+/// unaligned part its gap. So the part gets its old offset back when the old contents are written again. Returns `None`
+/// if the offset is too large.
 fn new_offset(old: u64, gap: u64, alignment: u64, new_end: u64) -> Option<u64> {
     match distance_from_first_aligned(old, gap, alignment) {
         Some(distance) => new_end.checked_next_multiple_of(alignment)?.checked_add(distance),

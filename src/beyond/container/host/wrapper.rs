@@ -22,8 +22,8 @@
 //!
 //! Relocations that are packed for Android are not read.
 //!
-//! Rejected: another magic, an address at which no code begins and, for kpack, an address other than that of the section
-//! `.rocm_kpack_ref`.
+//! Rejected: another magic, an address at which no code begins and, for kpack, an address other than that of the
+//! section `.rocm_kpack_ref`.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -190,8 +190,8 @@ pub(crate) struct PointerMap<'d> {
     is_64: bool,
     /// The range of the section in the file.
     section: Range<u64>,
-    /// The targets that relocations write, by the offset of the pointer in the file. A target is `None` if another object
-    /// defines it.
+    /// The targets that relocations write, by the offset of the pointer in the file. A target is `None` if another
+    /// object defines it.
     relocated: HashMap<u64, Option<PointerValue>>,
     /// The size of each section of a linked file and its offset in the file, by its address.
     sections: BTreeMap<u64, (u64, u64)>,
@@ -214,8 +214,8 @@ impl PointerValue {
 }
 
 impl<'d> PointerMap<'d> {
-    /// Reads the relocations of the section that has the range `range` in the file `data`. Returns `None` if `data` is not
-    /// an object file, or if no section with content begins there.
+    /// Reads the relocations of the section that has the range `range` in the file `data`. Returns `None` if `data` is
+    /// not an object file, or if no section with content begins there.
     pub(crate) fn read(data: &'d [u8], range: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
         let own = file.sections().find(|section| match section.file_range() {
@@ -249,8 +249,8 @@ impl<'d> PointerMap<'d> {
         }
     }
 
-    /// Reads the first `most` relocations of a linked file, and keeps those of the section. `own_address` is the address of
-    /// the section.
+    /// Reads the first `most` relocations of a linked file, and keeps those of the section. `own_address` is the
+    /// address of the section.
     fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64, most: usize) {
         for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
             let Some(offset) = address.checked_sub(own_address) else { continue };
@@ -290,8 +290,8 @@ impl<'d> PointerMap<'d> {
         self.is_64
     }
 
-    /// Returns the target of the pointer at an offset in the file, or `None` if another object defines it, or if the file
-    /// ends before the pointer does. Without a relocation, the bytes in the file are the address.
+    /// Returns the target of the pointer at an offset in the file, or `None` if another object defines it, or if the
+    /// file ends before the pointer does. Without a relocation, the bytes in the file are the address.
     pub(crate) fn target_at(&self, at: u64) -> Option<PointerValue> {
         match self.relocated.get(&at) {
             Some(target) => *target,

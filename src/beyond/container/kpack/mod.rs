@@ -25,9 +25,9 @@
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
 //! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive
-//! has. Faults after which the rest is still read: bytes after the map, code objects outside the bytes between header and
-//! table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme,
-//! code objects are listed only.
+//! has. Faults after which the rest is still read: bytes after the map, code objects outside the bytes between header
+//! and table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown
+//! scheme, code objects are listed only.
 
 mod reference;
 #[cfg(test)]

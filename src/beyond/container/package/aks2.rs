@@ -50,8 +50,8 @@ pub(crate) struct Aks2Kernel {
 }
 
 impl Header {
-    /// Reads the header of a file, and checks its numbers. `base` is the offset of the file. The outer error is one of the
-    /// reader, and the inner error a fault of the header.
+    /// Reads the header of a file, and checks its numbers. `base` is the offset of the file. The outer error is one of
+    /// the reader, and the inner error a fault of the header.
     pub(crate) fn read(reader: &mut impl Read, base: u64) -> io::Result<Result<Self, Malformed>> {
         let mut header = [0; 16];
         reader.read_exact(&mut header)?;

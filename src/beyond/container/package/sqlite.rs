@@ -23,8 +23,8 @@ const TABLES: [([&[u8]; 3], &str); 2] = [
     ([b"kernel_name", b"hip_version", b"generator_sum"], "rocFFT kernel cache"),
 ];
 
-/// Returns the kind of a database with code objects, or `None` if the database has other content. It is recognised by the
-/// names of columns in the statements that made its tables.
+/// Returns the kind of a database with code objects, or `None` if the database has other content. It is recognised by
+/// the names of columns in the statements that made its tables.
 pub(crate) fn kind_of_kernel_database(data: &[u8]) -> Option<&'static str> {
     let size = match array(data, 16).map(u16::from_be_bytes)? {
         // 65536 does not fit into the field.
@@ -50,8 +50,8 @@ fn page_at(data: &[u8], number: u32, size: u64) -> Option<&[u8]> {
     Some(slice(rest, 0, size).unwrap_or(rest))
 }
 
-/// Returns the numbers of the pages with the statements that made the tables: the pages that the first page names or, if it
-/// names none, the first page itself.
+/// Returns the numbers of the pages with the statements that made the tables: the pages that the first page names or,
+/// if it names none, the first page itself.
 fn schema_pages(data: &[u8]) -> impl Iterator<Item = u32> {
     let names_pages = data.get(100) == Some(&5);
     let (count, last) =

@@ -128,8 +128,8 @@ impl TarArchive {
     }
 }
 
-/// Reads up to the content of the next member. After zeros, the archive may be over, and data that is no header is not a
-/// fault but the end.
+/// Reads up to the content of the next member. After zeros, the archive may be over, and data that is no header is not
+/// a fault but the end.
 fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMember> {
     let (mut attributes, mut has_attributes) = (Attributes::default(), false);
     loop {
@@ -180,8 +180,8 @@ pub(crate) fn padded(size: u64) -> u64 {
     size.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
 
-/// Makes the header of a member from its block and the attributes before it. Reads the blocks with more ranges of a file
-/// with holes, if there are any.
+/// Makes the header of a member from its block and the attributes before it. Reads the blocks with more ranges of a
+/// file with holes, if there are any.
 fn read_header(
     reader: &mut impl Read,
     kind: u8,
@@ -293,8 +293,8 @@ fn is_complete(numbers: &[u64]) -> bool {
 }
 
 /// Reads the map at the start of the content of a file with holes: lines with the number of ranges, then offset and
-/// size of each, in whole blocks. `size` is the size of the file with its holes. `unread` is the number of bytes of stored
-/// content that were not read yet. The length of the map is subtracted from it.
+/// size of each, in whole blocks. `size` is the size of the file with its holes. `unread` is the number of bytes of
+/// stored content that were not read yet. The length of the map is subtracted from it.
 pub(crate) fn read_map(reader: &mut impl Read, size: u64, unread: &mut u64) -> io::Result<Vec<SparseRange>> {
     let (mut line, mut numbers, mut read) = (Vec::new(), Vec::new(), 0_u64);
     while !is_complete(&numbers) {
@@ -378,8 +378,8 @@ impl Attributes {
         Ok(())
     }
 
-    /// Sets one attribute, or ignores it if it is not used here. In pax, an empty value removes an attribute, so that the
-    /// field of the header counts.
+    /// Sets one attribute, or ignores it if it is not used here. In pax, an empty value removes an attribute, so that
+    /// the field of the header counts.
     fn set(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         match key {
             b"path" if value.is_empty() => self.name = None,
@@ -402,8 +402,8 @@ impl Attributes {
     }
 }
 
-/// Returns the key and the value of the first attribute, and the data after it, or `None` if it is malformed. Its length
-/// counts the whole line: the digits of the length itself, the space, and the line feed.
+/// Returns the key and the value of the first attribute, and the data after it, or `None` if it is malformed. Its
+/// length counts the whole line: the digits of the length itself, the space, and the line feed.
 fn split_attribute(data: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = data.iter().position(|&byte| byte == b' ')?;
     let len = usize::try_from(decimal(data.get(..space)?)?).ok()?;

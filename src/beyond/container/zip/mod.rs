@@ -275,8 +275,8 @@ impl<'a> ZipContent<'a> {
         Ok(())
     }
 
-    /// Adds the location of the member to an error of its reader. An error that is not the system's means that the data is
-    /// broken.
+    /// Adds the location of the member to an error of its reader. An error that is not the system's means that the data
+    /// is broken.
     pub(crate) fn error(&self, error: std::io::Error) -> Error {
         let error = Error::io(self.stored.path(), error);
         match error.io_error() {

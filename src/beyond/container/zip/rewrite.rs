@@ -56,8 +56,8 @@ const ZIP64_END: &[u8] = b"PK\x06\x06";
 const ZIP64_END_LEN: u64 = 56;
 
 record! {
-    /// A header of a member, before the data or in the directory. Only the one in the directory has the fields whose width
-    /// depends on `word`: see [`LOCAL`] and [`LISTED`].
+    /// A header of a member, before the data or in the directory. Only the one in the directory has the fields whose
+    /// width depends on `word`: see [`LOCAL`] and [`LISTED`].
     MemberHeader(word) {
         signature: 4,
         made_by: word / 2,
@@ -209,8 +209,8 @@ impl<'a> DirectoryRewrite<'a> {
         self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
     }
 
-    /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the numbers
-    /// of its new contents, or `None` if it keeps its contents.
+    /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the
+    /// numbers of its new contents, or `None` if it keeps its contents.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if its extra fields have no room for large numbers.
@@ -261,8 +261,8 @@ impl<'a> DirectoryRewrite<'a> {
         }
     }
 
-    /// Makes a header with another offset, without the comment. `contents` are the numbers of new contents, or `None` if the
-    /// member keeps its contents.
+    /// Makes a header with another offset, without the comment. `contents` are the numbers of new contents, or `None`
+    /// if the member keeps its contents.
     fn header(
         &self,
         member: &ZipContent<'_>,
@@ -302,9 +302,9 @@ impl<'a> DirectoryRewrite<'a> {
         Ok([&form.encode(&[header]), name, &fields].concat())
     }
 
-    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them: the zip64
-    /// end with its locator, and the end of the zip file. An old zip64 end stays, and a new one is added if a number needs
-    /// it.
+    /// Makes the records after a directory of `len` bytes at the offset `at`, and everything that follows them: the
+    /// zip64 end with its locator, and the end of the zip file. An old zip64 end stays, and a new one is added if a
+    /// number needs it.
     pub(crate) fn end_records(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let old = tail(self.data.bytes(), self.directory.end).unwrap_or_default();
         let (mut records, mut zip64_len) = (Vec::new(), self.zip64_end);
@@ -402,8 +402,8 @@ impl<'h> ExtraFields<'h> {
         Self { before: fields, zip64: None, after: &[] }
     }
 
-    /// Returns the fields with another zip64 field, or without one, and their length. Returns `None` if a length does not
-    /// fit into its 16 bits.
+    /// Returns the fields with another zip64 field, or without one, and their length. Returns `None` if a length does
+    /// not fit into its 16 bits.
     fn with_zip64(&self, zip64: Option<&[u8]>) -> Option<(Vec<u8>, u16)> {
         let mut fields = self.before.to_vec();
         if let Some(field) = zip64 {
@@ -428,8 +428,8 @@ fn write_local_sizes(header: &mut MemberHeader, size: u64, stored: u64, extra: &
     Vec::new()
 }
 
-/// Writes size, stored size and offset to a header of the directory. Returns the content of its zip64 field: the numbers
-/// that do not fit into the header, or that were there already, and then the rest of the old content.
+/// Writes size, stored size and offset to a header of the directory. Returns the content of its zip64 field: the
+/// numbers that do not fit into the header, or that were there already, and then the rest of the old content.
 fn write_listed_numbers(header: &mut MemberHeader, numbers: [u64; 3], extra: &ExtraFields<'_>) -> Vec<u8> {
     let (mut zip64, mut old_len) = (Vec::new(), 0_usize);
     let fields = [&mut header.size, &mut header.stored, &mut header.offset];

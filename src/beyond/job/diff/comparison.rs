@@ -416,8 +416,8 @@ impl<'c> FileComparison<'c> {
         }
     }
 
-    /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is a
-    /// problem of the file.
+    /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
+    /// a problem of the file.
     fn compare_coverage(&mut self) {
         self.merge_coverage();
         // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
@@ -522,8 +522,8 @@ fn read_code(digester: &Digester, code_object: &CodeObject, code: Slice<'_>) -> 
     }
 }
 
-/// The sizes of the unpaired code objects of one file, by GPU. A size is `None` if it is known only when the code object
-/// is inflated.
+/// The sizes of the unpaired code objects of one file, by GPU. A size is `None` if it is known only when the code
+/// object is inflated.
 #[derive(Default)]
 struct GpuSizes<'a>(HashMap<&'a str, HashSet<Option<u64>>>);
 
@@ -532,8 +532,8 @@ impl<'a> GpuSizes<'a> {
         self.0.entry(&object.key.gpu).or_default().insert(object.size());
     }
 
-    /// Returns whether a code object here may equal `other`, a code object of the other file. Equal code objects are for
-    /// one GPU and have one size, as far as their sizes are known.
+    /// Returns whether a code object here may equal `other`, a code object of the other file. Equal code objects are
+    /// for one GPU and have one size, as far as their sizes are known.
     fn may_have_equal(&self, other: &ComparedObject<'_>) -> bool {
         let Some(sizes) = self.0.get(&*other.key.gpu) else { return false };
         match other.size() {
@@ -552,8 +552,8 @@ struct SideKernels {
 }
 
 impl SideKernels {
-    /// Adds the kernels of a code object, or the error of reading them. Leaves the kernels out if there is no room, which
-    /// [`ListRoom::problem`] reports.
+    /// Adds the kernels of a code object, or the error of reading them. Leaves the kernels out if there is no room,
+    /// which [`ListRoom::problem`] reports.
     fn add(&mut self, index: usize, kernels: Result<Vec<Kernel>>) {
         match kernels {
             Ok(mut kernels) => {
@@ -708,8 +708,8 @@ struct ComparedKernel<'a> {
     /// The names of the code object.
     key: &'a NameKey,
     is_new: bool,
-    /// The index of the new code object in the pair of the kernel's code object. `None` for an old code object without a
-    /// counterpart.
+    /// The index of the new code object in the pair of the kernel's code object. `None` for an old code object without
+    /// a counterpart.
     new_object: Option<usize>,
     kernel: Kernel,
 }
@@ -727,8 +727,8 @@ impl ComparedKernel<'_> {
     }
 }
 
-/// Pairs kernels with the same name: first within pairs of code objects, then within libraries, then within all code for
-/// a GPU. Several kernels of the same name are paired in order.
+/// Pairs kernels with the same name: first within pairs of code objects, then within libraries, then within all code
+/// for a GPU. Several kernels of the same name are paired in order.
 fn pair_kernels(unpaired: &mut Unpaired, kernels: &[ComparedKernel<'_>]) -> Vec<IndexPair> {
     let mut pairs = unpaired.pair_equal_keys(|index| {
         let ComparedKernel { new_object, kernel, .. } = kernels.get(index)?;

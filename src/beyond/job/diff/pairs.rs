@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The items of two files that are not paired yet. An item is a code object, a bundle or a kernel, and has an index: the
-/// items of the old file come first. Each step of a comparison pairs some of them.
+/// The items of two files that are not paired yet. An item is a code object, a bundle or a kernel, and has an index:
+/// the items of the old file come first. Each step of a comparison pairs some of them.
 #[derive(Clone, Debug)]
 pub(super) struct Unpaired {
     /// Whether the item at each index is unpaired.

@@ -117,8 +117,8 @@ impl ComparedObject<'_> {
         }
     }
 
-    /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated: some recorded
-    /// sizes include padding.
+    /// Returns the inflated size in bytes, or `None` if it is known only when the code object is inflated: some
+    /// recorded sizes include padding.
     pub(super) fn size(&self) -> Option<u64> {
         match &self.code_object.packed {
             Some(packed) if !packed.is_exact() => None,

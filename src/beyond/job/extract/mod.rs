@@ -192,8 +192,8 @@ impl Extract {
         work.finish()
     }
 
-    /// Returns the error that no code object of the inputs can be read. Returns `None` if something was extracted, or if
-    /// there is another reason: an unknown kernel, or no code objects at all.
+    /// Returns the error that no code object of the inputs can be read. Returns `None` if something was extracted, or
+    /// if there is another reason: an unknown kernel, or no code objects at all.
     fn all_unread_error(&self, all: &ExtractedPart<'_>) -> Option<Error> {
         if !all.done.is_empty() || all.unread.is_empty() || self.kernels.is_some() {
             return None;
@@ -274,8 +274,8 @@ impl Extract {
         Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
     }
 
-    /// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the file.
-    /// Leaves out unreadable ones.
+    /// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the
+    /// file. Leaves out unreadable ones.
     fn add_selected(
         &self,
         selector: &PreparedSelection<'_>,
@@ -412,8 +412,8 @@ impl<'j> Extraction<'j> {
         WantedCode { selector: self.selector, devices: &self.job.devices }
     }
 
-    /// Extracts the matching code objects of a file. Returns the new files, which are not in place yet, or the error that
-    /// comes first in the file. Adds the matches to `part`.
+    /// Extracts the matching code objects of a file. Returns the new files, which are not in place yet, or the error
+    /// that comes first in the file. Adds the matches to `part`.
     fn extract_file(&mut self, input: &Input, name: &Path, part: &mut ExtractedPart<'j>) -> Result<Vec<Pending<'j>>> {
         // If this file is left out, only its own names are undone.
         self.names.keep();
@@ -563,8 +563,8 @@ impl<'j> Extraction<'j> {
         Ok(())
     }
 
-    /// Returns the code objects of a bundle that the selection takes, and notes their IDs for messages. Counts unreadable
-    /// code objects instead of returning them if all code objects are asked for.
+    /// Returns the code objects of a bundle that the selection takes, and notes their IDs for messages. Counts
+    /// unreadable code objects instead of returning them if all code objects are asked for.
     fn select_in_bundle<'f>(&self, found: &FoundBundle<'f>, file: &mut FileSearch<'_, 'j>) -> Vec<CodeObjectRef<'f>> {
         let mut selected = Vec::new();
         for code_object in found.code_objects() {

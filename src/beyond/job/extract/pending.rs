@@ -63,8 +63,8 @@ impl<'j> Pending<'j> {
         Ok(self)
     }
 
-    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if the
-    /// file is there already.
+    /// Copies the finished file to another directory, where it must not replace one of the `inputs`. Does nothing if
+    /// the file is there already.
     pub(super) fn move_to(&mut self, directory: &Path, inputs: &HashSet<PathBuf>) -> Result<()> {
         let path = directory.join(self.extracted.path.file_name().unwrap_or_default());
         if path == self.extracted.path {
@@ -91,8 +91,8 @@ impl<'j> Pending<'j> {
         }
     }
 
-    /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and `next` identify the kind of the
-    /// code object, which decides the extension of its name. The caller writes `next`.
+    /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and `next` identify the kind of
+    /// the code object, which decides the extension of its name. The caller writes `next`.
     fn open_unless_open(&mut self, next: &[u8]) -> Result<()> {
         let Some(unwritten) = self.head.take() else { return Ok(()) };
         let known = [&unwritten, next].concat();

@@ -65,8 +65,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
-    /// before, except for the padding that its alignment needs. Returns the old and the new range of each. Ends before a
-    /// fat object, which is not rewritten.
+    /// before, except for the padding that its alignment needs. Returns the old and the new range of each. Ends before
+    /// a fat object, which is not rewritten.
     pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(data, Inflate::Whole);
@@ -181,8 +181,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Rewrites a bundle, into `room` bytes if it must stay at its offset. In a replacement, only the bundle with the code
-    /// object changes.
+    /// Rewrites a bundle, into `room` bytes if it must stay at its offset. In a replacement, only the bundle with the
+    /// code object changes.
     fn rewrite_bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.run.progress.report(bundle.offset, self.data.len(), observer);
@@ -279,7 +279,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             let info = bundle.entries.get(index).and_then(|entry| entry.entry.image.as_deref());
             images.push(NewImage { info: info.cloned().unwrap_or_default(), content: content.as_slice() });
         }
-        // Compression came with version 3, so readers of a compressed offload binary know it. More readers know version 2.
+        // Compression came with version 3, so readers of a compressed offload binary know it. More readers know version
+        // 2.
         let version = if bundle.compressed.is_some() { Version::V3 } else { Version::V2 };
         let pieces = offload_binary::plan(version, &images)?;
         self.write_bundle(bundle, BundleForm::New(&pieces), room)
@@ -461,8 +462,8 @@ fn is_kept(kept: Option<&[usize]>, index: usize) -> bool {
     }
 }
 
-/// Returns whether a bundle of the data is a fat object. Linkers need it as an object, which a rewritten bundle would no
-/// longer be.
+/// Returns whether a bundle of the data is a fat object. Linkers need it as an object, which a rewritten bundle would
+/// no longer be.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
     let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
     Ok(!is_other && AnyBundle::format_of_bundle(bundle).with_path(data.path())? == Format::FatObject)

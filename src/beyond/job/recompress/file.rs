@@ -27,8 +27,8 @@ impl Recompression<'_> {
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
             Magic::Zip => wheel::rewrite(self, data, output, observer),
-            // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a program,
-            // everything stays at its offset.
+            // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a
+            // program, everything stays at its offset.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
             _ => {
                 let (output, result) = self.rewrite(data, &Place::of_file(data.path()), output, observer)?;
@@ -138,8 +138,8 @@ impl Recompression<'_> {
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
         match Magic::identify(data.bytes()) {
             magic if is_program(magic) => work.rewrite_program(observer)?,
-            // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses the
-            // file.
+            // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
+            // the file.
             Magic::OffloadBinary => {}
             _ => drop(work.rewrite_adjacent(data, observer)?),
         }

@@ -49,7 +49,8 @@ impl<'p> PlainBundle<'p> {
         };
         let tail = whole.slice(bundle.inflated_len, whole.len().saturating_sub(bundle.inflated_len));
         let mut has_tail = false;
-        // Zeros after the bundle are padding, and not kept. The old bytes include a tail, and a planned bundle does not.
+        // Zeros after the bundle are padding, and not kept. The old bytes include a tail, and a planned bundle does
+        // not.
         if let Some(tail) = tail
             && !is_zero(tail.bytes())
         {
@@ -68,7 +69,8 @@ pub(super) enum BundleForm<'p> {
     AsItWas,
     /// A new bundle that is not compressed.
     New(&'p [Piece<'p>]),
-    /// A bundle whose bytes are at the end of the output already, but not counted yet. The value is the number of bytes.
+    /// A bundle whose bytes are at the end of the output already, but not counted yet. The value is the number of
+    /// bytes.
     Written(u64),
 }
 

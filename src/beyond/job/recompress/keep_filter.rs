@@ -102,7 +102,8 @@ impl<'j> KeepFilter<'j> {
         Ok(())
     }
 
-    /// Chooses the code objects of a bundle that are kept. Records the parts of the job that match, and the removed code.
+    /// Chooses the code objects of a bundle that are kept. Records the parts of the job that match, and the removed
+    /// code.
     pub(super) fn choose(&mut self, found: &FoundBundle<'_>) -> Result<KeptCodeObjects> {
         let bundle = found.bundle;
         // The kernels of any code object may be read.
@@ -174,8 +175,8 @@ impl<'j> KeepFilter<'j> {
         is_selected && self.may_be_taken(candidate)
     }
 
-    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns true
-    /// if `keep_for` is empty, and for code without a known target, which may be for any GPU.
+    /// Returns whether the runtime of any GPU of `keep_for` could take a code object, and notes these GPUs. Returns
+    /// true if `keep_for` is empty, and for code without a known target, which may be for any GPU.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
         if self.kept_for.is_empty() {
@@ -198,8 +199,9 @@ impl<'j> KeepFilter<'j> {
         is_taken
     }
 
-    /// Returns whether a code object defines a kernel or a variable of `keep_kernels`, and notes the defined names. Also
-    /// returns true without `keep_kernels`, and for a code object whose kernels are not known: other code may need it.
+    /// Returns whether a code object defines a kernel or a variable of `keep_kernels`, and notes the defined names.
+    /// Also returns true without `keep_kernels`, and for a code object whose kernels are not known: other code may need
+    /// it.
     fn defines_kept_name<'c>(&mut self, content: impl FnOnce() -> Result<Content<'c>>) -> bool {
         let Some(names) = &self.keep_kernels else { return true };
         let Ok(content) = content() else { return true };
@@ -211,8 +213,8 @@ impl<'j> KeepFilter<'j> {
         meant.len() > 0
     }
 
-    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one. Notes the parts
-    /// of the job that match.
+    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one. Notes the
+    /// parts of the job that match.
     fn would_remove(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
         let candidate = Candidate::new(code_object, unfound);
         // Both are called, because they note the parts of the job that match.
@@ -220,8 +222,9 @@ impl<'j> KeepFilter<'j> {
         !is_kept || is_dropped
     }
 
-    /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `loadable` is the code that runtimes
-    /// choose from, by the index of its code object, and `kept` has the sorted indices of the kept code objects.
+    /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `loadable` is the code that
+    /// runtimes choose from, by the index of its code object, and `kept` has the sorted indices of the kept code
+    /// objects.
     fn note_missed(&mut self, loadable: &[(usize, Code)], kept: &[usize]) {
         for (device_index, device) in self.named.iter().enumerate() {
             let chosen = device.choose(loadable);
@@ -422,8 +425,8 @@ impl Candidate {
         Self { id, content, code, unfound }
     }
 
-    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, or it is LTO-IR, which is for
-    /// linkers.
+    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, or it is LTO-IR, which is
+    /// for linkers.
     fn into_loadable_code(self) -> Option<Code> {
         if self.unfound.is_some() || matches!(self.content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
             return None;

@@ -270,8 +270,8 @@ impl Recompression<'_> {
         Ok(self.find_bundles(without_holes.as_slice())?.equal_without_dropped(&with_holes.found, NONE_DROPPED))
     }
 
-    /// Finds the bundles in the sections of a linked file, as a later job would. Fat objects, and everything after one in
-    /// its section, are left out, because they are not rewritten.
+    /// Finds the bundles in the sections of a linked file, as a later job would. Fat objects, and everything after one
+    /// in its section, are left out, because they are not rewritten.
     fn find_bundles(&self, data: Slice<'_>) -> Result<FoundBundles> {
         let lost_wrappers = lost_wrappers(data)?;
         let mut found = FoundBundles { bundles: Vec::new(), with_trailing_data: 0, lost_wrappers };
@@ -288,8 +288,8 @@ impl Recompression<'_> {
         Ok(found)
     }
 
-    /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at the
-    /// ends of these sections, so they come back only there.
+    /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at
+    /// the ends of these sections, so they come back only there.
     fn ends_of_bundle_sections(&self, data: Slice<'_>) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
@@ -300,8 +300,8 @@ impl Recompression<'_> {
         Ok(ends)
     }
 
-    /// Returns whether a section holds bundles that are rewritten, and nothing but zeros after them. Fat objects are not
-    /// rewritten, so a section with one does not count.
+    /// Returns whether a section holds bundles that are rewritten, and nothing but zeros after them. Fat objects are
+    /// not rewritten, so a section with one does not count.
     fn holds_only_bundles(&self, data: Slice<'_>, section: Slice<'_>) -> bool {
         let mut bundles = self.bundles_in(section, Inflate::Headers);
         let mut is_empty = true;
@@ -324,8 +324,8 @@ pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<ChangedRange<'_>>
     }
 }
 
-/// Returns advice about a bundle that needs more room in a file than it has, or `None` if the reason is another one than
-/// the two below.
+/// Returns advice about a bundle that needs more room in a file than it has, or `None` if the reason is another one
+/// than the two below.
 pub(super) fn no_room_hint(data: Slice<'_>) -> Option<&'static str> {
     let format = LinkedFormat::identify(data);
     // The holes of an earlier job, which would make room, cannot come back.

@@ -30,7 +30,8 @@ impl LocalVersion {
         Some(Self(parts.join(".")))
     }
 
-    /// Adds the label to a version. A version can have only one label, so this one is appended to a label that is there.
+    /// Adds the label to a version. A version can have only one label, so this one is appended to a label that is
+    /// there.
     fn add_to(&self, version: &str) -> String {
         // A plus sign begins the label of a version.
         let separator = if version.contains('+') { '.' } else { '+' };
@@ -185,8 +186,8 @@ impl<'j> WheelVersion<'j> {
         }
     }
 
-    /// Splits the name of a directory into `NAME-VERSION`, and [`INFO`] or [`DATA`]. Returns `None` for directories that
-    /// do not belong to this wheel.
+    /// Splits the name of a directory into `NAME-VERSION`, and [`INFO`] or [`DATA`]. Returns `None` for directories
+    /// that do not belong to this wheel.
     fn split_directory<'d>(&self, directory: &'d str) -> Option<(&'d str, &'d str)> {
         for kind in [INFO, DATA] {
             if let Some(stem) = directory.strip_suffix(kind) {
@@ -230,8 +231,8 @@ fn comparable_name(name: &str) -> String {
     parts.join("-").to_ascii_lowercase()
 }
 
-/// Returns a version in a form that is equal for `METADATA` and for names of files. These names have underscores instead
-/// of dashes, also in local versions, which have dots in `METADATA`.
+/// Returns a version in a form that is equal for `METADATA` and for names of files. These names have underscores
+/// instead of dashes, also in local versions, which have dots in `METADATA`.
 fn comparable_version(version: &str) -> String {
     let version = version.to_ascii_lowercase();
     match version.split_once('+') {

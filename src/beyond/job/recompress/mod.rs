@@ -174,8 +174,8 @@ pub struct Recompressed {
     pub left: BTreeMap<String, RemovedCode>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
-    /// The number of HIP's bundles that have no code left for some target, because the code for that target defined none
-    /// of [`Recompress::keep_kernels`].
+    /// The number of HIP's bundles that have no code left for some target, because the code for that target defined
+    /// none of [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
 

@@ -64,8 +64,8 @@ pub(super) struct HashAndSize {
     pub(super) size: u64,
 }
 
-/// Returns the `RECORD` for a wheel with these members. Correct lines of the `old` one stay as they are, wrong lines are
-/// corrected, and lines of members that the wheel does not have are removed.
+/// Returns the `RECORD` for a wheel with these members. Correct lines of the `old` one stay as they are, wrong lines
+/// are corrected, and lines of members that the wheel does not have are removed.
 ///
 /// `record` is the new name of the `RECORD` itself, and `members` has the new names of the members. `old` has the old
 /// names, and `renamed` the new name of each renamed member by its old name.

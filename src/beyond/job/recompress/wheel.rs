@@ -131,7 +131,8 @@ impl WheelMember<'_> {
         read.map_err(|error| self.content.error(error).at(&self.place))
     }
 
-    /// Computes the hash and the size of the contents. Fails if the contents do not have the recorded checksum and size.
+    /// Computes the hash and the size of the contents. Fails if the contents do not have the recorded checksum and
+    /// size.
     fn hash_and_size(&self) -> Result<HashAndSize> {
         self.with_place(self.content.reader().and_then(hash_and_size_of))
     }
@@ -144,7 +145,8 @@ struct WheelRecord<'d> {
     signature: Option<Vec<u8>>,
 }
 
-/// Takes the `RECORD` out of the members and returns it. Returns `None` if the members have none, and so are not a wheel.
+/// Takes the `RECORD` out of the members and returns it. Returns `None` if the members have none, and so are not a
+/// wheel.
 fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Option<WheelRecord<'d>>> {
     // Readers take the last of several members with one name, so this is the `RECORD` that counts.
     let Some(at) = members.iter().rposition(|member| record::is_record(&member.name)) else { return Ok(None) };
@@ -300,8 +302,8 @@ impl ZipRewrite<'_, '_, '_> {
         Ok(Some(self.replace_member(member, new.as_slice(), packed)?))
     }
 
-    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents, or
-    /// `None` if `RECORD` does not need them.
+    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents,
+    /// or `None` if `RECORD` does not need them.
     fn keep_member(
         &mut self,
         member: &WheelMember<'_>,
@@ -342,8 +344,8 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Makes the offset of the bundle to replace count from the start of the stored member with the bundle. Does nothing
-    /// without a replacement, and for a compressed member.
+    /// Makes the offset of the bundle to replace count from the start of the stored member with the bundle. Does
+    /// nothing without a replacement, and for a compressed member.
     fn count_from_stored_member(&mut self, member: &WheelMember<'_>) {
         if let Some(replacing) = &mut self.run.replacing
             && replacing.members.is_empty()
@@ -352,8 +354,8 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Charges the inflated size of a member to the limits. Fails if it exceeds the limit for a single member or that for
-    /// all members.
+    /// Charges the inflated size of a member to the limits. Fails if it exceeds the limit for a single member or that
+    /// for all members.
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
         if content.size > limits.inflated {
@@ -549,8 +551,8 @@ impl WheelMember<'_> {
     }
 }
 
-/// Reads the first bytes of a member, which identify it. Never reads the last byte: the reader would then check the size
-/// and the checksum, and fail for a broken member, which may only have to be copied.
+/// Reads the first bytes of a member, which identify it. Never reads the last byte: the reader would then check the
+/// size and the checksum, and fail for a broken member, which may only have to be copied.
 fn read_head(content: &ZipContent<'_>) -> io::Result<Vec<u8>> {
     once::head(&mut content.reader()?, HEAD.min(content.size.saturating_sub(1)))
 }
@@ -572,8 +574,8 @@ struct PackedMember {
 }
 
 impl PackedMember {
-    /// Packs the contents `new` in a compressed form, or leaves them as they are if `form` is `None`. Computes their hash
-    /// and checksum in the same pass.
+    /// Packs the contents `new` in a compressed form, or leaves them as they are if `form` is `None`. Computes their
+    /// hash and checksum in the same pass.
     fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
         let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
         let mut read = |to: &mut dyn Write| {

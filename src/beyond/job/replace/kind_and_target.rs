@@ -45,8 +45,8 @@ impl KindAndTarget {
         Self { kind, target, made_for }
     }
 
-    /// Identifies an old code object: as its fatbin records it, or by its content. Returns `None` if no fatbin records it
-    /// and the content cannot be read.
+    /// Identifies an old code object: as its fatbin records it, or by its content. Returns `None` if no fatbin records
+    /// it and the content cannot be read.
     pub(super) fn identify_old(code_object: &CodeObjectRef<'_>) -> Option<Self> {
         let found = match code_object.bytes() {
             Ok(bytes) => Some(Self::identify(&bytes)),

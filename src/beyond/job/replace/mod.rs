@@ -131,8 +131,8 @@ struct ReplacedCodeObject {
     is_shared: bool,
 }
 
-/// Counts the non-empty code objects of a bundle that have bytes in `range`, and returns the start of the next one after
-/// `range`, or `None` if `range` is the last one. The ranges of `entries` count from `base`.
+/// Counts the non-empty code objects of a bundle that have bytes in `range`, and returns the start of the next one
+/// after `range`, or `None` if `range` is the last one. The ranges of `entries` count from `base`.
 fn find_neighbors(entries: &[SearchEntry], base: u64, range: &Range<u64>) -> (usize, Option<u64>) {
     let (mut overlapping, mut next) = (0, None);
     for part in entries.iter().flat_map(|entry| &entry.entry.parts) {
@@ -216,8 +216,8 @@ impl Replace {
             None => self.write_bundle_again(file, new, &target, observer)?,
         };
         let made = output.into_input(file.path())?;
-        // Zeros follow a smaller ELF file without a bundle. A search counts them as a part of the code object, unless it
-        // finds the ELF file by its content. So the content is accepted with and without these zeros.
+        // Zeros follow a smaller ELF file without a bundle. A search counts them as a part of the code object, unless
+        // it finds the ELF file by its content. So the content is accepted with and without these zeros.
         let mut padded = Vec::new();
         let mut contents = vec![new.as_slice()];
         if target.format() == Format::CodeObject && !target.is_file && after < before {
@@ -305,8 +305,8 @@ impl Replace {
         Error::new(ErrorKind::Unsupported, text).with_file(self.uri.path()).at_offset(target.range.start)
     }
 
-    /// Finds the code object, and surveys the file for the comparison with the new file. Fails if no code object has the
-    /// URI, or if another code object shares its bytes and so would change too.
+    /// Finds the code object, and surveys the file for the comparison with the new file. Fails if no code object has
+    /// the URI, or if another code object shares its bytes and so would change too.
     fn find_target(&self, file: &Input) -> Result<(ReplacedCodeObject, FileSurvey)> {
         let is_zip = is_zip(file.as_slice());
         // A deep search is slow. It is needed only for code inside data of an unknown format.
@@ -443,14 +443,14 @@ impl ReplacedCodeObject {
         Some(changes)
     }
 
-    /// Returns whether the bytes of the bundle can be changed in the file: the bundle is not compressed, and no checksum
-    /// of a zip file covers it.
+    /// Returns whether the bytes of the bundle can be changed in the file: the bundle is not compressed, and no
+    /// checksum of a zip file covers it.
     fn is_plain_in_file(&self) -> bool {
         !self.is_compressed() && self.is_reachable
     }
 
-    /// Writes the fatbin or plain offload binary again, with the new code object, to a temporary file. Returns `None` for
-    /// other containers.
+    /// Writes the fatbin or plain offload binary again, with the new code object, to a temporary file. Returns `None`
+    /// for other containers.
     fn write_container(&self, file: Slice<'_>, new: Slice<'_>, limits: Limits) -> Result<Option<Input>> {
         if !self.is_plain_in_file() {
             return Ok(None);
@@ -480,7 +480,8 @@ impl ReplacedCodeObject {
         Ok(Some(output.into_input(file.path())?))
     }
 
-    /// Returns the change that writes the new `container` in place of the old one, or `None` if there is no room for it.
+    /// Returns the change that writes the new `container` in place of the old one, or `None` if there is no room for
+    /// it.
     fn change_container<'p>(&self, container: &'p Input) -> Option<ChangedRange<'p>> {
         let Range { start, end } = self.bundle().range;
         if self.may_move {

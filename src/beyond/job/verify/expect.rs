@@ -142,8 +142,8 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a library
-    /// are compared before those of the next library.
+    /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a
+    /// library are compared before those of the next library.
     fn compare_units_before(&mut self, place: &Place, verified: &mut Verified) {
         for unit in self.units.finish_places(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
             self.compare_unit(unit, verified);
@@ -187,8 +187,8 @@ impl<'e> ExpectComparison<'e> {
 
     /// Compares a file that serves GPUs together with the other files in its directory.
     ///
-    /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file alone,
-    /// until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
+    /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file
+    /// alone, until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
     fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
         self.note_served(&set.codes);
@@ -289,8 +289,8 @@ impl<'e> ExpectComparison<'e> {
         code
     }
 
-    /// Compares the library of the last unit as a whole. Lists its faults if libraries are expected to serve the GPUs as
-    /// a whole, or if the library has only relocatable code, which is no unit. Does nothing if there was no unit.
+    /// Compares the library of the last unit as a whole. Lists its faults if libraries are expected to serve the GPUs
+    /// as a whole, or if the library has only relocatable code, which is no unit. Does nothing if there was no unit.
     fn compare_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
         const NO_UNIT: &[(usize, Code)] = &[];
@@ -317,14 +317,15 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Returns the mismatches between the code of a unit or a library, which is `set`, and the expected GPUs. `codes` is
-    /// the code of the unit with positions, to find unexpected code. It is empty for a library, because the unexpected
-    /// code of a library was found unit by unit.
+    /// Returns the mismatches between the code of a unit or a library, which is `set`, and the expected GPUs. `codes`
+    /// is the code of the unit with positions, to find unexpected code. It is empty for a library, because the
+    /// unexpected code of a library was found unit by unit.
     fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Mismatch> {
         let devices = &self.expect.devices;
         let mut mismatches = find_unserved(set, "", devices);
         if self.expect.is_exact() {
-            // A runtime chooses among all code of the unit. Code that it could take, but does not choose, is unexpected.
+            // A runtime chooses among all code of the unit. Code that it could take, but does not choose, is
+            // unexpected.
             let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.choose(codes)).collect();
             let mut unexpected = BTreeSet::new();
             for (position, code) in codes {
@@ -405,8 +406,8 @@ impl MismatchedBundle {
 }
 
 impl ServingDirectories {
-    /// Returns the directory at a place. Adds a directory without files, whose first file will be `file`, if the place is
-    /// new. Never returns `None`.
+    /// Returns the directory at a place. Adds a directory without files, whose first file will be `file`, if the place
+    /// is new. Never returns `None`.
     fn directory_at(&mut self, place: &Place, file: &MismatchedBundle) -> Option<&mut ServingDirectory> {
         let next = self.all.len();
         let index = *self.indices.entry(place.clone()).or_insert(next);
@@ -433,8 +434,8 @@ impl ServingDirectories {
         }
     }
 
-    /// Returns the faults of directories without code for a GPU that they should serve. The faults of a directory with a
-    /// single file are those of the file.
+    /// Returns the faults of directories without code for a GPU that they should serve. The faults of a directory with
+    /// a single file are those of the file.
     fn faults(self, expect: &Expect) -> Vec<Fault> {
         let mut faults = Vec::new();
         for ServingDirectory { place, first_file, files: FileSet { code, files } } in self.all {
@@ -495,7 +496,8 @@ struct LibraryCode {
     /// The code of all bundles of the library.
     bundles: CodeSet,
     has_bundles: bool,
-    /// The relocatable code of each object that was linked into the library. Equal code of several objects is kept once.
+    /// The relocatable code of each object that was linked into the library. Equal code of several objects is kept
+    /// once.
     relinked: BTreeSet<BTreeSet<Code>>,
     /// The indices, among all listed faults, of the faults of bundles without any code. `recompress --keep-for` makes
     /// such bundles of those without code for its GPUs.
@@ -547,8 +549,8 @@ impl Mismatch {
     }
 }
 
-/// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the code
-/// serves all of them.
+/// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the
+/// code serves all of them.
 fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
     // The features in each unserved setting.
     let unserved: Vec<Vec<String>> = device.unserved_variants(codes.iter()).map(|setting| setting.features()).collect();

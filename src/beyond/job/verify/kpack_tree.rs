@@ -87,8 +87,8 @@ impl ArchiveIndex {
         Self { claims: archive.targets.clone(), keys, held }
     }
 
-    /// Adds the wrappers of a library that the archive has code for, by the target IDs that the archive claims. A claimed
-    /// target ID without code is added with no wrappers.
+    /// Adds the wrappers of a library that the archive has code for, by the target IDs that the archive claims. A
+    /// claimed target ID without code is added with no wrappers.
     fn add_served(&self, reference: &Reference, served: &mut ServedWrappers) {
         // Several libraries may use one archive. The keys of other libraries have no index for this one.
         let indices: Vec<Option<u32>> = self.keys.iter().map(|key| reference.index_of(key)).collect();
@@ -117,8 +117,8 @@ impl KpackTree {
 
     /// Adds a split library. Returns the faults of a library whose reference was followed to archives on disk.
     ///
-    /// A member of a zip file has no faults yet: [`faults`](Self::faults) compares it with the archives in all zip files.
-    /// A library in any other container is not compared.
+    /// A member of a zip file has no faults yet: [`faults`](Self::faults) compares it with the archives in all zip
+    /// files. A library in any other container is not compared.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
@@ -210,8 +210,8 @@ fn fault(place: &Place, text: String) -> Fault {
     Fault::new(place, VerifyRule::Kpack, text)
 }
 
-/// Returns the faults of a split library. `wrappers` are the indices of its wrappers, `archive_count` is the number of its
-/// archives, and `served` has the wrappers that these archives have code for.
+/// Returns the faults of a split library. `wrappers` are the indices of its wrappers, `archive_count` is the number of
+/// its archives, and `served` has the wrappers that these archives have code for.
 fn check_library(
     reference: &Reference,
     wrappers: &BTreeSet<u32>,
@@ -273,8 +273,8 @@ fn check_library(
     faults
 }
 
-/// Compares the target IDs that an archive claims with its code objects, and with the target ID in its name. Returns the
-/// faults.
+/// Compares the target IDs that an archive claims with its code objects, and with the target ID in its name. Returns
+/// the faults.
 pub(super) fn check_archive(archive: &KpackArchive, place: &Place) -> Vec<String> {
     let mut faults = Vec::new();
     let held: BTreeSet<&[u8]> = archive.binaries.iter().flat_map(|binary| &binary.entries).map(target_of).collect();

@@ -312,8 +312,8 @@ impl<'f> EntryIds<'f> {
 /// The number of the offload kind `none` in an image of an offload binary.
 const NO_KIND: u16 = 0;
 
-/// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's packager
-/// writes too, but which entry IDs do not have. The ID is then checked with another kind in its place.
+/// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's
+/// packager writes too, but which entry IDs do not have. The ID is then checked with another kind in its place.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
@@ -414,8 +414,8 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
     format!("the triple of '{id}' is for {named}, its target ID for {processor}")
 }
 
-/// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if both agree,
-/// or if one of them is missing or not comparable.
+/// Returns the fault if the target that a code object records is not that of its entry ID. Returns `None` if both
+/// agree, or if one of them is missing or not comparable.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
     let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;

@@ -19,8 +19,8 @@ pub(crate) struct InputFiles<'a> {
     input: Option<&'a Input>,
     /// The input and all files that were opened for it, so that a job does not overwrite one of them.
     all: HashSet<FileIdentity>,
-    /// The input, and the archives in it that enclose the current data, outermost first. `None` is a file whose identity
-    /// is unknown.
+    /// The input, and the archives in it that enclose the current data, outermost first. `None` is a file whose
+    /// identity is unknown.
     enclosing: Vec<Option<FileIdentity>>,
     /// The number of files that thin archives may still name.
     files: Allowance,

@@ -154,8 +154,8 @@ struct Index {
 
 impl Index {
     /// Reads the symbols of all members. Returns `None` if no member is an object, since LLVM then writes no index.
-    /// `unreadable` receives bitcode that cannot be read. Unlike a broken object, it may only be newer than this reader,
-    /// so it is not an error.
+    /// `unreadable` receives bitcode that cannot be read. Unlike a broken object, it may only be newer than this
+    /// reader, so it is not an error.
     fn read<'a>(
         members: &[NewMember<'a>],
         unreadable: &mut dyn FnMut(&NewMember<'a>, &'static str),

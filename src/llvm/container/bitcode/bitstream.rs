@@ -389,7 +389,8 @@ impl<'a> Record<'a> {
         let mut values = self.values();
         let mut content = Vec::new();
         loop {
-            // This count is not only a claim: reading the record has skipped this number of values, so the file has them.
+            // This count is not only a claim: reading the record has skipped this number of values, so the file has
+            // them.
             let needed = usize::try_from(values.left).unwrap_or(usize::MAX).saturating_add(extra);
             content.try_reserve_exact(needed).map_err(|_| NotBitcode("an array does not fit into memory"))?;
             if values.part == Part::Fixed(8) {

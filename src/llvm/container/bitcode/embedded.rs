@@ -67,8 +67,8 @@ pub(super) fn read(data: &[u8]) -> Result<Embedded> {
     if !has_module {
         return Err(NotBitcode("no module found"));
     }
-    // Callers copy each object. A metadata node is short, and many nodes can name the same object, so a small file could
-    // ask for much memory.
+    // Callers copy each object. A metadata node is short, and many nodes can name the same object, so a small file
+    // could ask for much memory.
     let mut room = Allowance::times(OBJECTS_SHARED_MAX, data);
     for &index in &found.order {
         let Some(content) = found.contents.get(index) else { continue };
@@ -122,8 +122,8 @@ fn each_block<'a>(module: &Block<'a>, kind: u64, mut take: impl FnMut(Block<'a>)
     Ok(())
 }
 
-/// Returns the value numbers of the variables that the metadata lists as embedded in the section [`SECTION`]. Nodes that
-/// name another section, or have another form, are skipped.
+/// Returns the value numbers of the variables that the metadata lists as embedded in the section [`SECTION`]. Nodes
+/// that name another section, or have another form, are skipped.
 fn read_listed_variables(module: &Block<'_>) -> Result<Vec<u64>> {
     let listed = read_listed_nodes(module)?;
     if listed.is_empty() {
@@ -200,8 +200,8 @@ fn read_listed_nodes(module: &Block<'_>) -> Result<Vec<u64>> {
     Ok(listed)
 }
 
-/// Reads the nodes with the numbers `wanted`. Returns the first two operands of each, as numbers of metadata. Nodes with
-/// fewer operands are left out.
+/// Reads the nodes with the numbers `wanted`. Returns the first two operands of each, as numbers of metadata. Nodes
+/// with fewer operands are left out.
 ///
 /// # Errors
 /// A number that is not defined, or that is a string or a value. Other metadata that is not a node is left out.
@@ -249,8 +249,8 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
     Ok((values, sections))
 }
 
-/// Adds to `sections` the numbers of the wanted strings of a record that are equal to [`SECTION`]. `first` is the number
-/// of the record's first string. The blob of the record holds the lengths of the strings, then the strings.
+/// Adds to `sections` the numbers of the wanted strings of a record that are equal to [`SECTION`]. `first` is the
+/// number of the record's first string. The blob of the record holds the lengths of the strings, then the strings.
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
     let offset = record.value(1);
@@ -333,8 +333,8 @@ impl Globals {
         Ok(globals)
     }
 
-    /// Reads the bytes of the initialisers, by the number of the constant. Constants that are not arrays of bytes are left
-    /// out.
+    /// Reads the bytes of the initialisers, by the number of the constant. Constants that are not arrays of bytes are
+    /// left out.
     fn read_contents(&self, module: &Block<'_>) -> Result<BTreeMap<u64, Vec<u8>>> {
         let wanted: BTreeSet<_> = self.initialisers.values().copied().collect();
         let mut contents = BTreeMap::new();

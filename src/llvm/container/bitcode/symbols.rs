@@ -171,7 +171,8 @@ fn find_metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
     Ok(found)
 }
 
-// The indices of values in the record of a global value. The first two are offset and length of the name, then its type.
+// The indices of values in the record of a global value. The first two are offset and length of the name, then its
+// type.
 const FUNCTION_IS_DECLARED: usize = 4;
 const VARIABLE_INITIALISER: usize = 4;
 const LINKAGE: usize = 5;

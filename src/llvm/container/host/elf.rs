@@ -2,8 +2,8 @@
 //! files in both byte orders.
 //!
 //! Large numbers that do not fit the file header are in the first section header instead. Its size is the number of
-//! sections, its link the number of the section with the names, its info the number of program headers. Layout: System V
-//! ABI, generic part.
+//! sections, its link the number of the section with the names, its info the number of program headers. Layout: System
+//! V ABI, generic part.
 //!
 //! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
 //! and sections outside the bytes, and a file without any of them.
@@ -55,8 +55,8 @@ record! {
 }
 
 impl Header {
-    /// Reads the header of the file that begins with `data`. Returns `None` for data that is not ELF or too short for the
-    /// header.
+    /// Reads the header of the file that begins with `data`. Returns `None` for data that is not ELF or too short for
+    /// the header.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
         let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
         let encoding = Encoding::of(data);
@@ -243,8 +243,8 @@ impl<'d> File<'d> {
         })
     }
 
-    /// The number of bytes that a section takes in the file. In cubins, NVIDIA's own types of sections for memory without
-    /// content have a size, but no bytes.
+    /// The number of bytes that a section takes in the file. In cubins, NVIDIA's own types of sections for memory
+    /// without content have a size, but no bytes.
     pub(crate) fn stored(&self, section: &Section) -> u64 {
         if self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS) {
             return 0;

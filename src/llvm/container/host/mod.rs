@@ -28,8 +28,8 @@ use crate::llvm::container::magic::is_coff_object;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
-/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has no
-/// magic. So the header has to be that of an object, and the name of the first section has to be valid.
+/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
+/// no magic. So the header has to be that of an object, and the name of the first section has to be valid.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
     let (Some(section_count), Some(optional_len)) = (slice(data, 2, 2), slice(data, 16, 2)) else { return false };
     let Some(name) = slice(data, 20, 8) else { return false };
@@ -45,8 +45,8 @@ fn is_section_name(field: &[u8]) -> bool {
 
 /// Parses the object file in `data`. Offsets in errors count from `base`.
 ///
-/// The crate `object` recognises plain COFF objects only by some machines, but LLVM 22.1.8 reads them for more. All other
-/// formats, and big COFF objects, have a magic that the crate knows.
+/// The crate `object` recognises plain COFF objects only by some machines, but LLVM 22.1.8 reads them for more. All
+/// other formats, and big COFF objects, have a magic that the crate knows.
 pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
     let is_big_coff = data.starts_with(&[0, 0, 0xff, 0xff]);
     if !is_coff_object(data) || is_big_coff {

@@ -234,8 +234,8 @@ impl Magic {
         Self::identify_by_fields(data)
     }
 
-    /// Whether data is a text that only happens to begin with the magic of this format. The headers of most formats have
-    /// bytes that no text has.
+    /// Whether data is a text that only happens to begin with the magic of this format. The headers of most formats
+    /// have bytes that no text has.
     fn is_text_after(self, magic: &[u8], data: &[u8]) -> bool {
         // Files of these formats may be text, or their magic is too long for chance.
         if matches!(self, Self::Archive | Self::Bundle | Self::Script | Self::Unread(LFS_POINTER)) {
@@ -351,8 +351,8 @@ fn is_lz4_after_skipped(data: &[u8]) -> bool {
     number::<4>(data, span(8, len).end) == Some(0x184d_2204)
 }
 
-/// Whether data that begins with lzma's default properties has a likely header. The size of the dictionary is a power of
-/// two, and the inflated size is unknown or less than 1 TB.
+/// Whether data that begins with lzma's default properties has a likely header. The size of the dictionary is a power
+/// of two, and the inflated size is unknown or less than 1 TB.
 fn is_lzma(data: &[u8]) -> bool {
     let Some(dictionary) = number::<4>(data, 1) else { return false };
     let Some(size) = slice(data, 5, 8) else { return false };
@@ -410,8 +410,8 @@ pub(crate) fn is_elf_object(head: &[u8]) -> bool {
 }
 
 /// Whether LLVM 22.1.8 treats data that begins with `head` as a COFF object. LLVM looks only at the machine in the
-/// header, even if the rest is broken. [`Magic::identify`] is stricter, since any data may begin with two zeros: it knows
-/// only the machines that compilers still write for.
+/// header, even if the rest is broken. [`Magic::identify`] is stricter, since any data may begin with two zeros: it
+/// knows only the machines that compilers still write for.
 pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     // The start of a compiled resource file (`.res`).
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];

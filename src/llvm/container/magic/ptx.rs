@@ -47,8 +47,8 @@ impl Header {
     }
 }
 
-/// Reads the size of addresses from the directive after `.target`. The target may have options, such as `, debug`, which
-/// are skipped. Returns `None` if another directive follows: then addresses have 64 bits.
+/// Reads the size of addresses from the directive after `.target`. The target may have options, such as `, debug`,
+/// which are skipped. Returns `None` if another directive follows: then addresses have 64 bits.
 fn read_address_size(mut rest: &[u8]) -> Option<String> {
     while let [b',', option @ ..] = after_blanks(rest)? {
         rest = word(after_blanks(option)?, is_part)?.1;
@@ -57,8 +57,8 @@ fn read_address_size(mut rest: &[u8]) -> Option<String> {
     Some(size)
 }
 
-/// Returns the argument of the directive at the start of `data`, with all bytes after it. Returns `None` if another word
-/// is there: a directive ends with a blank or a comment, so `.versions` is not `.version`.
+/// Returns the argument of the directive at the start of `data`, with all bytes after it. Returns `None` if another
+/// word is there: a directive ends with a blank or a comment, so `.versions` is not `.version`.
 pub(crate) fn directive<'p>(data: &'p [u8], directive: &[u8]) -> Option<&'p [u8]> {
     let after_word = after_blanks(data)?.strip_prefix(directive)?;
     let argument = after_blanks(after_word)?;

@@ -1,5 +1,5 @@
-//! Recognises a tar archive by its first header. The header has no magic at its start but a name, which may be the magic
-//! of any other format. So the archive is recognised by the sum of the header's bytes, which the header records.
+//! Recognises a tar archive by its first header. The header has no magic at its start but a name, which may be the
+//! magic of any other format. So the archive is recognised by the sum of the header's bytes, which the header records.
 
 use crate::base::bytes::{digits, slice};
 
@@ -31,8 +31,8 @@ pub(crate) fn size_of(block: &[u8]) -> Option<u64> {
     number(slice(block, 124, 12)?)
 }
 
-/// Parses a number in a header: octal digits with spaces or NULs around them, where no digits mean 0. Returns `None` for
-/// anything else.
+/// Parses a number in a header: octal digits with spaces or NULs around them, where no digits mean 0. Returns `None`
+/// for anything else.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     // GNU tar stores a number that is too large for the digits in binary, and sets the highest bit.
     if let [first @ 0x80..=0xff, rest @ ..] = field {

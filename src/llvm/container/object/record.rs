@@ -40,8 +40,8 @@ impl Record {
         MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect()
     }
 
-    /// Reads the record that ends at `end`. Returns `None` without its magic there: another tool made the object, or has
-    /// changed it.
+    /// Reads the record that ends at `end`. Returns `None` without its magic there: another tool made the object, or
+    /// has changed it.
     pub(super) fn before(end: u64, view: &View<'_>) -> Option<Self> {
         let data = view.get(end.checked_sub(LEN)?, LEN)?;
         let mut cursor = Cursor::new(data.strip_prefix(&MAGIC)?, 0);

@@ -305,7 +305,8 @@ impl OffloadBinary {
 
     fn image_of<'a>(self, member: &Member<'a>) -> Result<NewImage<'a>> {
         let id = EntryId::parse_recorded(&member.id)?;
-        // A bundle entry ID pads the triple with a dash for its missing environment. Offload binaries record it unpadded.
+        // A bundle entry ID pads the triple with a dash for its missing environment. Offload binaries record it
+        // unpadded.
         let triple = id.triple().as_str().trim_end_matches('-').as_bytes().to_vec();
         let arch = id.target_id().to_string().into_bytes();
         let content = member.content;

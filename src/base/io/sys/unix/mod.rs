@@ -388,7 +388,8 @@ pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Re
 }
 
 /// Returns the mode bits that mean the same for a new file of another owner. Another group keeps the permissions that
-/// everybody has. If the old file has an access control list, which names other users, only the owner keeps permissions.
+/// everybody has. If the old file has an access control list, which names other users, only the owner keeps
+/// permissions.
 fn meaningful_under_another_owner(new: &Metadata, was: &Metadata, has_access_control_list: bool) -> u32 {
     if has_access_control_list {
         0o700
@@ -430,11 +431,11 @@ fn is_trap(owner: u32, user: u32, (directory, mode): (u32, u32)) -> bool {
     is_shared && owner != user && owner != directory
 }
 
-/// Opens for writing the existing file that was `seen` at a resolved path, and for reading too if `read` is set. Returns
-/// `None` if the path now leads to another file. A link that has taken the path since is not followed.
+/// Opens for writing the existing file that was `seen` at a resolved path, and for reading too if `read` is set.
+/// Returns `None` if the path now leads to another file. A link that has taken the path since is not followed.
 ///
-/// With `O_CREAT`, Linux refuses another user's file in a directory such as `/tmp` (`fs.protected_regular`). If the file
-/// is gone, `O_CREAT` creates an empty one, which is removed again.
+/// With `O_CREAT`, Linux refuses another user's file in a directory such as `/tmp` (`fs.protected_regular`). If the
+/// file is gone, `O_CREAT` creates an empty one, which is removed again.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create(true).truncate(false).mode(0o000).custom_flags(libc::O_NOFOLLOW);

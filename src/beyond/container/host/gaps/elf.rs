@@ -49,8 +49,8 @@ const SYMBOL_LEN: usize = 24;
 /// The length of an entry of the dynamic section: a tag and a value.
 const DYNAMIC_LEN: usize = 16;
 
-/// The largest table of program headers, in bytes. Linux reads no more than 64 KiB, and here these also have room for the
-/// file header and one more program header.
+/// The largest table of program headers, in bytes. Linux reads no more than 64 KiB, and here these also have room for
+/// the file header and one more program header.
 const TABLE_MAX: u64 = (64 << 10) - HEADER_LEN - SEGMENT_LEN;
 
 /// The largest number of gaps that are removed. Each needs a program header in a table of [`TABLE_MAX`] bytes.
@@ -238,7 +238,8 @@ struct ClosedHeaders {
     sections: Vec<Section>,
     /// In the order of their addresses in each section.
     parts: Vec<SectionPart>,
-    /// The number of zeros that align the section headers, before them and again after them. [`open`] counts the latter.
+    /// The number of zeros that align the section headers, before them and again after them. [`open`] counts the
+    /// latter.
     padding: u64,
 }
 
@@ -250,9 +251,9 @@ impl ClosedHeaders {
         Some(part.index)
     }
 
-    /// Returns all changes of a file of `len` bytes in their order, and the number of bytes that they add. `changes` are
-    /// the changes of symbols, to which those of headers and pages are added. Returns `None` if the new headers at the
-    /// front do not fit into their space, or if changes share bytes.
+    /// Returns all changes of a file of `len` bytes in their order, and the number of bytes that they add. `changes`
+    /// are the changes of symbols, to which those of headers and pages are added. Returns `None` if the new headers at
+    /// the front do not fit into their space, or if changes share bytes.
     fn changes(
         &self,
         front: &FrontHeaders,
@@ -317,15 +318,16 @@ fn moves_without(front: &FrontHeaders, removed: &[RemovedPages]) -> OffsetMap {
 /// The headers of a linked file.
 struct ElfLibrary<'d> {
     data: &'d [u8],
-    /// The length of the file with these headers. If [`open`] has restored them, `data` is another file: the closed one.
+    /// The length of the file with these headers. If [`open`] has restored them, `data` is another file: the closed
+    /// one.
     len: u64,
     header: Header,
     segments: Vec<Segment>,
     sections: Vec<Section>,
     /// The size of the pages that loaders map.
     page: u64,
-    /// The alignment that each segment needs. Linkers align some to pages of 2 MiB, more than their sections need. With a
-    /// smaller alignment, more pages can be removed before a segment.
+    /// The alignment that each segment needs. Linkers align some to pages of 2 MiB, more than their sections need. With
+    /// a smaller alignment, more pages can be removed before a segment.
     alignments: Vec<u64>,
 }
 
@@ -343,8 +345,8 @@ impl<'d> ElfLibrary<'d> {
         if !matches!(header.kind(), ET_DYN | ET_EXEC) {
             return Err(HoleReason::Headers);
         }
-        // If there are too many sections for the field of the header, it has 0, and another field has their number. That
-        // field is not read.
+        // If there are too many sections for the field of the header, it has 0, and another field has their number.
+        // That field is not read.
         if header.segment_count > TABLE_MAX / SEGMENT_LEN || header.section_count == 0 {
             return Err(HoleReason::Limits);
         }
@@ -537,9 +539,10 @@ impl<'d> ElfLibrary<'d> {
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
     }
 
-    /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps that
-    /// are too small for them are left out of `removed`, until the first one is large enough. Gaps at the end are left out
-    /// if the program headers are too many. If no gap remains, the error is `Limits` in the second case, otherwise `Small`.
+    /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps
+    /// that are too small for them are left out of `removed`, until the first one is large enough. Gaps at the end are
+    /// left out if the program headers are too many. If no gap remains, the error is `Limits` in the second case,
+    /// otherwise `Small`.
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
         while let Some(first) = removed.first() {
@@ -553,8 +556,8 @@ impl<'d> ElfLibrary<'d> {
                 reason = HoleReason::Limits;
                 removed.pop();
             } else if start.saturating_add(mapped_len) >= first.range.end {
-                // The headers do not fit into the memory of this gap, or fill it, so that nothing is saved. The next gap
-                // may be larger.
+                // The headers do not fit into the memory of this gap, or fill it, so that nothing is saved. The next
+                // gap may be larger.
                 removed.remove(0);
             } else {
                 // Everything else moves by this length, so it is a multiple of the alignment that the segments need.
@@ -780,8 +783,8 @@ impl<'d> ElfLibrary<'d> {
         Some(())
     }
 
-    /// Returns the changes that move the symbols in split sections to the parts of these sections. Returns `None` in the
-    /// cases of [`Self::renumber_symbols`].
+    /// Returns the changes that move the symbols in split sections to the parts of these sections. Returns `None` in
+    /// the cases of [`Self::renumber_symbols`].
     fn move_symbols_to_parts(&self, closed: &ClosedHeaders) -> Option<Vec<ChangedRange<'static>>> {
         let split: HashSet<usize> = closed.parts.iter().map(|part| part.section).collect();
         self.renumber_symbols(
@@ -791,9 +794,9 @@ impl<'d> ElfLibrary<'d> {
         )
     }
 
-    /// Returns the changes of all symbols that get another section. `new_section` returns the new section number for the
-    /// old number and the address of a symbol, or `None` if the symbol stays. The whole result is `None` if a symbol
-    /// table is broken, or if more than [`SYMBOLS_MAX`] symbols change.
+    /// Returns the changes of all symbols that get another section. `new_section` returns the new section number for
+    /// the old number and the address of a symbol, or `None` if the symbol stays. The whole result is `None` if a
+    /// symbol table is broken, or if more than [`SYMBOLS_MAX`] symbols change.
     fn renumber_symbols(&self, new_section: impl Fn(usize, u64) -> Option<u16>) -> Option<Vec<ChangedRange<'static>>> {
         let mut changes = Vec::new();
         let tables = self.sections.iter().filter(|table| table.is_any(&[SHT_SYMTAB, SHT_DYNSYM]));
@@ -843,7 +846,8 @@ impl<'d> ElfLibrary<'d> {
             self.set_section_and_gap(pages, &sections, added)?;
         }
 
-        // The zeros before the section headers cannot be told from other zeros. `close` wrote the same number after the headers.
+        // The zeros before the section headers cannot be told from other zeros. `close` wrote the same number after the
+        // headers.
         let table = to_u64(self.sections.len()).checked_mul(SECTION_LEN)?;
         let table_start = self.header.sections_at;
         let padding = len_u64(self.data).checked_sub(table_start.checked_add(table)?)?;
@@ -882,8 +886,8 @@ impl<'d> ElfLibrary<'d> {
         closed.header == self.header && closed.segments == self.segments && closed.sections == self.sections
     }
 
-    /// Whether [`close`] may have written the padding of the new headers: zeros after the program headers up to the offset
-    /// `front`, and `padding` zeros before the section headers and at the end of the file.
+    /// Whether [`close`] may have written the padding of the new headers: zeros after the program headers up to the
+    /// offset `front`, and `padding` zeros before the section headers and at the end of the file.
     fn has_only_zeros_between_headers(&self, front: u64, padding: u64) -> bool {
         let (start, end) = (self.header.sections_at, len_u64(self.data));
         let used = HEADER_LEN.saturating_add(table_len(&self.segments));
@@ -898,9 +902,9 @@ impl<'d> ElfLibrary<'d> {
     }
 
     /// Returns the pages that [`close`] took out of segments, in the order of the file. `segments` are the old program
-    /// headers: the addresses of an old segment that no new one has bytes for are those of removed pages. Section and gap
-    /// are placeholders, which `set_section_and_gap` replaces. Returns `None` for more than [`GAPS_MAX`] gaps, or if a
-    /// number is too large.
+    /// headers: the addresses of an old segment that no new one has bytes for are those of removed pages. Section and
+    /// gap are placeholders, which `set_section_and_gap` replaces. Returns `None` for more than [`GAPS_MAX`] gaps, or
+    /// if a number is too large.
     fn find_removed_pages(&self, segments: &[Segment]) -> Option<Vec<RemovedPages>> {
         let mut removed = Vec::new();
         for (index, old) in segments.iter().enumerate() {

@@ -198,8 +198,8 @@ pub(crate) fn open(data: &[u8], ends: &[u64]) -> Result<Option<Vec<ChangedRange<
     Ok(Some(closed.undo(data, joined).ok_or(RewrittenSince)?))
 }
 
-/// Returns the ranges of the tables of a PE file, each with its description. They must not share bytes with bundles that are
-/// rewritten.
+/// Returns the ranges of the tables of a PE file, each with its description. They must not share bytes with bundles
+/// that are rewritten.
 pub(crate) fn tables(data: &[u8]) -> Vec<(&'static [u8], Range<u64>)> {
     let Some(image) = PeImage::read(data) else { return Vec::new() };
     let mut tables: Vec<(&'static [u8], Range<u64>)> = Vec::new();
@@ -298,9 +298,9 @@ fn removed_len(removed: &[RemovedPages]) -> u64 {
 }
 
 impl RemovedPages {
-    /// Whether no other range overlaps the pages or begins where they do. Without the pages, their start and their end are
-    /// the same offset. So [`open`] would take a range that begins at the start for one that begins at the end, and move
-    /// it.
+    /// Whether no other range overlaps the pages or begins where they do. Without the pages, their start and their end
+    /// are the same offset. So [`open`] would take a range that begins at the start for one that begins at the end, and
+    /// move it.
     fn is_apart_from(&self, others: &[Range<u64>]) -> bool {
         let Range { start, end } = self.range;
         others.iter().all(|other| {
@@ -565,8 +565,8 @@ impl PeImage {
         Some((removed, stay_reason))
     }
 
-    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section. It
-    /// must not begin where the section does, because [`open`] recognises only a part with bytes in the file.
+    /// Returns the whole pages of a gap, or the reason why they cannot be removed. The gap must be in a single section.
+    /// It must not begin where the section does, because [`open`] recognises only a part with bytes in the file.
     fn pages_of_gap(&self, data: &[u8], gap: &Range<u64>) -> Result<RemovedPages, HoleReason> {
         let mut sections = self.sections.iter().enumerate();
         let holding = sections.find(|(_, section)| {
@@ -682,8 +682,8 @@ impl PeImage {
         Some(sections)
     }
 
-    /// Returns the headers of the file without some pages, and the new offsets of everything else. Returns `None` if the
-    /// numbers of a section and of its gaps do not fit together.
+    /// Returns the headers of the file without some pages, and the new offsets of everything else. Returns `None` if
+    /// the numbers of a section and of its gaps do not fit together.
     fn close_gaps(&self, removed: &[RemovedPages]) -> Option<(Vec<u8>, OffsetMap)> {
         let mut sections = self.split_sections(removed)?;
         let old_len = self.header.headers_len;
@@ -754,8 +754,8 @@ impl PeImage {
         Some(joined)
     }
 
-    /// Whether the section `next` may be the part that [`close`] made after a gap at the end of `part`. Then it has the same
-    /// name and flags, and directly follows `part` in the file and in memory.
+    /// Whether the section `next` may be the part that [`close`] made after a gap at the end of `part`. Then it has the
+    /// same name and flags, and directly follows `part` in the file and in memory.
     fn can_continue(&self, part: &CoffSection, next: &CoffSection) -> bool {
         if (next.name, next.flags, next.offset) != (part.name, part.flags, part.range().end) {
             return false;
@@ -768,8 +768,8 @@ impl PeImage {
         next.size > 0 && next.size <= aligned
     }
 
-    /// Returns the changes that give the bytes of gaps back to the sections in `joined`. Returns `None` if a header cannot
-    /// be read, or if [`close`] would not make this file of the old one.
+    /// Returns the changes that give the bytes of gaps back to the sections in `joined`. Returns `None` if a header
+    /// cannot be read, or if [`close`] would not make this file of the old one.
     fn undo(&self, data: &[u8], joined: RejoinedSections) -> Option<Vec<ChangedRange<'static>>> {
         let RejoinedSections { mut sections, mut removed, inserted } = joined;
         // Headers of the minimum length may have grown, so they get the minimum length for the joined sections.
@@ -801,8 +801,8 @@ impl PeImage {
         sort_changes(changes)
     }
 
-    /// Whether [`close`] can make these headers from the file `opened`, by removing these pages. `others` are the ranges of
-    /// debug data and symbols in that file. If not, another tool has changed this file since.
+    /// Whether [`close`] can make these headers from the file `opened`, by removing these pages. `others` are the
+    /// ranges of debug data and symbols in that file. If not, another tool has changed this file since.
     fn is_closed_form_of(&self, opened: &Self, removed: &[RemovedPages], others: &[Range<u64>]) -> Option<bool> {
         let (again, _) = opened.close_gaps(removed)?;
         let splits = removed.iter().filter(|pages| pages.is_split).count();

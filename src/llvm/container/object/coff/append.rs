@@ -76,8 +76,8 @@ impl<'a> Coff<'a> {
         Ok(pieces)
     }
 
-    /// Returns the end of the data that the fat object keeps in one piece. Symbols and strings at the end of the file do
-    /// not belong to it: they go to the end of the fat object. In the middle of the file, they are copied there.
+    /// Returns the end of the data that the fat object keeps in one piece. Symbols and strings at the end of the file
+    /// do not belong to it: they go to the end of the fat object. In the middle of the file, they are copied there.
     ///
     /// # Errors
     /// A section with content after this end: outside the file, or among the symbols.
@@ -190,8 +190,8 @@ impl<'a> Coff<'a> {
         Some((record, parts))
     }
 
-    /// Restores symbols and strings at the end of the host. `recorded_len` is the host's length field of its strings, or
-    /// `None` if it has none. Returns `None` if the symbols cannot be read.
+    /// Restores symbols and strings at the end of the host. `recorded_len` is the host's length field of its strings,
+    /// or `None` if it has none. Returns `None` if the symbols cannot be read.
     fn claimed_tail(&self, shift: &OffsetShift, recorded_len: Option<u32>) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
         match self.move_symbols(&SymbolMoves { offset: &|offset| shift.back(offset), number: None }).ok()? {

@@ -59,8 +59,8 @@ impl<'a> Coff<'a> {
         Ok(coff)
     }
 
-    /// Whether the name of any section is in the string table, where a bundle's sections have their names. Returns `false`
-    /// if the headers cannot be read.
+    /// Whether the name of any section is in the string table, where a bundle's sections have their names. Returns
+    /// `false` if the headers cannot be read.
     pub(super) fn has_long_names(view: View<'a>) -> bool {
         match Self::read_headers(view) {
             Ok(coff) => coff.sections.iter().any(|section| section.name.to_le_bytes().starts_with(b"/")),
@@ -104,8 +104,8 @@ impl<'a> Coff<'a> {
         let len = count.saturating_mul(self.encoding.len_of::<CoffSymbol>());
         self.view.read(start, len, format_args!("the table of {count} symbols"))?;
         let end = bytes::span(start, len).end;
-        // The string table may be missing at the end of the file. A length of less than its own four bytes means that it
-        // is empty.
+        // The string table may be missing at the end of the file. A length of less than its own four bytes means that
+        // it is empty.
         let Some(recorded) = self.view.get(end, 4) else { return Ok((start..end, end..end)) };
         let strings_len = self.encoding.read(&recorded).max(4);
         self.view.read(end, strings_len, "the string table")?;
@@ -161,8 +161,8 @@ impl<'a> Coff<'a> {
         Ok(read_bundle_name(&rest))
     }
 
-    /// Returns the bytes of the string table from an offset on. Returns `None` for an offset that could not be parsed, in
-    /// the length field, or past the end.
+    /// Returns the bytes of the string table from an offset on. Returns `None` for an offset that could not be parsed,
+    /// in the length field, or past the end.
     fn strings_from(&self, offset: Option<u64>) -> Option<Cow<'a, [u8]>> {
         let offset = offset?;
         let len = bytes::len_of(&self.strings).checked_sub(offset)?;
@@ -211,8 +211,8 @@ impl CoffSection {
     }
 }
 
-/// Parses the offset of a long name from the text after the first `/` of the name field. Returns `None` for text that is
-/// not an offset.
+/// Parses the offset of a long name from the text after the first `/` of the name field. Returns `None` for text that
+/// is not an offset.
 fn long_name_offset(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;

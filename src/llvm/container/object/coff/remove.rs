@@ -62,8 +62,8 @@ impl Coff<'_> {
         ranges
     }
 
-    /// Checks that the cuts remove only data of the bundle's sections. In a broken or hostile file, their contents could
-    /// be among the headers, or also belong to a remaining section.
+    /// Checks that the cuts remove only data of the bundle's sections. In a broken or hostile file, their contents
+    /// could be among the headers, or also belong to a remaining section.
     fn check_cuts(&self, found: &[FoundSection], cuts: &Cuts, gone: &HashSet<usize>) -> Result<(), Malformed> {
         for FoundSection { content, .. } in found {
             if content.start < content.end && content.start < self.headers_end() {

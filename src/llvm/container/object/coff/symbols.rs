@@ -20,8 +20,8 @@ const FUNCTION: u64 = 2;
 pub(super) struct SymbolMoves<'f> {
     /// Returns the new offset of data at an old offset.
     pub(super) offset: &'f dyn Fn(u64) -> u64,
-    /// Returns the new number of a section, or `None` for a removed one. The field is `None` if no section is removed and
-    /// all keep their numbers.
+    /// Returns the new number of a section, or `None` for a removed one. The field is `None` if no section is removed
+    /// and all keep their numbers.
     pub(super) number: Option<&'f dyn Fn(u64) -> Option<u64>>,
 }
 
@@ -42,8 +42,8 @@ enum SymbolChange {
 }
 
 impl Coff<'_> {
-    /// Returns the symbol table with new offsets and section numbers. Returns `None` if no symbol can change: symbols hold
-    /// only offsets of line numbers, and no section has any, and no section number changes.
+    /// Returns the symbol table with new offsets and section numbers. Returns `None` if no symbol can change: symbols
+    /// hold only offsets of line numbers, and no section has any, and no section number changes.
     pub(super) fn move_symbols(&self, moves: &SymbolMoves<'_>) -> Result<Option<MovedSymbols>, Malformed> {
         let has_lines = self.sections.iter().any(|section| section.line_count > 0);
         if !has_lines && moves.number.is_none() {

@@ -69,8 +69,8 @@ impl<'a> Elf<'a> {
         Ok(pieces)
     }
 
-    /// Returns the index of the section with the section names. If it is missing, adds it to `sections`, and adds its own
-    /// name to `new_names`.
+    /// Returns the index of the section with the section names. If it is missing, adds it to `sections`, and adds its
+    /// own name to `new_names`.
     ///
     /// # Errors
     /// [`Malformed`] if the names cannot grow, because they are compressed or part of the program.

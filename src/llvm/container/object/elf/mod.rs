@@ -163,8 +163,8 @@ impl<'a> Elf<'a> {
         Ok(found)
     }
 
-    /// Undoes [`append_sections`](Self::append_sections) according to the record before the section headers. Returns the
-    /// record and the parts of the host object that it claims, or `None` without a record.
+    /// Undoes [`append_sections`](Self::append_sections) according to the record before the section headers. Returns
+    /// the record and the parts of the host object that it claims, or `None` without a record.
     pub(super) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.header.sections_at, &self.view)?;
         let [sections_at, numbers] = record.saved;
@@ -176,7 +176,8 @@ impl<'a> Elf<'a> {
     }
 
     /// Returns the file header and the section headers of a new file, whose section headers are at `table`. The first
-    /// section header holds the count of sections and the index of the section names if they do not fit the file header.
+    /// section header holds the count of sections and the index of the section names if they do not fit the file
+    /// header.
     fn encode_headers(&self, mut sections: Vec<Section>, table: u64, names_index: usize) -> (Vec<u8>, Vec<u8>) {
         let (count, names) = (to_u64(sections.len()), to_u64(names_index));
         let limit = u64::from(SHN_LORESERVE);

@@ -35,7 +35,8 @@ impl Elf<'_> {
         &self,
         found: &[FoundSection],
     ) -> Result<Vec<Part>, Malformed> {
-        // Each section is placed on its own, so sections that share bytes could make the object much larger than the file.
+        // Each section is placed on its own, so sections that share bytes could make the object much larger than the
+        // file.
         let total = total(self.sections.iter().map(Section::stored));
         if total > self.view.len() {
             let what = format!("the sections have {total} bytes, more than the file; the section headers are");
@@ -231,8 +232,8 @@ impl Elf<'_> {
         Ok(())
     }
 
-    /// Returns the end of the part of the file that cannot move: the file header, the program headers, and the segments,
-    /// whose offsets the program headers record.
+    /// Returns the end of the part of the file that cannot move: the file header, the program headers, and the
+    /// segments, whose offsets the program headers record.
     fn fixed_end(&self) -> Result<u64, Malformed> {
         let Header { segments_at, segment_len, segment_count, .. } = self.header;
         // A count that does not fit the file header is in the first section header.

@@ -114,7 +114,8 @@ impl Elf<'_> {
         RenumberedTable { table: renumbered, large, emptied }
     }
 
-    /// Checks that no remaining relocation or group refers to the emptied symbols of the symbol table with index `table`.
+    /// Checks that no remaining relocation or group refers to the emptied symbols of the symbol table with index
+    /// `table`.
     fn check_no_references(&self, table: usize, emptied: &HashSet<u64>, gone: &[bool]) -> Result<(), Malformed> {
         if emptied.is_empty() {
             return Ok(());
