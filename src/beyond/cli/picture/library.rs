@@ -9,7 +9,7 @@ use crate::beyond::job::{Inspected, InspectedBundle};
 use crate::beyond::runtime::{Coverage, Device, ServedBundles};
 use crate::beyond::scan::{Place, Sizes, Step, member_of};
 
-use crate::beyond::cli::gpus::{Targets, generation};
+use crate::beyond::cli::gpus::{Targets, generation, short_target};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
 use crate::beyond::cli::print::table::common_directory;
 use crate::beyond::cli::print::units::{bytes, count, sum};
@@ -338,7 +338,7 @@ impl Library {
                 if code_object.size == 0 || code_object.has_parts {
                     continue;
                 }
-                let target = targets.target_of(code_object);
+                let target = short_target(targets.target_of(code_object));
                 match shares.get_mut(target) {
                     Some(sizes) => *sizes += code_object.sizes(),
                     None => {
