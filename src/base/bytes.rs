@@ -220,6 +220,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
 /// last character may be cut off.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    // Copied, because the bytes of a mapped file may change while they are read.
     let copy = bytes.to_vec();
     // An error without a length means that only the last character is cut off.
     let text = match std::str::from_utf8(&copy) {

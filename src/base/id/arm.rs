@@ -94,6 +94,7 @@ pub(super) fn sub_arch(version: &str) -> &'static str {
         Some([name, ..]) => name,
         _ => text,
     };
+    // LLVM compares only the ends of its full names, and takes the first version that fits.
     let mut versions = VERSIONS.iter().filter_map(|names| names.first().copied());
     match versions.find(|version| full_name_ends_with(version, text)).unwrap_or_default() {
         // LLVM knows more versions than its triples have sub-architectures.

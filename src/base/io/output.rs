@@ -131,6 +131,7 @@ impl Output {
 
     /// An output without a destination, which the job reads again with [`into_input`](Self::into_input).
     pub(crate) fn temporary() -> Result<Self> {
+        // The file has no name, so errors name the directory.
         let path = std::env::temp_dir();
         let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
@@ -387,7 +388,10 @@ fn replace_existing(
         // A file may be writable although no rename can replace it: in a sticky directory, or as a mount point.
         Err((beside, error)) if existing_file == ExistingFile::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
-            let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
+            // `write_into` reads the old content, to restore it if a later output fails.
+            let reads_content = true;
+            let opened = process::open(|| open_existing(&target, &seen, reads_content))?;
+            let Some(destination) = opened else { return Err(error) };
             write_into(&File::open(beside.path())?, destination)
         }
         Err((_, error)) => Err(if target.is_dir() { sys::is_a_directory() } else { error }),
@@ -509,6 +513,7 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
             return Ok(None);
         }
         let Some(target) = sys::read_link(&path)? else { return Ok(Some(path)) };
+        // Another user may have put the link into a shared directory, to make this program write elsewhere.
         refuse_trap_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
@@ -522,7 +527,8 @@ fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
     // reader, and would not notice that the other readers have gone.
     let is_file = Stat::at(path)?.is_file();
     let destination = match existing(path)? {
-        // A link is followed only if it leads to an open file of this process (see `resolve`).
+        // `resolve` has followed all other links. One that is left leads to an open file of this process, such as
+        // `/dev/stdout`, and is followed by the usual way to open.
         Some(old) if !old.is_symlink() => process::open(|| open_existing(path, &old, is_file))?,
         _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
@@ -538,7 +544,9 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
 
 /// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
-    let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
+    // Only the metadata of the old file is needed here, not its bytes.
+    let reads_content = false;
+    let Some(old) = process::open(|| open_existing(&target, seen, reads_content))? else { return Ok(None) };
     // A file with special permissions needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
         let staged = Staged::create(&target, overwrite.mode())?;

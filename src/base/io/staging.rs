@@ -105,6 +105,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
+        // `keep` empties the path.
         if !self.0.as_os_str().is_empty() {
             // The job has failed, or the new file is in place; either way, an error here cannot be handled.
             drop(sys::remove(&self.0));
