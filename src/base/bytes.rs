@@ -78,6 +78,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
+    /// Reads the next `N` bytes. `what` is the name of the field in errors.
     fn array<const N: usize>(&mut self, what: impl Display) -> Result<[u8; N], Malformed> {
         let mut array = [0; N];
         let bytes = self.take(len_u64(&array), what)?;

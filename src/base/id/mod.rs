@@ -125,6 +125,7 @@ pub enum IdError {
     },
 }
 
+/// Returns the end of the message that names an unknown part of an ID, or an empty text if the part is known.
 fn unknown_part(name: &str, value: &Option<String>) -> String {
     match value {
         Some(value) => format!(", unknown {name} '{value}'"),

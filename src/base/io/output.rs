@@ -163,7 +163,8 @@ impl Output {
         Ok(Writer { out: self.place.file(), path: &self.path })
     }
 
-    /// Skips `len` bytes, which are zero and take no space if the file system supports holes.
+    /// Skips `len` bytes, which are zero and take no space if the file system supports holes. At the end of an output,
+    /// [`end_at`](Self::end_at) must follow, because skipping alone does not lengthen the file.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
@@ -194,6 +195,7 @@ impl Output {
         Ok(())
     }
 
+    /// Writes the gathered bytes to the staged file.
     fn flush(&mut self) -> Result<()> {
         self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();
@@ -310,6 +312,7 @@ impl Output {
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
+                // The target may not exist yet, so its directory and its name identify it.
                 let name = target.file_name().unwrap_or_default().to_owned();
                 Ok(Some((Stat::at(directory_of(target))?.identity(), Some(name))))
             }
@@ -575,7 +578,8 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
 }
 
 /// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
-/// that name, or if it is a link, a device or a pipe, whose permissions are not about content.
+/// that name, or if it is a link, a device or a pipe, whose permissions are not about content. Returns whether there is
+/// something to replace.
 fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
     let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
     if old.is_dir() {
@@ -593,6 +597,7 @@ fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingF
 
 /// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.
 fn open_as_permitted(path: &Path) -> io::Result<File> {
+    // The flag is set to open the file for writing.
     match sys::open_unless_link(path, false) {
         Ok(file) => Ok(file),
         Err(_) => sys::open_unless_link(path, true),

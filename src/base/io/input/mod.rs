@@ -128,6 +128,7 @@ impl Input {
         Ok(Self::of_opened(path, opened.with_path(path)?, access))
     }
 
+    /// Opens a file for [`Accept::Regular`], or fails if the path leads to a file of another type.
     fn open_regular(path: &Path, access: Access) -> Result<Self> {
         let opened = process::open(|| open_if_regular(path)).with_path(path)?;
         let reason = "not a regular file; members of thin archives and files in directories must be";

@@ -157,7 +157,7 @@ impl Storage {
     /// map files. `max` limits the bytes copied from a pseudo-file; [`UNSIZED_MAX`] is the limit if it is `None`.
     fn map_or_copy(mut file: File, metadata: &Stat, max: Option<u64>) -> io::Result<Self> {
         let len = mappable_len(metadata.len())?;
-        #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
+        #[allow(unsafe_code, reason = "mapping has no safe form")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len) };
         if let Ok(map) = mapped {
