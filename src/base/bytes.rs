@@ -78,6 +78,7 @@ impl<'a> Cursor<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
+    /// Reads the next `N` bytes. `what` is the name of the field in errors.
     fn array<const N: usize>(&mut self, what: impl Display) -> Result<[u8; N], Malformed> {
         let mut array = [0; N];
         let bytes = self.take(len_u64(&array), what)?;
@@ -220,6 +221,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
 /// last character may be cut off.
 #[allow(clippy::disallowed_methods, reason = "of a copy")]
 pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    // Copied, because the bytes of a mapped file may change while they are read.
     let copy = bytes.to_vec();
     // An error without a length means that only the last character is cut off.
     let text = match std::str::from_utf8(&copy) {

@@ -273,6 +273,7 @@ impl Error {
         skipped: usize,
     ) -> Self {
         const SKIPPED: &str = " except in skipped files";
+        // With no parts to name, the message says only whether skipped files have matches.
         let wanted = match [unmatched, only_skipped].map(|wants| wants.join(" or ")).each_ref().map(String::as_str) {
             ["", ""] if skipped == 0 => String::new(),
             ["", ""] => SKIPPED.to_owned(),

@@ -103,6 +103,8 @@ pub enum Malformed {
 }
 
 impl Malformed {
+    /// Returns the kind of the error. A recorded size that exceeds a limit has the kind [`ErrorKind::Limit`]: it may be
+    /// correct.
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::Claim { .. } => ErrorKind::Limit,

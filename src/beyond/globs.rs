@@ -62,8 +62,9 @@ impl Globs {
     pub(crate) fn matching(&self, name: &str) -> Vec<usize> {
         let mut numbers = Vec::new();
         for ((before_len, after_len), by_ends) in &self.by_ends {
-            // No pattern with these lengths matches a name that is shorter, or that has a character of several bytes
-            // where a fixed end begins or ends.
+            // Each group is for one pair of fixed ends, the texts before the first wildcard and after the last. So the
+            // ends of the name, cut to the same lengths, lead to the only group that can match. No pattern with these
+            // lengths matches a name that is shorter, or that has a character of several bytes where an end is cut.
             let Some((start, rest)) = name.split_at_checked(*before_len) else { continue };
             let Some(from) = rest.len().checked_sub(*after_len) else { continue };
             let Some(end) = rest.get(from..) else { continue };

@@ -64,9 +64,12 @@ impl<'d> Value<'d> {
 
     /// Returns the boolean, or `None` if the value is not one.
     pub(crate) fn boolean(self) -> Option<bool> {
+        // A boolean is only a marker, and each of the two has its own.
+        const FALSE: u8 = 0xc2;
+        const TRUE: u8 = 0xc3;
         match self.bytes {
-            [0xc2] => Some(false),
-            [0xc3] => Some(true),
+            [FALSE] => Some(false),
+            [TRUE] => Some(true),
             _ => None,
         }
     }
@@ -106,8 +109,9 @@ fn number(rest: &mut &[u8], width: u64) -> Option<u64> {
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let mut pending = 1_u64;
     while let Some(pending_after_this) = pending.checked_sub(1) {
-        // The number of bytes after the marker, and the number of values in this value. The bytes of an extension begin
-        // with its type, in one byte.
+        // The number of bytes after the marker, and the number of values in this value. An entry of a map has two: its
+        // key and its value. `number` reads a length or count after the marker. An extension begins with its type, in
+        // one byte.
         let (size, values) = match read_marker(rest).ok()? {
             Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
             Marker::U8 | Marker::I8 => (1, 0),

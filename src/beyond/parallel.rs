@@ -145,6 +145,7 @@ impl<I, T> Queue<I, T> {
                 self.changed.notify_all();
                 return Some(result);
             }
+            // All results were taken, and no item is left that could give another.
             let is_after_last = state.begun == index && state.items.len() == 0;
             if is_after_last || state.is_over {
                 return None;

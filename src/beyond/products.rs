@@ -16,6 +16,7 @@
 /// and for its form and memory (SXM4, 80GB). So the names that `nvidia-smi`, `rocminfo` and `amd-smi` print are known.
 pub(crate) fn processor(product: &str) -> Option<&'static str> {
     let typed = plain(product);
+    // `plain` leaves out all separators, so a text with characters of a path or pattern could look like a name.
     if typed.is_empty() || !product.chars().all(is_of_name) {
         return None;
     }
@@ -82,7 +83,7 @@ pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
 pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
     let part = plain(typed);
     let mut found = Vec::new();
-    if !part.contains(|c: char| c.is_ascii_digit()) || part.contains(['*', '?', '[']) {
+    if !part.contains(|c: char| c.is_ascii_digit()) {
         return found;
     }
     for (processor, names) in all() {

@@ -75,6 +75,8 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::R
 pub(super) struct FrameDecoder(Option<DCtx<'static>>);
 
 impl FrameDecoder {
+    /// Returns a decoder that accepts windows of up to 2^`window_log_max` bytes. Takes the context that an earlier
+    /// decoder of this thread has left, if there is one.
     fn new(window_log_max: u32) -> io::Result<Self> {
         let spare = SPARE.with(|spare| spare.borrow_mut().take());
         let mut context = match spare {
@@ -93,6 +95,7 @@ impl FrameDecoder {
 
 impl Drop for FrameDecoder {
     fn drop(&mut self) {
+        // The next decoder of this thread uses the context again, unless it is large.
         if let Some(context) = self.0.take()
             && context.sizeof() <= KEPT_DECODER_MAX
         {
@@ -120,6 +123,7 @@ impl Operation for FrameDecoder {
         _output: &mut OutBuffer<'_, C>,
         finished_frame: bool,
     ) -> io::Result<usize> {
+        // The reader calls this at the end of its input. A decoder has nothing left to write then, so 0 bytes remain.
         if !finished_frame {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame"));
         }
@@ -154,8 +158,9 @@ pub(super) fn frames_len(data: &[u8]) -> io::Result<u64> {
     Ok(to_u64(len))
 }
 
-/// Returns an encoder with long-distance matching, as in LLVM 22.1.8. Data for more than one thread gets larger tables,
-/// which made bundles smaller in measurements.
+/// Returns an encoder with long-distance matching, as in LLVM 22.1.8. `total` is the length of all pieces. Up to
+/// [`JOB`] bytes are compressed on the calling thread; more get several threads and larger tables, which made bundles
+/// smaller in measurements.
 pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compression) -> io::Result<Encoder<'static>> {
     if total <= u64::from(JOB) {
         return encoder_with(0, pieces, total, compression);
@@ -193,6 +198,7 @@ fn encoder_with(
         return Ok(encoder);
     }
     encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(LDM_BYTES_LOG).max(LDM_HASH_LOG_MIN)))?;
+    // These sizes are one more than zstd's own at the default level. Other levels keep zstd's own.
     if compression.level == Method::Zstd.default_level() {
         encoder.set_parameter(CParameter::HashLog(HASH_LOG))?;
         encoder.set_parameter(CParameter::ChainLog(CHAIN_LOG))?;
@@ -231,6 +237,7 @@ fn window_log_of(pieces: impl Iterator<Item = (u64, bool)>) -> u32 {
             // A code object that is much smaller than the previous one has little in common with it.
             let is_similar = len >= previous_len / 4;
             if is_similar {
+                // Back to the same position in the previous code object, and an eighth of this one farther.
                 reach = reach.max(start.saturating_sub(previous_start).saturating_add(len / 8));
             }
         }

@@ -141,6 +141,7 @@ impl Worker {
     /// Sends the last block, ends the thread and returns its hash.
     fn finish(self) -> Result<Md5> {
         let Self { block, full, empty, thread } = self;
+        // Sending fails only if the thread has panicked, which `join` reports.
         drop(full.send(block));
         // Closing the channels ends the thread.
         drop((full, empty));

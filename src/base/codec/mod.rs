@@ -184,7 +184,8 @@ impl Codec {
             Self::Zlib => StreamForm::Zlib.write(level, Vec::new(), name, |out| out.write_all(data).with_path(name)),
             Self::Lz4 => with!("lz4", "LZ4", {
                 let mode = lz4::block::CompressionMode::HIGHCOMPRESSION(LZ4_LEVEL);
-                lz4::block::compress(data, Some(mode), false).with_path(name)
+                let prepends_size = false;
+                lz4::block::compress(data, Some(mode), prepends_size).with_path(name)
             }),
             Self::Zstd => with!("zstd", {
                 let levels = Method::Zstd.levels();
@@ -257,7 +258,8 @@ impl StreamForm {
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
-                let decoder = flate2::Decompress::new(self == Self::Zlib);
+                let has_zlib_header = self == Self::Zlib;
+                let decoder = flate2::Decompress::new(has_zlib_header);
                 Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
             }),
             Self::Frame => with!("zstd", {
@@ -281,11 +283,13 @@ impl StreamForm {
         match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
                 let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
-                let encoder = flate2::Compress::new(level, self == Self::Zlib);
+                let has_zlib_header = self == Self::Zlib;
+                let encoder = flate2::Compress::new(level, has_zlib_header);
                 let mut encoder = flate2::write::ZlibEncoder::new_with_compress(to, encoder);
                 work(&mut encoder)?;
                 encoder.finish().with_path(path)
             }),
+            // The encoder clamps the level itself.
             Self::Frame | Self::Frames => with!("zstd", {
                 let mut encoder = zstd::Encoder::new(to, level).with_path(path)?;
                 work(&mut encoder)?;

@@ -24,6 +24,8 @@ pub(super) struct Xz<R> {
 }
 
 impl<R: BufRead> Xz<R> {
+    /// Returns a reader of all streams in `reader`. The first decoder uses one thread if several would take more than
+    /// [`MEMORY_OF_THREADS_MAX`], and fails if one needs more than [`MEMORY_MAX`].
     pub(super) fn new(reader: CountedReader<R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let mut builder = MtStreamBuilder::new();

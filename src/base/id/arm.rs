@@ -22,8 +22,9 @@ const VERSIONS: &[&[&str]] = &[
 /// Family names, which begin words. A name that begins with another one precedes it.
 const FAMILIES: &[&str] = &["arm64_32", "arm64e", "arm64", "arm", "aarch64_32", "aarch64_be", "aarch64", "thumb"];
 
-/// The architecture of a word that is not in the table of architectures; empty if the word is not of the ARM family or
-/// cannot have a version.
+/// Returns LLVM's main name of the ARM architecture that `word`, the first field of a triple, names. Returns an empty
+/// text for other families, and for a word that cannot have a version. Words in the table of architectures do not get
+/// here: see [`triple_tables::arch`](super::triple_tables::arch).
 pub(super) fn arch(word: &str) -> &'static str {
     let thumb = word.starts_with("thumb");
     let is_64_bit = word.starts_with("aarch64") || word.starts_with("arm64");
@@ -94,6 +95,7 @@ pub(super) fn sub_arch(version: &str) -> &'static str {
         Some([name, ..]) => name,
         _ => text,
     };
+    // LLVM compares only the ends of its full names, and takes the first version that fits.
     let mut versions = VERSIONS.iter().filter_map(|names| names.first().copied());
     match versions.find(|version| full_name_ends_with(version, text)).unwrap_or_default() {
         // LLVM knows more versions than its triples have sub-architectures.

@@ -125,6 +125,7 @@ pub enum IdError {
     },
 }
 
+/// Returns the end of the message that names an unknown part of an ID, or an empty text if the part is known.
 fn unknown_part(name: &str, value: &Option<String>) -> String {
     match value {
         Some(value) => format!(", unknown {name} '{value}'"),
@@ -160,7 +161,8 @@ impl EntryId {
             kind => return Err(unknown_error(id, kind_name, kind, rest)),
         };
         let mut id = Self::from_parts(kind, triple, target_id, || id.to_owned())?;
-        // A host has no target ID. Text after its triple, such as an object format, is dropped, as in LLVM.
+        // As in LLVM, text after a host's triple is a target ID only if it begins with a processor that clang's driver
+        // knows. Other text, such as an object format, is dropped.
         if kind == OffloadKind::Host && !processors::is_offload_arch(id.target_id.processor()) {
             id.target_id = TargetId::default();
         }
@@ -175,6 +177,7 @@ impl EntryId {
         let parsed = Triple::of_image(triple);
         if !parsed.is_known() {
             let id = joined(kind, triple, target_id);
+            // The error has only the parts that are unknown, and the kind is known.
             return Err(IdError::Unknown { id, kind: None, triple: Some(triple.to_owned()) });
         }
         Self::from_parts(kind, parsed, target_id, || joined(kind, triple, target_id))
@@ -241,7 +244,7 @@ impl EntryId {
 
     /// Returns the ID with its triple as it was parsed, not normalized. LLVM 22 writes IDs in this form.
     pub(crate) fn spelled(&self) -> String {
-        // The triple of an ID by name is its whole text.
+        // An ID that `by_name` made is not parsed: its triple has the whole text.
         if self.kind == OffloadKind::Other {
             return self.triple.as_str().to_owned();
         }
@@ -296,7 +299,7 @@ impl EntryId {
 
     /// Whether the triple of this code object, as spelled or in written form, is compatible with that of a request.
     fn is_triple_compatible(&self, request: &Self) -> bool {
-        // The triple of an ID by name is its whole text, which only an equal request matches.
+        // An ID that `by_name` made is not parsed: its triple has the whole text, which only an equal request matches.
         if self.kind == OffloadKind::Other {
             return self.triple == request.triple;
         }
@@ -315,7 +318,7 @@ compared_by_key!(EntryId);
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The triple of an ID by name is its whole text.
+        // An ID that `by_name` made is not parsed: its triple has the whole text.
         if self.kind == OffloadKind::Other {
             return f.write_str(self.written.as_str());
         }

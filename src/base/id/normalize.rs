@@ -199,6 +199,8 @@ impl<'a> Words<'a> {
     /// Returns the environment `android<version>` for `androideabi<version>`, its older spelling, or `None` for another
     /// environment.
     fn android_without_eabi(&self) -> Option<String> {
+        // As in LLVM, both the word and the recorded meaning are checked. The meaning may be that of another word,
+        // which was tried last.
         let version = self.get(ENVIRONMENT).strip_prefix("androideabi")?;
         if self.meaning.environment != "android" {
             return None;
@@ -274,6 +276,7 @@ impl Meaning {
                 self.cygwin = is_cygwin(word);
                 !self.os.is_empty() || self.mingw || self.cygwin
             }
+            // As in LLVM, an object format may also be in the position of the environment.
             _ => {
                 self.environment = tables::environment(word);
                 if !self.environment.is_empty() {

@@ -80,6 +80,7 @@ const fn amd(
     Processor { name, kind, aliases, features, elf_number: Some(elf_number), since: 22 }
 }
 
+/// Returns an AMD GPU of the architecture `amdgcn`. `number` is that in the flags of ELF files.
 const fn gcn(
     number: u8,
     name: &'static str,

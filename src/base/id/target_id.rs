@@ -139,7 +139,8 @@ impl TargetId {
     }
 
     /// Whether the target ID may belong to an [architecture](super::triple::Triple::arch), so that LLVM 22.1.8 compares
-    /// it with others. A known processor must be of that architecture, and only AMD GPUs have features.
+    /// it with others. For AMD GPUs, a known processor must be of that architecture. For others, LLVM does not check
+    /// the processor, but there must be no features.
     pub(crate) fn may_be_of_arch(&self, arch: &str) -> bool {
         if !matches!(arch, amdgpu::NAME | "r600") {
             return self.features.is_empty();

@@ -48,6 +48,7 @@ impl Mapping {
         // SAFETY: the mapping is read-only, `Mmap` keeps it alive as long as any borrow of its bytes, and the caller
         // has promised that they do not change.
         let map = unsafe { MmapOptions::new().len(len).map(file)? };
+        // Dropping `_after` removes files that Windows refuses to remove while they are mapped.
         Ok(Self { map, _after: AfterMapping })
     }
 

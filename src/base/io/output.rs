@@ -131,6 +131,7 @@ impl Output {
 
     /// An output without a destination, which the job reads again with [`into_input`](Self::into_input).
     pub(crate) fn temporary() -> Result<Self> {
+        // The file has no name, so errors name the directory.
         let path = std::env::temp_dir();
         let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
         Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
@@ -162,7 +163,8 @@ impl Output {
         Ok(Writer { out: self.place.file(), path: &self.path })
     }
 
-    /// Skips `len` bytes, which are zero and take no space if the file system supports holes.
+    /// Skips `len` bytes, which are zero and take no space if the file system supports holes. At the end of an output,
+    /// [`end_at`](Self::end_at) must follow, because skipping alone does not lengthen the file.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
@@ -193,6 +195,7 @@ impl Output {
         Ok(())
     }
 
+    /// Writes the gathered bytes to the staged file.
     fn flush(&mut self) -> Result<()> {
         self.place.file().write_all(&self.buffer).with_path(&self.path)?;
         self.buffer.clear();
@@ -309,6 +312,7 @@ impl Output {
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
+                // The target may not exist yet, so its directory and its name identify it.
                 let name = target.file_name().unwrap_or_default().to_owned();
                 Ok(Some((Stat::at(directory_of(target))?.identity(), Some(name))))
             }
@@ -387,7 +391,10 @@ fn replace_existing(
         // A file may be writable although no rename can replace it: in a sticky directory, or as a mount point.
         Err((beside, error)) if existing_file == ExistingFile::Rewritten => {
             let Some(seen) = existing(&target)? else { return Err(error) };
-            let Some(destination) = process::open(|| open_existing(&target, &seen, true))? else { return Err(error) };
+            // `write_into` reads the old content, to restore it if a later output fails.
+            let reads_content = true;
+            let opened = process::open(|| open_existing(&target, &seen, reads_content))?;
+            let Some(destination) = opened else { return Err(error) };
             write_into(&File::open(beside.path())?, destination)
         }
         Err((_, error)) => Err(if target.is_dir() { sys::is_a_directory() } else { error }),
@@ -509,6 +516,7 @@ fn resolve(path: &Path) -> io::Result<Option<PathBuf>> {
             return Ok(None);
         }
         let Some(target) = sys::read_link(&path)? else { return Ok(Some(path)) };
+        // Another user may have put the link into a shared directory, to make this program write elsewhere.
         refuse_trap_link(&path)?;
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
@@ -522,7 +530,8 @@ fn stage_into(path: &Path) -> io::Result<Option<OutputPlace>> {
     // reader, and would not notice that the other readers have gone.
     let is_file = Stat::at(path)?.is_file();
     let destination = match existing(path)? {
-        // A link is followed only if it leads to an open file of this process (see `resolve`).
+        // `resolve` has followed all other links. One that is left leads to an open file of this process, such as
+        // `/dev/stdout`, and is followed by the usual way to open.
         Some(old) if !old.is_symlink() => process::open(|| open_existing(path, &old, is_file))?,
         _ => Some(process::open(|| OpenOptions::new().read(is_file).write(true).open(path))?),
     };
@@ -538,7 +547,9 @@ fn stage_new(target: PathBuf, overwrite: OverwriteMode) -> io::Result<OutputPlac
 
 /// Stages a file that replaces a writable one. Returns `None` if the path now leads to another file.
 fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io::Result<Option<OutputPlace>> {
-    let Some(old) = process::open(|| open_existing(&target, seen, false))? else { return Ok(None) };
+    // Only the metadata of the old file is needed here, not its bytes.
+    let reads_content = false;
+    let Some(old) = process::open(|| open_existing(&target, seen, reads_content))? else { return Ok(None) };
     // A file with special permissions needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
         let staged = Staged::create(&target, overwrite.mode())?;
@@ -567,7 +578,8 @@ fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
 }
 
 /// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
-/// that name, or if it is a link, a device or a pipe, whose permissions are not about content.
+/// that name, or if it is a link, a device or a pipe, whose permissions are not about content. Returns whether there is
+/// something to replace.
 fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
     let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
     if old.is_dir() {
@@ -585,6 +597,7 @@ fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingF
 
 /// Opens a file for reading or, if that is not permitted, for writing. Does not follow a link.
 fn open_as_permitted(path: &Path) -> io::Result<File> {
+    // The flag is set to open the file for writing.
     match sys::open_unless_link(path, false) {
         Ok(file) => Ok(file),
         Err(_) => sys::open_unless_link(path, true),

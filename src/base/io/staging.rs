@@ -32,6 +32,7 @@ impl Staged {
         if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
             return Ok(Self { file, name: None });
         }
+        // Not every file system has unnamed files.
         let (file, name) = named(target, mode)?;
         Ok(Self { file, name: Some(name) })
     }
@@ -105,6 +106,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
+        // `keep` empties the path.
         if !self.0.as_os_str().is_empty() {
             // The job has failed, or the new file is in place; either way, an error here cannot be handled.
             drop(sys::remove(&self.0));
@@ -176,6 +178,7 @@ pub(crate) fn new_number() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    // The count changes the high half of the number, which the time changes only every few seconds.
     (u64::try_from(time).unwrap_or_default() ^ count.rotate_left(32)).wrapping_mul(SPREADING_FACTOR)
 }
 

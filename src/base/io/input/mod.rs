@@ -105,6 +105,8 @@ impl Input {
         Self::open(path, Accept::Regular, None, self.access)
     }
 
+    /// Opens a file for [`read`](Self::read) or [`map`](Self::map). The latter explains `accept` and `max`. For
+    /// [`Accept::Regular`], [`PSEUDO_FILE_MAX`] replaces `max`.
     fn open(path: &Path, accept: Accept, max: Option<u64>, access: Access) -> Result<Self> {
         if accept == Accept::Regular {
             return Self::open_regular(path, access);
@@ -126,6 +128,7 @@ impl Input {
         Ok(Self::of_opened(path, opened.with_path(path)?, access))
     }
 
+    /// Opens a file for [`Accept::Regular`], or fails if the path leads to a file of another type.
     fn open_regular(path: &Path, access: Access) -> Result<Self> {
         let opened = process::open(|| open_if_regular(path)).with_path(path)?;
         let reason = "not a regular file; members of thin archives and files in directories must be";
@@ -133,6 +136,7 @@ impl Input {
         let opened = match Stat::of(&file).with_path(path)?.len() {
             // A pseudo-file that records no length counts as empty.
             0 => (Storage::Memory(Vec::new()), None),
+            // Regular files of any other kind have no limit: see `Storage::of_file`.
             _ => Storage::of_file(file, Some(PSEUDO_FILE_MAX), access).with_path(path)?,
         };
         Ok(Self::of_opened(path, opened, access))
@@ -167,6 +171,7 @@ impl Input {
     /// An input over a copy of `data`, which is in memory only if it is small. For jobs that keep many inputs.
     pub(crate) fn spool_copy(name: &Path, data: &[u8]) -> io::Result<Self> {
         let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
+        // The mapping keeps the bytes. The temporary file is closed, because the number of open files is limited.
         input.close();
         Ok(input)
     }
@@ -243,7 +248,8 @@ impl Input {
     /// Returns the permissions of the regular file that is mapped, or `None` if the bytes were copied or the file is
     /// closed.
     pub(crate) fn mode(&self) -> Option<u32> {
-        // The file of other storage is a temporary one.
+        // Copied bytes may be in a mapped temporary file, whose permissions do not count. Such an input has no
+        // `opened`.
         self.opened?;
         let found = Stat::of(self.file()?).ok()?;
         Some(found.mode())
@@ -266,6 +272,7 @@ impl Input {
         unless_changed([self], made)
     }
 
+    /// Returns the file that is mapped, or `None` if the bytes are in memory or the file is closed.
     fn file(&self) -> Option<&File> {
         match &self.storage {
             Storage::Memory(_) => None,
@@ -303,6 +310,7 @@ fn open_if_regular(path: &Path) -> io::Result<Option<File>> {
         return Ok(None);
     }
     let file = sys::open_at_once(path)?;
+    // Checked again, because another program may have replaced the file before it was opened.
     Ok(if Stat::of(&file)?.is_file() { Some(file) } else { None })
 }
 

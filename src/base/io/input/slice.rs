@@ -250,6 +250,7 @@ impl Read for SliceReader<'_> {
         }
         let Some(buffer) = buffer.get_mut(..len) else { return Ok(0) };
         let count = match self.slice.file() {
+            // Bytes read from the file do not count against the memory of the process, unlike bytes of the mapping.
             Some(file) => read_at(file, buffer, self.slice.absolute(self.position))?,
             None => {
                 buffer.copy_from_slice(rest.get(..len).unwrap_or_default());

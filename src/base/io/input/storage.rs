@@ -96,7 +96,8 @@ impl Storage {
     }
 
     /// Reads standard input from its current position, since another process may have read a part of it, and leaves it
-    /// at its end, as reading a pipe would. If it is read a second time, it is empty.
+    /// at its end, as reading a pipe would. If it is read a second time, it is empty. Returns the same as
+    /// [`of_file`](Self::of_file), and passes `max` and `access` to it.
     pub(super) fn of_standard_input(
         mut file: File,
         max: Option<u64>,
@@ -105,7 +106,8 @@ impl Storage {
         if !Stat::of(&file)?.is_file() {
             return Self::of_file(file, max, access);
         }
-        // A mapping starts at the start of the file, so the rest of a file is copied.
+        // A mapping starts at the start of the file, so the rest of a file is copied. Later changes do not affect the
+        // copy, so it has no stamp.
         if file.stream_position()? != 0 {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
@@ -119,7 +121,7 @@ impl Storage {
 
     /// Maps or copies a file. Returns the bytes and the state of the file when it was opened, for
     /// [`Input::ensure_unchanged`](super::Input::ensure_unchanged). The state is `None` if later changes have no
-    /// effect.
+    /// effect. `max` limits the bytes of a pipe, a device or a pseudo-file; other regular files have no limit.
     pub(super) fn of_file(file: File, max: Option<u64>, access: Access) -> io::Result<(Self, Option<Stamp>)> {
         let metadata = Stat::of(&file)?;
         if metadata.is_dir() {
@@ -152,10 +154,10 @@ impl Storage {
     }
 
     /// Maps a regular file for a caller of [`Input::map`](super::Input::map). Copies the file if its file system cannot
-    /// map files.
+    /// map files. `max` limits the bytes copied from a pseudo-file; [`UNSIZED_MAX`] is the limit if it is `None`.
     fn map_or_copy(mut file: File, metadata: &Stat, max: Option<u64>) -> io::Result<Self> {
         let len = mappable_len(metadata.len())?;
-        #[allow(unsafe_code, reason = "to be asked for such a mapping takes unsafe code")]
+        #[allow(unsafe_code, reason = "mapping has no safe form")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len) };
         if let Ok(map) = mapped {

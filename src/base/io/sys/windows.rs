@@ -54,6 +54,7 @@ pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
 /// The words of the command line. The first one is the name that the program was called by.
 pub fn arguments() -> Vec<OsString> {
     let typed = env::args_os();
+    // The small executables of a package, which stand in place of links, pass on their own names.
     match env::var_os(CALLED_AS) {
         Some(name) if !name.is_empty() => std::iter::once(name).chain(typed.skip(1)).collect(),
         _ => typed.collect(),
@@ -269,6 +270,7 @@ pub(crate) fn is_too_many_files(_: &io::Error) -> bool {
 
 /// Returns the text of an error as other systems have it, so that scripts and tests find one text everywhere.
 pub(crate) fn text(error: &io::Error) -> Option<&'static str> {
+    // An error that the system did not report has a text from this program.
     error.raw_os_error()?;
     Some(match error.kind() {
         io::ErrorKind::NotFound => "No such file or directory",
@@ -414,7 +416,8 @@ pub(crate) fn take_over(file: &File, _: &File, _: Inherited) -> io::Result<()> {
     file.set_len(0)
 }
 
-/// Opens the existing file that was `seen` at a resolved path. Returns `None` if the path now leads to another file.
+/// Opens for writing the existing file that was `seen` at a resolved path, and for reading too if `read` is set.
+/// Returns `None` if the path now leads to another file.
 pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let opened = options.read(read).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(target);

@@ -127,13 +127,13 @@ pub(crate) mod attributes {
     /// Gives a new file the attributes of an old one that are to be inherited. Removes an access control list that the
     /// new file got from its directory if the old file has none.
     pub(crate) fn take_over(file: &File, old: &File, inherited: Inherited) -> io::Result<()> {
-        let names = names(old)?;
-        for name in self::names(file)? {
-            if is_access_control_list(&name) && !names.contains(&name) {
+        let old_names = names(old)?;
+        for name in names(file)? {
+            if is_access_control_list(&name) && !old_names.contains(&name) {
                 fremovexattr(file, &name)?;
             }
         }
-        for name in &names {
+        for name in &old_names {
             let is_inherited = match inherited {
                 Inherited::Everything => !OF_THE_CONTENT.contains(&name.as_c_str()),
                 Inherited::Access => is_access_control_list(name),
@@ -142,9 +142,9 @@ pub(crate) mod attributes {
                 continue;
             }
             // Setting an attribute may need a privilege, so one that already has the value is left as it is.
-            let value = value(old, name)?;
-            if self::value(file, name).ok().as_ref() != Some(&value) {
-                fsetxattr(file, name, &value, XattrFlags::empty())?;
+            let old_value = value(old, name)?;
+            if value(file, name).ok().as_ref() != Some(&old_value) {
+                fsetxattr(file, name, &old_value, XattrFlags::empty())?;
             }
         }
         Ok(())

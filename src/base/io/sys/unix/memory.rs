@@ -51,6 +51,7 @@ fn handle_sigbus() {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
             return;
         }
+        // `on_sigbus` puts this action back for a signal that is not about a mapped file.
         BEFORE.get_or_init(|| before);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;

@@ -228,7 +228,7 @@ pub(crate) fn open_at_once(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file, but does not follow a link.
+/// Opens a file for writing if `write` is set, otherwise for reading. Does not follow a link.
 pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(!write).write(write).custom_flags(libc::O_NOFOLLOW).open(path)
 }
