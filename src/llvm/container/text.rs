@@ -109,6 +109,7 @@ impl Text {
     /// bundle itself, so marker lines that do no harm are accepted.
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
         let lines = self.planned_lines(members);
+        // Only lines inside contents have an origin. The bundle is read without them, and with them.
         let count = lines.iter().filter(|line| line.origin.is_some()).count();
         let expected = read_with(&lines, 0);
         if count == 0 || read_with(&lines, count) == expected {
@@ -309,6 +310,7 @@ fn find_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
         match marker.side {
             MarkerSide::Start => started.push(marker),
             MarkerSide::End => match started.iter().rposition(|start| start.id == marker.id) {
+                // Start lines after this one have no end line, and are forgotten with it.
                 Some(start) => started.truncate(start),
                 None => return Some(marker),
             },
@@ -365,6 +367,7 @@ impl<'a> EndLines<'a> {
                 return Some(*first_later);
             }
         }
+        // The next marker line may still share the newline at the end of `start`, so it is checked as well.
         let next = index.checked_add(1)?;
         let marker = markers.get(next)?;
         if marker.side == MarkerSide::End && is_after(Some(marker), start) { Some(next) } else { None }

@@ -82,6 +82,7 @@ impl<'a> View<'a> {
                 Cow::Owned(all)
             }
         };
+        // Unreadable parts of the file are missing from the pieces.
         if len_u64(&bytes) == len { Some(bytes) } else { None }
     }
 
