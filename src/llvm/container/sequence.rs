@@ -113,6 +113,7 @@ impl Content<'_> {
         match self {
             Self::InPlace(slice) => *slice,
             Self::Restored(input) => input.as_slice(),
+            // The range was checked when this value was made, so the whole input is never returned instead.
             Self::Inflated(input, range) => input.slice(range.start, len_of(range)).unwrap_or_else(|| input.as_slice()),
         }
     }

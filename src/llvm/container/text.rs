@@ -110,14 +110,14 @@ impl Text {
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
         let lines = self.planned_lines(members);
         // Only lines inside contents have an origin. The bundle is read without them, and with them.
-        let count = lines.iter().filter(|line| line.origin.is_some()).count();
+        let inner_count = lines.iter().filter(|line| line.origin.is_some()).count();
         let expected = read_with(&lines, 0);
-        if count == 0 || read_with(&lines, count) == expected {
+        if inner_count == 0 || read_with(&lines, inner_count) == expected {
             return Ok(());
         }
         // For the message, bisects for the first harmful line: with the first `good` marker lines of the contents, the
         // entries are as expected, with the first `bad` they are not.
-        let (mut good, mut bad) = (0, count);
+        let (mut good, mut bad) = (0, inner_count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
             if read_with(&lines, middle) == expected {
@@ -128,7 +128,7 @@ impl Text {
         }
         let Some((member, at)) = lines.iter().filter_map(|line| line.origin).nth(good) else { return Ok(()) };
         let offset = member.content.offset() + to_u64(at);
-        let own_lines = lines.len() - count;
+        let own_lines = lines.len() - inner_count;
         let reason = if own_lines + bad > MARKERS_MAX {
             format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them")
         } else {

@@ -170,6 +170,7 @@ fn find_metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             }
         }
     }
+    // From version 2 on, the names are in the string table.
     if version < 2 {
         return Err(NotBitcode("the module is older than LLVM 5 and has no symbol table"));
     }

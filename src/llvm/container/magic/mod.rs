@@ -125,6 +125,7 @@ impl Unread {
     }
 }
 
+/// A format that is not read and may hold any file.
 const fn anything(name: &'static str) -> Magic {
     Magic::Unread(Unread::anything(name))
 }
