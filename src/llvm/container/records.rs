@@ -31,8 +31,10 @@ macro_rules! record {
         impl $crate::llvm::container::records::Record for $name {
             #[inline]
             fn fields(&mut self, $word: usize) -> impl IntoIterator<Item = (&mut u64, usize)> {
+                // Not every record uses the word. Naming it here avoids the warning of an unused parameter.
                 let (_, Self { $($field),+ }) = ($word, self);
                 $(let $field = ($field, $width);)+
+                // Now each name is a field with its width. Only a record with `or` has this second order.
                 $(if $condition {
                     return [$($other),+];
                 })?
@@ -122,6 +124,7 @@ impl Encoding {
     /// Returns the bytes of some records, or `None` if a number does not fit its field.
     pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
         let bytes = self.encode(records);
+        // `encode` truncates a number that does not fit, and then the records read differently.
         let is_same = Table::<R>::new(self, &bytes).iter().eq(records.iter().copied());
         if is_same { Some(bytes) } else { None }
     }

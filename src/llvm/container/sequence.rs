@@ -113,6 +113,7 @@ impl Content<'_> {
         match self {
             Self::InPlace(slice) => *slice,
             Self::Restored(input) => input.as_slice(),
+            // The range was checked when this value was made, so the whole input is never returned instead.
             Self::Inflated(input, range) => input.slice(range.start, len_of(range)).unwrap_or_else(|| input.as_slice()),
         }
     }
@@ -253,6 +254,7 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         for (index, _) in &*wanted {
             meter.expect(self.entry(*index)?.size());
         }
+        // Code objects that are compressed together are inflated once, and kept for the next entry.
         let mut kept = E::Kept::default();
         for (index, output) in wanted {
             self.entry(*index)?.copy(data, &mut kept, &mut Metered { sink: *output, meter })?;
@@ -334,7 +336,8 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
             is_end = inflater.fill(&mut block, INFLATED_BLOCK)?;
             let block_end = position.saturating_add(len_u64(&block));
             for ((_, output), range) in wanted.iter_mut().zip(&ranges) {
-                // The part of the code object that is in this block.
+                // The part of the code object that is in this block. An empty code object gets an empty write, as from
+                // a plain bundle.
                 let (from, to) = (range.start.max(position), range.end.min(block_end));
                 if from <= to
                     && let Some(data) = bytes_in(&block, from.saturating_sub(position)..to.saturating_sub(position))
@@ -406,6 +409,7 @@ pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
             // Finding the end would inflate the bundle, which the caller has to count against its limits.
             break;
         }
+        // The length is taken first, because the list takes the bundle.
         let stored_len = compressed.stored_len();
         if !bundles.may_read_prefix(&compressed) {
             whole.push(compressed);
@@ -473,6 +477,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
     fn read_at(&mut self, position: u64) -> Result<Option<Bundle<'a, E>>> {
         let Some(data) = self.rest(position) else { return Ok(None) };
         if let Some(compressed) = self.container.compressed(data, self.limits)? {
+            // Set before the bundle is read: the claim counts even if the bundle is broken.
             self.claimed = Some(compressed.recorded().inflated);
             let bundle = self.read_compressed(&compressed);
             if bundle.is_ok() || compressed.recorded().total.is_some() {
@@ -613,6 +618,7 @@ impl<'a, E: BundleEntry> Iterator for Bundles<'a, E> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.claimed = None;
+        // The walk ends here unless `read_at` finds where the next bundle begins.
         let position = match std::mem::replace(&mut self.next, NextBundle::Nowhere) {
             NextBundle::Nowhere => return None,
             // Padding is between bundles; a file does not begin with it.

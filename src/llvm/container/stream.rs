@@ -139,6 +139,7 @@ impl<'a> Compressed<'a> {
         // The recorded size is only a claim, so memory is reserved for no more than the stored bytes make likely.
         let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
         let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);
+        // The error in `read` is only the text of this one.
         if let Some(error) = inflater.failure.take() {
             return Err(error);
         }
@@ -190,6 +191,7 @@ pub(crate) struct Inflater<'a> {
 impl Inflater<'_> {
     /// Reads the next inflated bytes and returns their number. At the end, checks sizes and hash and returns 0.
     pub(crate) fn next(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        // The prefix comes before the bytes of the stream, which do not include it.
         let count = match self.rest_of_prefix() {
             Some(mut prefix) => prefix.read(buffer).map_err(|error| self.stream_error(error))?,
             None => match self.read_block(buffer) {
@@ -304,6 +306,7 @@ impl Inflater<'_> {
 impl Read for Inflater<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.next(buffer).map_err(|error| {
+            // An `io::Error` has only the text, so the caller takes the error itself from `failure`.
             let text = error.to_string();
             self.failure = Some(error);
             io::Error::other(text)

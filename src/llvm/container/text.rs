@@ -109,14 +109,15 @@ impl Text {
     /// bundle itself, so marker lines that do no harm are accepted.
     fn check_content(&self, members: &[Member<'_>]) -> Result<()> {
         let lines = self.planned_lines(members);
-        let count = lines.iter().filter(|line| line.origin.is_some()).count();
+        // Only lines inside contents have an origin. The bundle is read without them, and with them.
+        let inner_count = lines.iter().filter(|line| line.origin.is_some()).count();
         let expected = read_with(&lines, 0);
-        if count == 0 || read_with(&lines, count) == expected {
+        if inner_count == 0 || read_with(&lines, inner_count) == expected {
             return Ok(());
         }
         // For the message, bisects for the first harmful line: with the first `good` marker lines of the contents, the
         // entries are as expected, with the first `bad` they are not.
-        let (mut good, mut bad) = (0, count);
+        let (mut good, mut bad) = (0, inner_count);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
             if read_with(&lines, middle) == expected {
@@ -127,7 +128,7 @@ impl Text {
         }
         let Some((member, at)) = lines.iter().filter_map(|line| line.origin).nth(good) else { return Ok(()) };
         let offset = member.content.offset() + to_u64(at);
-        let own_lines = lines.len() - count;
+        let own_lines = lines.len() - inner_count;
         let reason = if own_lines + bad > MARKERS_MAX {
             format!("with the marker line at offset {offset}, the bundle has more than {MARKERS_MAX} of them")
         } else {
@@ -309,6 +310,7 @@ fn find_crossing<'m, 'a>(inner: &'m [Marker<'a>]) -> Option<&'m Marker<'a>> {
         match marker.side {
             MarkerSide::Start => started.push(marker),
             MarkerSide::End => match started.iter().rposition(|start| start.id == marker.id) {
+                // Start lines after this one have no end line, and are forgotten with it.
                 Some(start) => started.truncate(start),
                 None => return Some(marker),
             },
@@ -365,6 +367,7 @@ impl<'a> EndLines<'a> {
                 return Some(*first_later);
             }
         }
+        // The next marker line may still share the newline at the end of `start`, so it is checked as well.
         let next = index.checked_add(1)?;
         let marker = markers.get(next)?;
         if marker.side == MarkerSide::End && is_after(Some(marker), start) { Some(next) } else { None }

@@ -199,6 +199,7 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
         if !special.iter().any(|name| header.starts_with(name)) {
             break;
         }
+        // The size has ten columns, before the two bytes that end the header.
         let size = size_in(header.get(48..58)?)?;
         end = end.checked_add(HEADER_LEN)?.checked_add(size)?;
         // A member that only lacks its padding is complete.

@@ -98,6 +98,7 @@ fn is_fallback(file: &File<'_>, index: SymbolIndex) -> bool {
     }
 }
 
+/// Whether a symbol is a weak reference whose auxiliary record names the other symbol, and not an alias.
 fn is_coff_fallback<'d, Coff: CoffHeader>(file: &CoffFile<'d, &'d [u8], Coff>, index: SymbolIndex) -> bool {
     let table = file.coff_symbol_table();
     let Ok(symbol) = table.symbol(index) else { return false };

@@ -99,11 +99,12 @@ fn plan_with_limit<'a>(
     Ok(pieces)
 }
 
-/// The header of a member. `fields` are time, owner, group and mode: constants, so that the same members always give
-/// the same archive.
+/// The header of a member. `fields` are time, owner, group and mode, or empty for the member of long names. They are
+/// constants, so that the same members always give the same archive.
 fn header(name: &[u8], fields: &str, size: u64) -> Vec<u8> {
     let mut header = name.to_vec();
     header.resize(NAME_LEN, b' ');
+    // The four fields take 32 columns together, and the size 10.
     header.extend(format!("{fields:<32}{size:<10}`\n").bytes());
     header
 }
@@ -185,6 +186,7 @@ impl Index {
                 index.names.extend(name);
                 index.names.push(0);
             }
+            // The symbols were read through the mapping, which does not count these bytes.
             member.content.note_all_read();
         }
         // Without names, LLVM writes three NULs. A fourth pads them to an even length, as one NUL does for other names.

@@ -80,6 +80,7 @@ impl<'a> Bits<'a> {
     pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
+        // All callers pass 1 to 32. The limits only keep the shift valid.
         let more = 1_u64 << width.clamp(1, 32).saturating_sub(1);
         loop {
             let group = self.read(width)?;
@@ -171,6 +172,7 @@ struct Abbreviation {
 }
 
 impl From<&[Part]> for Abbreviation {
+    /// Finds the next stored part of each part, from the last part to the first.
     fn from(parts: &[Part]) -> Self {
         let mut next = parts.len();
         let mut next_stored = vec![0; parts.len()];
@@ -354,13 +356,14 @@ impl<'a> Block<'a> {
         const SET_KIND: u64 = 1;
         let mut info = BTreeMap::<_, Vec<_>>::new();
         let mut kind = None;
-        let mut count = 0..ABBREVIATIONS_MAX;
+        // Each abbreviation takes one number of this range.
+        let mut allowed = 0..ABBREVIATIONS_MAX;
         loop {
             match self.next_entry()? {
                 AbbreviationEntry::End => break,
                 AbbreviationEntry::Block(_) => {}
                 AbbreviationEntry::Definition(abbreviation) => {
-                    count.next().ok_or(NotBitcode("a file has too many abbreviations"))?;
+                    allowed.next().ok_or(NotBitcode("a file has too many abbreviations"))?;
                     let kind = kind.ok_or(NotBitcode("an abbreviation is for no kind of block"))?;
                     info.entry(kind).or_default().push(abbreviation);
                 }
@@ -450,7 +453,8 @@ impl<'a> Values<'a> {
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
             }
-            // A blob is not a value. `skip_all` has read it for the record.
+            // A blob is not a value, so it is only passed over. Its bytes are in `Record::blob` since the record was
+            // read.
             Part::Blob => drop(self.read_blob()?),
             scalar => {
                 self.part = scalar;
@@ -467,6 +471,7 @@ impl<'a> Values<'a> {
         Some(part)
     }
 
+    /// Reads a blob: its length, then its bytes, with padding to a multiple of 32 bits before and after them.
     fn read_blob(&mut self) -> Result<&'a [u8]> {
         let len = self.bits.vbr(6)?;
         self.bits.align32()?;

@@ -237,6 +237,7 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
         match record.code {
             STRINGS => find_section(number, record, wanted, &mut sections)?,
             VALUE if wanted.contains(&number) => {
+                // The record holds the type of the value before its number.
                 values.insert(number, record.value(1));
             }
             STRING if wanted.contains(&number) && record.values().eq(SECTION.iter().copied().map(u64::from)) => {
@@ -253,10 +254,10 @@ fn read_operands(module: &Block<'_>, wanted: &BTreeSet<u64>) -> Result<(BTreeMap
 /// number of the record's first string. The blob of the record holds the lengths of the strings, then the strings.
 fn find_section(first: u64, record: &Record<'_>, wanted: &BTreeSet<u64>, sections: &mut BTreeSet<u64>) -> Result<()> {
     let cut = NotBitcode("the metadata strings end too early");
-    let offset = record.value(1);
-    let mut lengths = Bits::new(bytes::slice(record.blob, 0, offset).ok_or(cut)?);
-    let mut position = offset;
-    for number in first..first.checked_add(record.value(0)).ok_or(TOO_MANY_VALUES)? {
+    let (count, strings_at) = (record.value(0), record.value(1));
+    let mut lengths = Bits::new(bytes::slice(record.blob, 0, strings_at).ok_or(cut)?);
+    let mut position = strings_at;
+    for number in first..first.checked_add(count).ok_or(TOO_MANY_VALUES)? {
         let len = lengths.vbr(6)?;
         let string = bytes::slice(record.blob, position, len).ok_or(cut)?;
         if string == SECTION && wanted.contains(&number) {
@@ -340,6 +341,7 @@ impl Globals {
         let mut contents = BTreeMap::new();
         let mut first_constants = self.first_constants.iter().copied();
         each_block(module, CONSTANTS_BLOCK, |mut block| {
+            // `Globals::read` has found the blocks in the same order.
             let mut number = first_constants.next().unwrap_or_default();
             let mut kind = ByteType::Other;
             while let Some(record) = block.next_record()? {
@@ -378,12 +380,14 @@ fn read_content(record: &Record<'_>, kind: ByteType) -> Result<Option<Vec<u8>>> 
     const ZERO_ENDED: u64 = 9;
     const DATA: u64 = 22;
     match record.code {
+        // Strings consist of bytes, whatever their type.
         STRING | ZERO_ENDED => {}
         DATA if kind == ByteType::Bytes => {}
         _ => return Ok(None),
     }
-    // A string that ends with a zero is stored without it.
-    let mut content = record.bytes(usize::from(record.code == ZERO_ENDED))?;
+    // A string that ends with a zero is stored without it. The buffer gets room for the zero.
+    let extra = usize::from(record.code == ZERO_ENDED);
+    let mut content = record.bytes(extra)?;
     if content.is_empty() {
         return Err(NotBitcode("an array of bytes is empty"));
     }

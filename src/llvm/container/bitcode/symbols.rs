@@ -101,16 +101,21 @@ const MODULE_COUNT: u64 = 16;
 
 /// Adds the names of the global symbols that are defined according to the symbol table of a file.
 fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
+    const SYMBOLS_OFFSET_AT: u64 = 28;
+    const SYMBOLS_COUNT_AT: u64 = 32;
     const SYMBOL_LEN: u64 = 24;
-    // The offsets are those of LLVM's structures in `irsymtab`: the range of the symbols in the header, then name and
-    // flags of each symbol.
+    // In a symbol, a name is its offset and its length in the string table.
+    const NAME_OFFSET_AT: u64 = 0;
+    const NAME_LEN_AT: u64 = 4;
+    const FLAGS_AT: u64 = 20;
     let cut = NotBitcode("the symbol table ends too early");
-    let (offset, count) = number::<4>(symtab, 28).zip(number::<4>(symtab, 32)).ok_or(cut)?;
+    let (offset, count) =
+        number::<4>(symtab, SYMBOLS_OFFSET_AT).zip(number::<4>(symtab, SYMBOLS_COUNT_AT)).ok_or(cut)?;
     let table = slice(symtab, offset, count.saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
     for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
-        let flags = number::<4>(symbol, 20).ok_or(cut)?;
+        let flags = number::<4>(symbol, FLAGS_AT).ok_or(cut)?;
         if flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL {
-            let (offset, len) = number::<4>(symbol, 0).zip(number::<4>(symbol, 4)).ok_or(cut)?;
+            let (offset, len) = number::<4>(symbol, NAME_OFFSET_AT).zip(number::<4>(symbol, NAME_LEN_AT)).ok_or(cut)?;
             names.push(string(strtab, offset, len)?).ok_or(TOO_LONG)?;
         }
     }
@@ -165,6 +170,7 @@ fn find_metadata_section(mut module: Block<'_>) -> Result<Option<u64>> {
             }
         }
     }
+    // From version 2 on, the names are in the string table.
     if version < 2 {
         return Err(NotBitcode("the module is older than LLVM 5 and has no symbol table"));
     }
@@ -180,7 +186,7 @@ const VARIABLE_SECTION: usize = 7;
 
 /// Whether the record of a global value defines a symbol that other modules see.
 fn is_visible(record: &Record<'_>) -> bool {
-    // The numbers of linkages in bitcode.
+    // The numbers of linkages in bitcode. LLVM reads two old linkages, 13 and 14, as private.
     const INTERNAL: u64 = 3;
     const PRIVATE: [u64; 3] = [9, 13, 14];
     const AVAILABLE_EXTERNALLY: u64 = 12;

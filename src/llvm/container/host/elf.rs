@@ -58,6 +58,7 @@ impl Header {
     /// Reads the header of the file that begins with `data`. Returns `None` for data that is not ELF or too short for
     /// the header.
     pub(crate) fn read(data: &[u8]) -> Option<Self> {
+        // The magic, then a class, a byte order, and the only version.
         let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
         let encoding = Encoding::of(data);
         Some(encoding.decode(slice(data, 0, encoding.len_of::<Self>())?))
@@ -210,8 +211,8 @@ pub(crate) struct File<'d> {
     pub(crate) header: Header,
     pub(crate) segments: Table<'d, Segment>,
     pub(crate) sections: Table<'d, Section>,
-    /// The number of the section with the names of all sections. An error if the file has no such section does not keep
-    /// the other sections from being read.
+    /// The number of the section with the names of all sections, or an error if the file has no such section. The error
+    /// is kept here because the sections can still be read without their names.
     pub(crate) names: object::read::Result<u32>,
 }
 

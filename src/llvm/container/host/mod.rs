@@ -28,12 +28,22 @@ use crate::llvm::container::magic::is_coff_object;
 
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
+// The layout of a plain COFF object: fields of two bytes in the header, the length of the header without the optional
+// part, and the length of a section header, which begins with the name.
+const COFF_SECTION_COUNT_AT: u64 = 2;
+const COFF_OPTIONAL_LEN_AT: u64 = 16;
+const COFF_HEADER_LEN: u64 = 20;
+const COFF_SECTION_LEN: u64 = 40;
+const COFF_NAME_LEN: u64 = 8;
+
 /// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
 /// no magic. So the header has to be that of an object, and the name of the first section has to be valid.
 pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
-    let (Some(section_count), Some(optional_len)) = (slice(data, 2, 2), slice(data, 16, 2)) else { return false };
-    let Some(name) = slice(data, 20, 8) else { return false };
-    section_count != [0, 0] && optional_len == [0, 0] && is_section_name(name)
+    let Some(section_count) = number::<2>(data, COFF_SECTION_COUNT_AT) else { return false };
+    let Some(optional_len) = number::<2>(data, COFF_OPTIONAL_LEN_AT) else { return false };
+    // Objects have no optional header, so the first section header follows.
+    let Some(name) = slice(data, COFF_HEADER_LEN, COFF_NAME_LEN) else { return false };
+    section_count != 0 && optional_len == 0 && is_section_name(name)
 }
 
 /// Whether the name field of a section holds a name of printable characters, padded with zeros.
@@ -63,11 +73,9 @@ pub(crate) fn parse(data: &[u8], base: u64) -> Result<File<'_>, Malformed> {
 
 /// Checks that the file is long enough for the headers of a plain COFF object, section headers included.
 pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
-    const HEADER_LEN: u64 = 20;
-    const SECTION_LEN: u64 = 40;
-    let section_count = number::<2>(data, 2).unwrap_or(0);
-    let optional_len = number::<2>(data, 16).unwrap_or(0);
-    let needed = total([HEADER_LEN, optional_len, section_count.saturating_mul(SECTION_LEN)]);
+    let section_count = number::<2>(data, COFF_SECTION_COUNT_AT).unwrap_or(0);
+    let optional_len = number::<2>(data, COFF_OPTIONAL_LEN_AT).unwrap_or(0);
+    let needed = total([COFF_HEADER_LEN, optional_len, section_count.saturating_mul(COFF_SECTION_LEN)]);
     Bounds::of(data, base).claim(0, needed, "the COFF headers").map(drop)
 }
 

@@ -125,6 +125,7 @@ impl Unread {
     }
 }
 
+/// A format that is not read and may hold any file.
 const fn anything(name: &'static str) -> Magic {
     Magic::Unread(Unread::anything(name))
 }
@@ -351,12 +352,15 @@ fn is_lz4_after_skipped(data: &[u8]) -> bool {
     number::<4>(data, span(8, len).end) == Some(0x184d_2204)
 }
 
-/// Whether data that begins with lzma's default properties has a likely header. The size of the dictionary is a power
-/// of two, and the inflated size is unknown or less than 1 TB.
+/// Whether data that begins with lzma's default properties, one byte, has a likely header. The size of the dictionary
+/// is a power of two, and the inflated size is unknown or less than 1 TB.
 fn is_lzma(data: &[u8]) -> bool {
-    let Some(dictionary) = number::<4>(data, 1) else { return false };
-    let Some(size) = slice(data, 5, 8) else { return false };
+    const DICTIONARY_AT: u64 = 1;
+    const SIZE_AT: u64 = 5;
+    let Some(dictionary) = number::<4>(data, DICTIONARY_AT) else { return false };
+    let Some(size) = slice(data, SIZE_AT, 8) else { return false };
     let is_unknown = size == [0xff; 8];
+    // The size is little-endian. Less than 1 TB leaves the three highest bytes 0.
     let is_size = is_unknown || size.ends_with(&[0; 3]);
     dictionary.is_power_of_two() && dictionary >= 1 << 12 && is_size
 }
@@ -394,6 +398,7 @@ fn elf_type(head: &[u8]) -> Option<u16> {
 /// A number of two bytes in the header of an ELF file.
 fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
     let number = array(head, offset)?;
+    // The byte order follows the class, the first byte after the magic.
     match head.strip_prefix(b"\x7fELF")?.get(1)? {
         1 => Some(u16::from_le_bytes(number)),
         2 => Some(u16::from_be_bytes(number)),
@@ -404,8 +409,11 @@ fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
 /// Whether LLVM 22.1.8 treats an ELF file that begins with `head` as an object, a program or a library. LLVM looks only
 /// at the type in the header, even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
+    // Unlike `elf_type`, LLVM takes an unknown byte order as little-endian.
     let Some(number) = array(head, 16) else { return false };
-    let kind = if head.get(5) == Some(&2) { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
+    let is_big_endian = head.get(5) == Some(&2);
+    let kind = if is_big_endian { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };
+    // Relocatable objects, programs, and shared libraries.
     matches!(kind, 1..=3)
 }
 
@@ -416,8 +424,11 @@ pub(crate) fn is_coff_object(head: &[u8]) -> bool {
     // The start of a compiled resource file (`.res`).
     const RESOURCES: &[u8] = &[0, 0, 0, 0, 0x20, 0, 0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0];
     match head {
+        // A header for several formats. Big objects have their class ID in it.
         [0, 0, 0xff, 0xff, ..] => slice(head, 12, 16) == Some(&ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID.0),
+        // The machine 0 is none in particular, which a resource file has too.
         [0, 0, _, _, ..] => !head.starts_with(RESOURCES),
+        // The machines that LLVM lists, with their lower byte first.
         [0x4c | 0x50 | 0x66 | 0x83 | 0x84 | 0xc4 | 0xf0, 1 | 2, _, _, ..] => true,
         [0x68 | 0x90, 2, _, _, ..] | [0x64, 0x86 | 0xaa, _, _, ..] | [0x41 | 0x4e, 0xa6, _, _, ..] => true,
         _ => false,

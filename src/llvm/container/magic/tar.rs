@@ -14,12 +14,14 @@ pub(crate) fn is_header(data: &[u8]) -> bool {
 
 /// Whether a header records the sum of its bytes. Old writers added them as signed numbers.
 pub(crate) fn sum_is_right(block: &[u8]) -> bool {
-    let Some(field) = slice(block, 148, 8) else { return false };
+    const SUM_AT: usize = 148;
+    const SUM_END: usize = 156;
+    let Some(field) = block.get(SUM_AT..SUM_END) else { return false };
     // The field of the sum counts as eight spaces. They add up to 256, so no right sum is smaller.
     let Some(recorded @ 256..) = number(field) else { return false };
     let (mut unsigned, mut signed) = (0_i64, 0_i64);
     for (at, &byte) in block.iter().enumerate() {
-        let byte = if (148..156).contains(&at) { b' ' } else { byte };
+        let byte = if (SUM_AT..SUM_END).contains(&at) { b' ' } else { byte };
         unsigned = unsigned.saturating_add(byte.into());
         signed = signed.saturating_add(byte.cast_signed().into());
     }

@@ -57,7 +57,10 @@ impl<'a> View<'a> {
             let (from, to) = (range.start.max(start), range.end.min(span(start, part.len()).end));
             if let (Some(at), Some(len @ 1..)) = (from.checked_sub(start), to.checked_sub(from)) {
                 match part {
-                    Part::Range(own) => pieces.extend(self.data.slice(span(own.start, at).end, len).map(Piece::Input)),
+                    Part::Range(own) => {
+                        let own_at = own.start.saturating_add(at);
+                        pieces.extend(self.data.slice(own_at, len).map(Piece::Input));
+                    }
                     Part::Bytes(data) => pieces.extend(slice(data, at, len).map(|bytes| Piece::Bytes(bytes.to_vec()))),
                     Part::Unreadable(_) => {}
                 }
@@ -82,6 +85,7 @@ impl<'a> View<'a> {
                 Cow::Owned(all)
             }
         };
+        // Unreadable parts of the file are missing from the pieces.
         if len_u64(&bytes) == len { Some(bytes) } else { None }
     }
 

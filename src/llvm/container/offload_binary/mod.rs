@@ -23,9 +23,10 @@
 //! | +16 | 8 | v2, v3: length of the value in bytes |
 //!
 //! Integers are little-endian; all offsets count from the start of the offload binary. A string that is the end of
-//! another one shares its bytes. The images follow, each at a multiple of 8, with zeros as padding. Version 1 holds one
-//! image; several images are several offload binaries, one after another. In a compressed offload binary (v3), one zlib
-//! or zstd stream replaces everything after the header, and the recorded size is that of header and stream.
+//! another one shares its bytes. The images follow: the first at a multiple of 8, the others without padding, and zeros
+//! after the last up to a multiple of 8. Version 1 holds one image; several images are several offload binaries, one
+//! after another. In a compressed offload binary (v3), one zlib or zstd stream replaces everything after the header,
+//! and the recorded size is that of header and stream.
 //!
 //! Layout: Clang Offload Packager documentation and LLVM 22.1.8 (v1), LLVM 23 (v2) and its successor (v3). HIP has the
 //! number 4 since LLVM 21 and 3 before; both are read. The writer uses version 1 by default, byte for byte as LLVM
@@ -73,7 +74,7 @@ pub(crate) use write::{plan_with, write_metered};
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
 
-/// The alignment of offload binaries and their images, in bytes.
+/// The alignment of offload binaries, and of the first image in each, in bytes.
 pub const ALIGNMENT: u64 = 8;
 
 /// The length of an entry in bytes.

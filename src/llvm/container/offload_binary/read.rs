@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use memchr::memchr;
 
 use super::{ENTRY_LEN, Header, ImageInfo, ImageKind, MAGIC, Strings, Version};
-use crate::base::bytes::{self, Bounds, Cursor, len_u64, span};
+use crate::base::bytes::{self, Bounds, Cursor, len_u64};
 use crate::base::error::{Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::llvm::container::limits::{
@@ -15,8 +15,10 @@ use crate::llvm::container::limits::{
 use crate::llvm::container::stream::{Compressed, Method, PREFIX_LEN, Recorded};
 use crate::llvm::container::{Contents, Entry, Part};
 
-/// The offset of the number of entries.
+// The offsets of fields of the header: the offset of the entries, their number, and the inflated size.
+const ENTRIES_OFFSET_AT: u64 = 16;
 const ENTRIES_AT: u64 = 24;
+const INFLATED_AT: u64 = 32;
 
 /// The name of a compressed offload binary in messages.
 const WHAT_COMPRESSED: &str = "compressed offload binary";
@@ -54,9 +56,12 @@ pub(super) fn read_with_limit(
     Bounds { base, len: total }.claim(0, header.size, "the offload binary")?;
     let bounds = Bounds { base, len: header.size };
     bounds.claim(header.entries_offset, header.entries_len(), "the table of entries")?;
-    let binary = PartialBinary { data: bytes::slice(data, 0, header.size).unwrap_or(data), header, bounds };
+    // `data` may be only the first bytes of the offload binary.
+    let known = bytes::slice(data, 0, header.size).unwrap_or(data);
+    let binary = PartialBinary { data: known, header, bounds };
     check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
-    // Real images and tables of strings do not overlap, but real strings share bytes.
+    // Real images do not overlap, and neither do real tables of strings, so the size limits each of the two kinds. Real
+    // strings share bytes, so together they may be longer than the offload binary.
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = ImageBudget { images, string_entries, strings };
@@ -93,7 +98,8 @@ impl<'a> PartialBinary<'a> {
 
     /// Reads the entry `number`, counted from 0, and subtracts its image and its strings from the budget.
     fn read_entry(&self, number: u64, budget: &mut ImageBudget) -> Result<Entry, Malformed> {
-        let mut cursor = self.cursor(span(self.header.entries_offset, number.saturating_mul(ENTRY_LEN)).end);
+        let entry_at = self.header.entries_offset.saturating_add(number.saturating_mul(ENTRY_LEN));
+        let mut cursor = self.cursor(entry_at);
         let image_kind = ImageKind::from_number(cursor.u16(format_args!("the image kind of image {number}"))?);
         let kind_number = cursor.u16(format_args!("the offload kind of image {number}"))?;
         let flags = cursor.u32(format_args!("the flags of image {number}"))?;
@@ -111,7 +117,8 @@ impl<'a> PartialBinary<'a> {
         Ok(Entry { id: info.entry_id(), parts, image: Some(Box::new(info)) })
     }
 
-    /// Reads the keys and values of an image.
+    /// Reads the keys and values of the image `number` through its table of strings: `count` string entries at
+    /// `offset`. Subtracts the table and the strings from the budget.
     fn read_strings(
         &self,
         number: u64,
@@ -195,11 +202,11 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let header_len = version.header_len();
     if entries_offset != header_len {
         let expected = "40, the length of the header, as the offload binary is compressed";
-        return Err(Malformed::value("entry offset", entries_offset, data.absolute(16), expected));
+        return Err(Malformed::value("entry offset", entries_offset, data.absolute(ENTRIES_OFFSET_AT), expected));
     }
     if inflated < header_len {
         let expected = "at least the length of the header";
-        return Err(Malformed::value("inflated size", inflated, data.absolute(32), expected));
+        return Err(Malformed::value("inflated size", inflated, data.absolute(INFLATED_AT), expected));
     }
     let whole = data.claim(0, size, format_args!("the {WHAT_COMPRESSED}"))?;
     let body = whole.claim(header_len, size.saturating_sub(header_len), WHAT_COMPRESSED)?;

@@ -71,6 +71,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
     let size = aligned(layout.images_end)?.max(least);
     // Version 1 records the size of its one entry, later versions the number of entries.
     let entries = if version == Version::V1 { ENTRY_LEN } else { count_u64(images.len())? };
+    // An inflated size of 0 says that the offload binary is not compressed.
     let header = Header { version, size, entries_offset: version.header_len(), entries, inflated: 0 };
     let mut head = header.to_bytes();
     head.extend(encode_entries(version, images, &layout)?);
@@ -92,6 +93,7 @@ struct Layout {
 }
 
 impl Layout {
+    /// Computes the offsets. Only the first image is aligned: the others follow it without padding.
     fn new(version: Version, images: &[NewImage<'_>], strings: &StringTable<'_>) -> Result<Self> {
         let string_entries = sum([version.header_len(), table_len(images.len(), ENTRY_LEN)?])?;
         let mut strings_offset = string_entries;
@@ -255,6 +257,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
     let size = sum([header_len, stream_len])?;
+    // The padding aligns the next offload binary. The recorded size does not include it.
     let padding = aligned(size)?.saturating_sub(size);
     emit(&[Piece::Zeros(padding)], to)?;
     let (version, entries) = (Version::V3, count_u64(images.len())?);

@@ -134,7 +134,9 @@ impl<'a> Coff<'a> {
     fn place_names(&self, added: &[AddedSection<'_>]) -> Result<AddedNames, Malformed> {
         let old = self.old_strings();
         let old_len = len_of(&old);
-        let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total: old_len.saturating_add(4) };
+        // The string table begins with its length, four bytes. Offsets in the table count them.
+        let total = old_len.saturating_add(4);
+        let mut names = AddedNames { bytes: Vec::new(), offsets: Vec::new(), total };
         // The last string may lack its final zero. An empty name adds one. No section has it, so its offset is dropped.
         if old_len > 0
             && let Some(last) = self.view.get(old.end.saturating_sub(1), 1)
@@ -154,7 +156,7 @@ impl<'a> Coff<'a> {
 
     /// The record that restores this object as the host of a fat object with `added` sections.
     fn record_of_host(&self, added: u64) -> Record {
-        // The length of the strings may be recorded as 0. So the bit says whether there is a length at all.
+        // The length of the strings may be recorded as 0. So `HAS_STRINGS` says whether there is a length at all.
         let mut strings = 0;
         if self.strings.start < self.strings.end
             && let Some(recorded) = self.view.get(self.strings.start, 4)
@@ -169,13 +171,16 @@ impl<'a> Coff<'a> {
     pub(in crate::llvm::container::object) fn claimed_host(&self) -> Option<(Record, Vec<Part>)> {
         let record = Record::before(self.symbols.start, &self.view)?;
         let [symbols_offset, strings] = record.saved;
-        let count = self.section_count().checked_sub(record.added)?;
+        // The headers of the added sections are the last ones. In the host, the data after the headers begins `by`
+        // bytes earlier.
+        let host_count = self.section_count().checked_sub(record.added)?;
         let by = record.added.checked_mul(SECTION_LEN)?;
         let from = self.headers_end().checked_sub(by)?;
         let shift = OffsetShift { from, end: record.host_len, by };
-        let sections = self.sections.get(..usize::try_from(count).ok()?)?.iter();
+        let sections = self.sections.get(..usize::try_from(host_count).ok()?)?.iter();
         let sections: Vec<_> = sections.map(|section| section.map_offsets(|offset| shift.back(offset))).collect();
         let header = self.encode_headers(symbols_offset, &sections);
+        // The length field of the host's strings, without the bit above it.
         let recorded_len =
             if strings >= HAS_STRINGS { Some(u32::try_from(strings & u64::from(u32::MAX)).ok()?) } else { None };
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
@@ -234,6 +239,7 @@ fn add_headers(
     };
     for (section, &name_at) in added.iter().zip(&names.offsets) {
         let (name, size) = (long_name(name_at), section.content.len());
+        // The offset 0 says that a section has no content in the file.
         let offset = if size > 0 { position } else { 0 };
         sections.push(CoffSection { name, memory: size, address, size, offset, flags, ..CoffSection::default() });
         add(&mut address, size);
@@ -277,6 +283,7 @@ struct AddedNames {
 }
 
 impl AddedNames {
+    /// Adds a name and its final zero to the end of the string table.
     fn push(&mut self, name: &[u8]) {
         self.offsets.push(self.total);
         self.bytes.extend(name);

@@ -71,6 +71,7 @@ impl<'a> Coff<'a> {
     /// Reads the headers. The ranges of symbols and strings are still missing.
     fn read_headers(view: View<'a>) -> Result<Self, Malformed> {
         let signature = view.read(0, 4, "the COFF header")?;
+        // A big object begins with these bytes. In a plain one, they would be no machine and 65,535 sections.
         let is_big = *signature == [0, 0, 0xff, 0xff];
         let word = if is_big { BIG } else { PLAIN };
         let encoding = Encoding { word, order: Endianness::Little };
@@ -131,6 +132,7 @@ impl<'a> Coff<'a> {
         let (mut found, mut room) = (Vec::new(), EntryAllowance::new());
         for (index, section) in self.sections.iter().enumerate() {
             if let Some(name) = self.read_bundle_name(index, section)? {
+                // Long names are in the string table, so an error gives the offset of this table.
                 room.take(&name, self.view.absolute(self.strings.start))?;
                 let content = section.content();
                 let len = bytes::len_of(&content);

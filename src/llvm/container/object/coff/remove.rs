@@ -142,6 +142,7 @@ impl Cuts {
                 _ => merged.push(range),
             }
         }
+        // A range that is cut out gets the new length 0.
         let moves = OffsetMap::new(merged.iter().map(|range| (range.clone(), 0)).collect());
         Self { ranges: merged, moves }
     }
@@ -157,6 +158,7 @@ impl Cuts {
 
     /// The parts of a range that are not cut out.
     fn remaining(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        // The parts of the file before, between and after the cuts.
         let starts = std::iter::once(0).chain(self.ranges.iter().map(|cut| cut.end));
         let ends = self.ranges.iter().map(|cut| cut.start).chain([u64::MAX]);
         let parts = starts.zip(ends).map(move |(start, end)| start.max(range.start)..end.min(range.end));

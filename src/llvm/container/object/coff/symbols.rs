@@ -87,7 +87,8 @@ impl Coff<'_> {
 }
 
 impl SymbolMoves<'_> {
-    /// Changes a symbol and its first auxiliary record.
+    /// Changes a symbol and its first auxiliary record. `has_lines` says whether any section has line numbers. Without
+    /// any, the offset of a function's line numbers stays as it is.
     fn change_symbol(
         &self,
         symbol: &mut CoffSymbol,

@@ -36,7 +36,8 @@ impl<'a> Elf<'a> {
         let names_index = self.find_or_add_names_section(&mut sections, &mut new_names)?;
         let names = sections.get(names_index).copied().unwrap_or_default();
         let old_names = content_of(&names);
-        // Names need no alignment; the recorded one is kept unless it is absurd.
+        // The table of names is copied to the end of the file, where it can grow. Names need no alignment; the recorded
+        // one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
         let first_name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
         let names_len = first_name_at.saturating_add(total(added.iter().map(|section| name_len(&section.name))));
@@ -84,6 +85,7 @@ impl<'a> Elf<'a> {
         let Some(section) = section else {
             new_names.extend(OWN_NAME);
             let kind = u64::from(SHT_STRTAB.0);
+            // The name is at offset 1 of the new table, after the empty name.
             sections.push(Section { name: 1, kind, alignment: 1, ..Section::default() });
             return Ok(sections.len().saturating_sub(1));
         };

@@ -62,6 +62,7 @@ impl<'a> Elf<'a> {
         }
         let len = self.encoding.len_of::<Section>();
         if section_len != len {
+            // The size of a section header is the first of the last three numbers.
             let offset = self.view.absolute(self.header_len().saturating_sub(to_u64(SECTION_NUMBERS)));
             return Err(Malformed::value("section header size", section_len, offset, &len.to_string()));
         }
@@ -169,6 +170,7 @@ impl<'a> Elf<'a> {
         let record = Record::before(self.header.sections_at, &self.view)?;
         let [sections_at, numbers] = record.saved;
         let mut header = self.encoding.encode(&[Header { sections_at, ..self.header }]);
+        // The last bytes of the header were saved as one number.
         if let Some(last) = header.last_chunk_mut::<SECTION_NUMBERS>() {
             self.encoding.write(numbers, last);
         }

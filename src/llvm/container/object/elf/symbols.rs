@@ -86,6 +86,7 @@ impl Elf<'_> {
         for (number, symbol) in (0_u64..).zip(&mut symbols) {
             let large_word = large_words.next();
             let is_large = symbol.section == u64::from(SHN_XINDEX.0);
+            // A number that is too large for the symbol is in the table of large numbers.
             let old = match &large_word {
                 Some(word) if is_large => self.encoding.read(word),
                 _ => symbol.section,
