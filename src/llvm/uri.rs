@@ -245,6 +245,7 @@ impl fmt::Display for Uri {
         let mut separator = '#';
         for UriStep { name, number } in &self.steps {
             write!(f, "{separator}member={}", percent_encode(name, ESCAPED))?;
+            // The first step of a name is written without its number.
             if *number != 1 {
                 write!(f, ";{number}")?;
             }

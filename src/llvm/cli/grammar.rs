@@ -150,10 +150,11 @@ impl<'a> GrammarReader<'a> {
         }
     }
 
-    /// Adds an option whose value is left out. In a group of letters, an option that would take effect at once is
-    /// ignored.
+    /// Adds an option whose value is left out.
     fn add_without_value(&mut self, arg: &Arg) {
         match ValueKind::of(arg) {
+            // Comes here only from the middle of a group of letters, such as `h` in `-hV`, and has no effect there.
+            // Anywhere else, `apply` returns its action.
             ValueKind::Immediate(_) => {}
             ValueKind::Flag => self.add_with_value(arg, b""),
             _ => self.words.push(spelled(arg).into()),
@@ -170,11 +171,12 @@ impl<'a> GrammarReader<'a> {
         if self.command.get_positionals().next().is_some() {
             self.positionals.push(sys::os_string(word.to_vec()));
         } else {
+            // The word is not meant as an option, so none is suggested.
             self.complain_unknown(word, b"");
         }
     }
 
-    /// Reports an unknown word, and suggests an option for the part `misspelt`.
+    /// Reports an unknown word, and suggests an option for the part `misspelt`, or none if that is empty.
     fn complain_unknown(&mut self, word: &[u8], misspelt: &[u8]) {
         let Program { typed, name } = *self.program;
         let unknown = [name, b": Unknown command line argument '", word, b"'.  Try: '", typed, b" --help'\n"];
@@ -189,6 +191,7 @@ impl<'a> GrammarReader<'a> {
     fn into_result(mut self) -> GrammarResult {
         if self.positionals.len() > most_positionals(self.command) {
             let Program { typed, name } = *self.program;
+            // Tools that allow such words allow 1 or any number, so the maximum is 1 here.
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());
         }

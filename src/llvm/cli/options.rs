@@ -124,14 +124,17 @@ impl HelpStyle {
     /// The form printed for `-h`.
     pub(crate) const SHORT: Self = Self { by_category: false, hidden: false };
 
-    /// Whether a help text of this form lists an option, by the `hide` attributes of the option (see the head of this
-    /// file).
+    /// Whether a help text of this form lists an option. Some help texts leave out three kinds of options (see the
+    /// attributes in the head of this file): options that no help text lists, hidden options, and options that are
+    /// listed by category.
     pub(crate) fn lists(self, arg: &Arg) -> bool {
-        if arg.is_hide_set() {
+        let is_listed_nowhere = arg.is_hide_set();
+        let is_listed_by_category = arg.is_hide_short_help_set();
+        if is_listed_nowhere {
             false
         } else if is_hidden(arg) {
             self.hidden
-        } else if arg.is_hide_short_help_set() {
+        } else if is_listed_by_category {
             self.by_category || self.hidden
         } else {
             true

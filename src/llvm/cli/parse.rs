@@ -38,7 +38,8 @@ pub(crate) enum ParsedCommandLine {
 pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> ParsedCommandLine {
     let typed = argv.first().cloned().unwrap_or_default();
     let words = argv.get(1..).unwrap_or_default();
-    // The hint is for people, so it is about the words as they typed them, before response files are expanded.
+    // Only the bundler, which serves every program name, has a hint: a person may have wanted a subcommand. So the hint
+    // is about the words as typed, before response files are expanded.
     let hint = if tool.serves_every_name() { (additions.hint)(&typed, words) } else { None };
     let argv = match response::expand(argv) {
         Ok(argv) => argv,

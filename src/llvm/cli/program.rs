@@ -57,7 +57,8 @@ fn file_name(path: &[u8]) -> &[u8] {
     {
         trimmed = shorter;
     }
-    if trimmed.len() == path.len() {
+    let has_closing_separator = trimmed.len() < path.len();
+    if !has_closing_separator {
         return path.rsplit(|&byte| is_separator(byte.into())).next().unwrap_or(path);
     }
     if trimmed.is_empty() || is_network_root(trimmed) { b"/" } else { b"." }

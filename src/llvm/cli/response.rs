@@ -85,7 +85,8 @@ fn open_file(name: &[u8], enclosing: &[OpenFile], nested_left: &mut u64) -> Resu
     let content = read(&path, &found).map_err(|error| cannot_open(&path, &error))?;
     let is_nested = !enclosing.is_empty();
     if is_nested {
-        let Some(rest) = nested_left.checked_sub(to_u64(content.len()).max(NESTED_FILE_COST_MIN)) else {
+        let cost = to_u64(content.len()).max(NESTED_FILE_COST_MIN);
+        let Some(rest) = nested_left.checked_sub(cost) else {
             let reason = format!("': files named in response files may hold no more than {NESTED_MAX} bytes together");
             return Err([b"cannot expand '", &*path, reason.as_bytes()].concat());
         };
@@ -192,6 +193,7 @@ fn tokenize(content: &[u8]) -> Vec<OsString> {
 /// - Any other backslash is an ordinary byte.
 fn tokenize_on_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
+    // `None` between words. A word of quotes alone is empty, and is kept.
     let mut word: Option<Vec<u8>> = None;
     let mut is_quoted = false;
     let mut rest = content;

@@ -82,6 +82,7 @@ impl BundleFiles {
         let mut report_progress = |done, total| observer(Event::Progress { done, total });
         let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
+            // As in LLVM, a fat object is not compressed.
             Some(compression) if !is_fat => {
                 let (version, to) = (self.compressed_version, &mut output.writer()?);
                 let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
@@ -93,7 +94,7 @@ impl BundleFiles {
     }
 
     /// Plans the bundle, before it is compressed. An object file becomes a fat object if `is_fat`, otherwise a binary
-    /// bundle. For a bundle of GPU objects alone, a user may expect that HIP's runtime loads it, so that is checked.
+    /// bundle.
     fn plan<'a>(&self, members: &[Member<'a>], is_fat: bool, observer: &mut Observer<'_>) -> Result<Vec<Piece<'a>>> {
         match self.file_type {
             FileType::Archive => Err(Error::usage("Archive files are only supported for unbundling")),
@@ -101,6 +102,8 @@ impl BundleFiles {
             FileType::Object if is_fat => FatObject.plan(members),
             FileType::Object | FileType::Binary => {
                 let Some(alignment) = self.alignment else { return Err(Error::usage(NO_ALIGNMENT)) };
+                // A user may expect that HIP's runtime loads a bundle of objects. The runtime finds all entries of a
+                // compressed one.
                 if self.file_type == FileType::Object && self.compression.is_none() {
                     self.report_if_not_loadable(members, observer);
                 }
@@ -116,6 +119,7 @@ impl BundleFiles {
             if id.kind() == OffloadKind::Host {
                 return match input.mode() {
                     Some(mode) => OverwriteMode::WithMode(mode),
+                    // Copied bytes, such as those of a pipe, have no permissions.
                     None => OverwriteMode::Rewrite,
                 };
             }
@@ -138,6 +142,7 @@ impl BundleFiles {
         let content_kinds = members.iter().map(|member| Some(ContentKind::identify(member.content.bytes())));
         if loadable::is_for_runtime(offload_kinds.zip(content_kinds)) {
             let entries = members.len();
+            // The runtime finds no entry after the first lost one.
             observer(Event::NotLoadable { first, lost: entries - index, entries });
         }
     }

@@ -49,8 +49,8 @@ impl OpenArchive {
         unless_changed([&self.archive].into_iter().chain(&self.member_files), made)
     }
 
-    /// Returns the members in archive order. Newlines and zeros after the last one are padding, and end
-    /// the list without an error.
+    /// Returns the members in archive order. Newlines and zeros after the last one are padding, and end the list
+    /// without an error.
     pub(super) fn members(&self) -> Result<Vec<LibraryMember<'_>>> {
         let mut member_files = self.member_files.iter();
         let mut members = Vec::new();
@@ -58,6 +58,7 @@ impl OpenArchive {
             let ArchiveMember { name, location, .. } = member?;
             let content = match location {
                 MemberLocation::Inside(slice) => slice,
+                // `open` has opened these files in the same order.
                 MemberLocation::Beside(_) => member_files.next().ok_or_else(Error::no_archive)?.as_slice(),
             };
             members.push(LibraryMember { name, content, library: self });

@@ -61,6 +61,7 @@ impl Package {
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
+                // The wording is LLVM's.
                 return Err(Error::usage("'file' is a required image arguments"));
             }
             for file in &image.files {

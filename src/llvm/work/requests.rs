@@ -53,6 +53,7 @@ impl<'j> Requests<'j> {
         Self::first_compatible_without_target_id,
     ];
 
+    /// Indexes the requests, which are all open at first.
     pub(super) fn new(requests: &'j [(EntryId, PathBuf)], rules: Rules) -> Self {
         let mut new = Self {
             ids: requests.iter().map(|(id, _)| id).collect(),
@@ -80,8 +81,8 @@ impl<'j> Requests<'j> {
     }
 
     /// Returns the entries of a bundle that may serve a request. Leaves out entries without a valid ID, entries for AMD
-    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID. Of several entries
-    /// with one ID, LLVM would use the last.
+    /// GPUs of a version that LLVM does not know, and entries that repeat an earlier ID. Of several entries with one
+    /// ID, LLVM would use the last.
     ///
     /// Reports each repeated ID once if an open request is compatible with it.
     pub(super) fn candidates<'b>(&self, entries: &'b [Entry], observer: &mut Observer<'_>) -> Vec<Candidate<'b>> {
@@ -103,7 +104,7 @@ impl<'j> Requests<'j> {
     }
 
     /// Returns the ID of the request by name for the entry with this recorded ID, or `None` if the entry is not
-    /// requested by name. An ID that LLVM does not know can only be requested so.
+    /// requested by name. An ID that LLVM does not know can only be requested by name.
     fn id_requested_by_name(&self, recorded: &[u8]) -> Option<EntryId> {
         for &request in self.by_written_form.get(&*bytes::text(recorded)?)? {
             if let Some(&id) = self.ids.get(request)
@@ -224,7 +225,8 @@ impl<'j> Requests<'j> {
         requests_by_name.get(name)?.iter().copied().find(|request| self.open_requests.contains(request))
     }
 
-    /// Removes a request that is served from the open requests.
+    /// Removes a request that is served from the open requests. The maps by name keep it, and `first_open` skips it
+    /// there.
     fn close(&mut self, request: usize) {
         self.open_requests.remove(&request);
         self.open_with_dropped_target_id.remove(&request);

@@ -95,6 +95,7 @@ impl Sink for StoredContents {
         if slice.len() <= MAPPED_COPY_MAX {
             return self.write(slice.bytes());
         }
+        // Reads from the file, not from the mapping.
         slice.read_blocks(&mut |block| self.write(block))
     }
 }

@@ -59,8 +59,7 @@ impl ServedRequests {
 }
 
 impl Unbundle {
-    /// Unbundles by the rules of target IDs. Every request must be served; events that LLVM does not report are not
-    /// reported.
+    /// Unbundles by the rules of target IDs. Every request must be served, and comparisons are not reported.
     pub fn new(input: impl Into<PathBuf>, file_type: FileType, requests: Vec<(EntryId, PathBuf)>) -> Self {
         Self {
             input: input.into(),
@@ -153,8 +152,9 @@ impl Unbundle {
         Err(Error::missing_entries(&missing.into_iter().collect::<Vec<_>>()))
     }
 
-    /// Adds the outputs of the requests that no entry serves, and returns the outputs of all requests. A host that no
-    /// entry serves gets the code that the file has outside its entries, if it has any. All others get empty files.
+    /// Adds the outputs of the requests that no entry serves, and returns the outputs of all requests. If no entry
+    /// serves a host, each requested host gets the code that the file has outside its entries, if it has any. All
+    /// others get empty files.
     fn stage_unserved(
         &self,
         input: &Input,
@@ -202,6 +202,7 @@ impl Unbundle {
         }
         let host = FatObject::host(whole.bytes(), whole.offset()).with_path(whole.path())?;
         let Some(host) = host else { return Ok(false) };
+        // The host's object is read like a bundle with one entry.
         const ONLY_ENTRY: usize = 0;
         let bundle = Bundle::plain(whole, host, self.limits);
         bundle.extract(&mut [(ONLY_ENTRY, output)], &mut Meter::silent())?;
@@ -221,6 +222,7 @@ impl Unbundle {
             requests.report_comparisons(&candidates, observer);
         }
         let mut assigned = requests.assign(&candidates);
+        // Outputs are staged in the order of the requests, so the first one that cannot be opened is reported.
         assigned.sort_unstable_by_key(|(request, _)| *request);
         if served.other_host.is_none() {
             served.other_host = unassigned_host(bundle, &candidates, &assigned);

@@ -105,7 +105,8 @@ impl UnbundleArchive {
         self.stage_archives(archives, library.len(), read, observer)
     }
 
-    /// Chooses the entries of each archive from the members, with a total size of `size` bytes.
+    /// Chooses the entries of each archive from the members. `size` is the total size of the members in bytes, for the
+    /// progress.
     fn choose_entries<'l>(
         &self,
         members: Vec<LibraryMember<'l>>,
@@ -300,6 +301,7 @@ fn extension_for_target(id: &EntryId) -> Option<&'static [u8]> {
 fn member_name(member: &[u8], entry: &[u8], target_extension: Option<&[u8]>) -> Vec<u8> {
     let FileName { stem, extension } = FileName::of(member);
     let extension = target_extension.unwrap_or(extension);
+    // As in LLVM, the stem comes twice: LLVM writes it before the entry ID, and again with the extension.
     let mut name = [stem, b"-", entry, stem, extension].concat();
     // As in LLVM, because a colon is not allowed in every file system.
     for byte in &mut name {

@@ -122,14 +122,15 @@ impl Unpackage {
     /// Any [`Error`]; all files are then unchanged. An error of `out` names the file `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<()> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
+        // A request without conditions and without a file: all images match, and get generated names.
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
         if self.archive && self.requests.is_empty() {
             observer(Event::NoArchiveFile);
         }
         // With a file for each request, one pass over a compressed binary writes all images that are needed. Otherwise
-        // images are read one by one, to store them or to look for offload binaries in them. Inflating the whole binary
-        // first avoids inflating it again for each image.
+        // images are read one by one: for a new archive, each is stored; without a file, each is searched for offload
+        // binaries. Inflating the whole binary first avoids inflating it again for each image.
         let one_pass_suffices = !self.archive && requests.iter().all(|request| request.file.is_some());
         let inflate = if one_pass_suffices { Inflate::AsNeeded } else { Inflate::Whole };
         let mut unpacking = Unpacking::new(self, input.len(), requests, observer);
@@ -163,7 +164,8 @@ struct Unpacking<'j, 'o> {
     generated: Vec<(OsString, Output)>,
     /// The generated names, each with the number of its image (see `image_number`).
     used_names: HashMap<OsString, usize>,
-    /// A number that grows with each image, so that the current image has a number that no earlier one had.
+    /// A number that grows with each image that gets a generated name: the current image has a number that no earlier
+    /// one had.
     image_number: usize,
     /// The kinds of images in the file, without duplicates, up to [`PRESENT_MAX`].
     present: PresentNames,
@@ -311,7 +313,6 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                 None => without_file.push(number),
             }
         }
-        self.image_number += 1;
         if without_file.is_empty() {
             return Ok(());
         }
@@ -319,8 +320,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
     }
 
     /// Stages an image under generated names, for the requests with these indices. If the image consists of offload
-    /// binaries, their images are staged instead, down to `depth` levels. A file that cannot be opened fails only its
-    /// request, and later than here.
+    /// binaries, their images are staged instead, down to `depth` levels. An error of an output is kept in the results
+    /// of its request, and `outputs_of_requests` returns it.
     fn stage_image(&mut self, image: &ImageInfo, content: Slice<'_>, depth: u32, requests: &[usize]) -> Result<()> {
         if Magic::identify(content.bytes()) != Magic::OffloadBinary {
             self.image_number += 1;
@@ -351,8 +352,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         }
     }
 
-    /// Stages the last matching image of each request that has a file, in one pass over the offload binary. A file that
-    /// cannot be opened fails only its request, and later than here.
+    /// Stages the last matching image of each request that has a file, in one pass over the offload binary. If a file
+    /// cannot be opened, the error is kept in the results of its request, and `outputs_of_requests` returns it.
     fn extract_last(&mut self, binary: &Bundle<'_>, last: &[Option<usize>]) -> Result<()> {
         let mut wanted = Vec::new();
         for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
@@ -492,6 +493,7 @@ fn is_replaced_by_second_output(path: &Path) -> bool {
     }
     match Stat::at(path) {
         Ok(found) => found.is_file(),
+        // Nothing is there yet, so each output becomes a file.
         Err(_) => true,
     }
 }

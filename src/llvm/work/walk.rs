@@ -96,6 +96,7 @@ impl<'a, 'v> Walk<'a, 'v> {
         for binary in &mut binaries {
             let binary = binary?;
             (self.visitor)(FoundBinary { binary: &binary, member })?;
+            // Only headers of the binary were read here, and the system may drop them from memory again.
             data.note_header_read();
             // A fault comes after the readable images, so that an error of one of them is reported first.
             if let Some(fault) = binary.faults.into_iter().next() {

@@ -88,7 +88,8 @@ fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     let CommonSettings { options, inputs, outputs, targets, file_type, inflate, limits } = common;
     let input = only_path(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
-    let requests = parse_requests(targets, file_type.is_ok())?.into_iter().zip(outputs).collect();
+    let is_type_known = file_type.is_ok();
+    let requests = parse_requests(targets, is_type_known)?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
     let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
@@ -137,6 +138,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
         }
     }
     let mut job = BundleFiles::new(targets.into_iter().zip(inputs).collect(), output, file_type?);
+    // The job refuses `None`, which is an alignment of 0.
     job.alignment = NonZeroU32::new(options.bundle_align.unwrap_or(1));
     if options.compress.unwrap_or(environment.compress) {
         job.compression = Some(compression);
@@ -243,6 +245,7 @@ fn check_conflicts(targets: &[EntryId]) -> Result<()> {
     // by target ID.
     let mut groups: BTreeMap<String, BTreeMap<String, &EntryId>> = BTreeMap::new();
     for target in targets {
+        // The text of an ID is its kind, its triple and its target ID.
         let target_id = target.target_id().to_string();
         let kind_and_triple = target.to_string().strip_suffix(&target_id).unwrap_or_default().to_owned();
         groups.entry(kind_and_triple).or_default().insert(target_id, target);

@@ -44,6 +44,7 @@ impl ToolOptions for BundlerOptions {
             }
             Job::Bundle(bundle) => bundle.run(&mut observer)?,
             Job::Unbundle(unbundle) => unbundle.run(&mut observer)?,
+            // `-###` has no effect on an archive. LLVM would print a command for each fat object in it.
             Job::UnbundleArchive(unbundle) => unbundle.run(&mut observer)?,
         }
         Ok(ExitCode::SUCCESS)

@@ -39,7 +39,8 @@ pub(super) fn iteration_order(keys: &[&[u8]]) -> Vec<usize> {
     slots.into_iter().flatten().collect()
 }
 
-/// Inserts the key of this index into the first free slot of its probe sequence. The table always has free slots.
+/// Inserts the key of this index into the first free slot of its probe sequence. The sequence begins at the hash and
+/// goes 1, 2, 3, … slots further. The table always has free slots.
 fn insert(slots: &mut [Option<usize>], hashes: &[u32], index: usize) {
     let hash = hashes.get(index).copied().unwrap_or_default();
     let mut at = usize::try_from(hash).unwrap_or_default();

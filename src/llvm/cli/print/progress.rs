@@ -67,6 +67,7 @@ pub(crate) fn start(work_name: &'static str) {
     drop(thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
         loop {
+            // The last column stays free. Without a known width, the line is not cut.
             let width = match sys::error_columns() {
                 Some(columns) if columns > 1 => columns - 1,
                 _ => usize::MAX,
@@ -88,6 +89,7 @@ pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
     if !lock().is_on {
         return;
     }
+    // The line is not locked while the sizes are looked up, because that may take long.
     let mut expected = 0_u64;
     for path in files {
         if let Ok(metadata) = path.metadata()
@@ -171,6 +173,7 @@ fn text(work_name: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration
     let seconds = elapsed.as_secs();
     let Some((done, total)) = share else { return format!("{prefix}{} MB read, {seconds} s", read / MB) };
     let done = done.min(total);
+    // Without bytes to do, 100 percent and all cells of the bar are done.
     let [percent, filled] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
     let bar: String = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '.' }).collect();
     let mut text = format!("{prefix}{percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);

@@ -77,6 +77,8 @@ pub(crate) fn reader_is_gone(error: &anyhow::Error) -> bool {
     error.file() == Some(Path::new("-")) && reason.kind() == io::ErrorKind::BrokenPipe
 }
 
+/// Writes a text to standard output `out`. If the output was closed when the program started, that is an error only if
+/// there is a text to write.
 fn write_and_flush(text: &[u8], out: &mut dyn Write) -> io::Result<()> {
     if !text.is_empty() {
         sys::ensure_output()?;
