@@ -110,7 +110,7 @@ impl Catalogue {
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
-    /// One `clap` command with our own subcommands, for manual pages and completions.
+    /// Returns one `clap` command with our own subcommands, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
             .about("Bundle, unbundle, inspect and check GPU code objects")

@@ -26,12 +26,13 @@ pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'sta
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
-    let nearest = names.min_by_key(|name| wrong_letters(word, name))?;
-    if wrong_letters(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
+    // An abbreviation has no wrong letters.
+    let nearest = names.min_by_key(|name| wrong_letters_or_abbreviation(word, name))?;
+    if wrong_letters_or_abbreviation(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
 }
 
-/// Returns the number of wrong letters in a word that may mean `name`. An abbreviation of the name has none.
-fn wrong_letters(word: &str, name: &str) -> usize {
+/// Returns the number of wrong letters in a word that may mean `name`, or 0 if the word is an abbreviation of the name.
+fn wrong_letters_or_abbreviation(word: &str, name: &str) -> usize {
     if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) }
 }
 
@@ -205,7 +206,8 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Describes the fault in `name`, and the names that it may mean.
+/// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is
+/// the refused part of the name: of a known product, its processor.
 fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));

@@ -99,7 +99,10 @@ impl Outcome {
         if let Some(together) = &mut self.together {
             together.add(verified);
         }
+        // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
+        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files only
+        // if it accepts each file that has such a fault.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
             let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
             self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);

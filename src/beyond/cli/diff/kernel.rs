@@ -50,6 +50,7 @@ impl KernelRows {
     /// Returns the rows of a pair of files: at most `top`.
     pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize, listed: ListedKernels) -> Self {
         let mut rows = Self::default();
+        // The numbers and the spills are about all kernels, also about the repeats that get no row.
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {

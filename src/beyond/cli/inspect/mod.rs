@@ -162,7 +162,8 @@ impl Options for InspectOptions {
 }
 
 impl InspectOptions {
-    /// Prints the report of each file as soon as it is available.
+    /// Prints the report of each file as soon as it is available. Reading a file from `reports` also adds it to
+    /// `coverage` and `libraries`. So these are complete only after the last file.
     fn print(
         &self,
         reports: impl Iterator<Item = InspectedFile>,

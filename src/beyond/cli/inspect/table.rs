@@ -59,6 +59,7 @@ impl<'o> InspectTables<'o> {
     /// was found in a directory and has no device code counts only in the totals, because most files there have none.
     pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(&file);
+        // This report is a summary. So the function returns below, and no file is added twice.
         if self.rows == TableRows::Gpus {
             self.libraries.add(&file);
         }
@@ -452,6 +453,7 @@ impl Totals {
         }
         self.tables += groups_by_place(bundles).count();
         self.libraries += number_of_libraries(bundles);
+        // A report about a single file has the heading of this file. With more files, this heading is not used.
         if !bundles.is_empty() && self.files == 1 {
             self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
         }
@@ -475,6 +477,7 @@ impl Totals {
         // The line is a sum, so it shows the sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
+        // From here on, code for GPUs that have a line is added to the shared line too.
         if self.lines.len() >= GPUS_MAX {
             line.gpu = "others".into();
         }

@@ -54,7 +54,8 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
-    // The names are checked first, so that an error comes before any output.
+    // `names_by_run` checks the names before any program runs, so that its error comes before any output. It returns
+    // several runs if a code object has too many names for one command line.
     let mut prepared = Vec::new();
     // `read_contents` has read the code objects in the same order.
     for (rows, code) in by_code_object(rows).zip(contents) {
@@ -93,6 +94,7 @@ enum Disassembler {
 }
 
 impl Disassembler {
+    /// Returns the disassembler for a code object: NVIDIA's tool for machine code of NVIDIA, LLVM's for all other code.
     fn for_code(code: &[u8]) -> Self {
         match ContentKind::identify(code) {
             ContentKind::Cubin => Self::Nvdisasm,
@@ -229,6 +231,7 @@ fn objdumps() -> Vec<PathBuf> {
     let names: Vec<String> =
         (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
     let mut programs = find_programs(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
+    // A single program is not asked for its version, which takes time.
     if programs.len() > 1 {
         programs.sort_by_cached_key(|program| std::cmp::Reverse(version(program)));
     }

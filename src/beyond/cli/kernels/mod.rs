@@ -203,6 +203,7 @@ impl KernelsOptions {
         });
         let failures = ComputedLate(|| {
             let sums = sums.borrow();
+            // `json::write` writes the problems after this field, so the error is among them.
             self.add_error_if_not_judged(&sums, job, paths, problems);
             sums.conditions.failures()
         });

@@ -106,6 +106,7 @@ impl Libraries {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, LibraryParts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
+            // Code for several GPUs in the files of a directory makes one library.
             if let Some(directory) = &bundle.directory {
                 self.add_file(file, bundle, directory);
                 continue;
@@ -455,6 +456,7 @@ pub(crate) fn file_name(path: &path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// Returns a label without `.so`. A file of this name alone keeps it.
 fn without_extension(label: &str) -> String {
     match label.strip_suffix(".so") {
         Some("") | None => label.to_owned(),

@@ -55,7 +55,8 @@ enum Service {
 impl Service {
     const ALL: [Self; 4] = [Self::Complete, Self::Gap, Self::Older, Self::OtherVendor];
 
-    /// Judges a column of the matrix by the numbers of all columns for the same GPU.
+    /// Judges how well the library in a column serves a GPU. `labels` are the names of all libraries, and `served` their
+    /// numbers for the GPU: the library is [`Older`](Self::Older) only if another column is a newer version of it.
     fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
         let Some(own) = served.get(column) else { return Self::OtherVendor };
         // Bundles count only if they have code for GPUs of the same vendor.

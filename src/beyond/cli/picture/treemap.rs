@@ -59,7 +59,8 @@ impl Canvas {
         let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
         let is_one = shown.len() == 1;
         let (parts, rest) = layout(area, shown);
-        self.draw_small(rest, ("library", "libraries"), "");
+        let no_place = "";
+        self.draw_small(rest, ("library", "libraries"), no_place);
         for (library, rect) in parts {
             // The name of the only library is left out: there is nothing to tell it from.
             let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };

@@ -104,10 +104,12 @@ impl ReportOptions {
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
         // Only files that the command line names may be pipes, and these are a single pair.
         let in_turn = false;
+        // The page can sort and filter its kernels, so it has all of them.
+        const ALL_KERNELS: usize = usize::MAX;
         files::report(
             sets.pairs,
             in_turn,
-            |pair| Compared::new(&job, pair, usize::MAX),
+            |pair| Compared::new(&job, pair, ALL_KERNELS),
             Compared::weight,
             |compared, problems| {
                 problems.extend(compared.diff.problems.drain(..).map(Problem::from));
