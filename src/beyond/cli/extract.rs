@@ -247,7 +247,7 @@ fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> 
     sources
 }
 
-/// Prints the names of the written files.
+/// Prints the names of the written files. Prints nothing if the code object itself goes to the standard output.
 fn print_names(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());

@@ -126,7 +126,7 @@ impl Catalogue {
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
-            // LLVM's bundler does not have the usual short form of `--help`.
+            // LLVM's bundler does not have the usual short form of `--help`, with one dash or two.
             [word] if word == "-h" || word == "--h" => None,
             [word, ..] => match word.as_encoded_bytes() {
                 // An option, or a file with options.

@@ -206,8 +206,8 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is
-/// the refused part of the name: of a known product, its processor.
+/// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is the
+/// refused part of the name: of a known product, its processor.
 fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
@@ -253,6 +253,7 @@ fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Optio
     let typed = products::plain(processor);
     let mut near = BTreeSet::new();
     for id in known {
+        // In an entry ID, the target follows two dashes.
         let target = id.rsplit("--").next().unwrap_or(id);
         let name = target.split(':').next().unwrap_or(target);
         if let Some(errors) = errors_between(&typed, &products::plain(name)) {

@@ -101,8 +101,8 @@ impl Outcome {
         }
         // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
-        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files only
-        // if it accepts each file that has such a fault.
+        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
+        // only if it accepts each file that has such a fault.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
             let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
             self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);
@@ -172,6 +172,7 @@ impl Outcome {
         if self.total.faults > 0 {
             parts.push(count(self.total.faults, "fault", "faults"));
         }
+        // Our own problems are about all files. They count as faults, or say that nothing was verified.
         let errors = problems.len() - self.own_problems;
         if errors > 0 {
             parts.push(count(errors, "error", "errors"));

@@ -261,7 +261,9 @@ impl DiffText<'_, '_> {
             listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
         }
         let place_column = if places.all_equal { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
+        // `--sort` of `kernels` sorts by a column. These rows are sorted by `severity`.
+        let sort_key = None;
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, sort_key, 4, &mut self.text)
     }
 
     /// Returns the line before the table of kernels: their numbers, and which of them the table lists.

@@ -192,7 +192,7 @@ pub(super) fn write(
     let width = style.width.unwrap_or(WIDE);
     let has_serving = lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
-    // The column of products is as wide as the other columns allow.
+    // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
     let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());

@@ -173,6 +173,7 @@ impl Line {
             format!("{:>5}  {id}", bundle.index)
         };
         let gpu = targets.target_of(code_object).to_owned();
+        // The target at the end of the label stands out.
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = match &code_object.packed {
             Some(packed) => packed.is_shared(),

@@ -64,6 +64,7 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     let gpus: Option<Vec<Device>> = libraries.served().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
     let mut report = Vec::new();
     for library in libraries.by_name() {
+        // `None` is for a library that is not compared.
         let mut served = None;
         // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all GPUs,
         // as without --matrix.

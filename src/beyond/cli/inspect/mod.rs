@@ -134,7 +134,7 @@ impl Options for InspectOptions {
             &problems,
             |reports, out| self.print(reports, (&coverage, &libraries), &problems, out),
         );
-        // Files in directories have no hints of their own.
+        // `inspect` gives hints only for named files, so files in directories share one hint.
         let is_hint_missing = has_directories && hints.is_empty();
         if is_hint_missing && !has_found && !job.scan.deep {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());

@@ -509,7 +509,7 @@ impl Totals {
     }
 
     /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-    /// serve each. `is_full` is as for [`answer::write`].
+    /// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
     fn write_gpus(&self, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
         let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
             Servers::Libraries(libraries)

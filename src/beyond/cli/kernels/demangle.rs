@@ -87,9 +87,9 @@ fn count_new_and_delete(name: &[u8]) -> usize {
 const NO_LETTER: u8 = b' ';
 
 /// Returns whether the number at the start of `text` is the length of an identifier. `before` is the byte before it in
-/// the name, or [`NO_LETTER`]. A number after a digit, or after a letter that gives it
-/// another meaning, is not: `C1` is a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the
-/// end of a literal, before `E`, or of an index, before `_`.
+/// the name, or [`NO_LETTER`]. A number after a digit, or after a letter that gives it another meaning, is not: `C1` is
+/// a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the end of a literal, before `E`, or
+/// of an index, before `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_index = rest.first() == Some(&b'_');
@@ -120,6 +120,7 @@ fn is_plain_literal(text: &[u8]) -> bool {
     let Some(value) = value else { return false };
     // `n` is the sign of a negative number.
     let digits = value.strip_prefix(b"n").unwrap_or(value);
+    // Floating-point numbers have hexadecimal digits.
     skip(digits, is_hexadecimal).first() == Some(&b'E')
 }
 

@@ -37,6 +37,7 @@ pub(super) type Contents = Vec<Vec<u8>>;
 /// written later.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
+    // `write` fails if there are more.
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
     scan.read(input, &wanted, &mut |index, code| {

@@ -56,6 +56,7 @@ pub(crate) struct ServingLibraries {
 }
 
 impl ServingLibraries {
+    /// Counts a library. `served` says how many of its bundles serve the GPU.
     fn add(&mut self, served: ServedBundles) {
         // The library has no code for GPUs of this vendor.
         if served.bundles == 0 {

@@ -231,6 +231,7 @@ fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Sm
     items.sort_by_key(|(_, size)| Reverse(*size));
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
+    // The area of an item, `pixels * size / whole`, must be at least `PART_MIN`.
     let mut rest = items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
     // A single small item takes no more space than a part for "1 more".
     if rest.len() == 1 {
