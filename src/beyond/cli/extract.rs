@@ -173,6 +173,7 @@ impl Options for ExtractOptions {
 }
 
 impl ExtractOptions {
+    /// Returns the destination of the code objects: without `--output`, the current directory.
     fn destination(&self) -> Destination {
         let output = match &self.output {
             Some(output) => output.clone(),

@@ -188,6 +188,7 @@ impl Options for RecompressOptions {
 }
 
 impl RecompressOptions {
+    /// Returns the compression of bundles, or `None` if bundles are to be written plain (`--none`).
     fn compression(&self) -> Option<Compression> {
         if self.none {
             return None;

@@ -240,10 +240,13 @@ impl Subcommand {
     }
 }
 
+/// Runs the subcommand with the options `O`. All subcommands have functions of this type, so it gets the catalogue,
+/// which these options do not need.
 fn run_matches<O: Options>(matches: &ArgMatches, _: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
     O::from_arg_matches(matches)?.run(console)
 }
 
+/// Runs the subcommand with the options `O`, which describes all subcommands.
 fn run_matches_about_all<O: OptionsAboutAll>(
     matches: &ArgMatches,
     all: &Catalogue,

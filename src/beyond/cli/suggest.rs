@@ -26,13 +26,13 @@ pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'sta
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
-    // An abbreviation has no wrong letters.
-    let nearest = names.min_by_key(|name| wrong_letters_or_abbreviation(word, name))?;
-    if wrong_letters_or_abbreviation(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
+    // `wrong_letters` returns 0 for an abbreviation, which makes it the nearest name.
+    let nearest = names.min_by_key(|name| wrong_letters(word, name))?;
+    if wrong_letters(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
 }
 
 /// Returns the number of wrong letters in a word that may mean `name`, or 0 if the word is an abbreviation of the name.
-fn wrong_letters_or_abbreviation(word: &str, name: &str) -> usize {
+fn wrong_letters(word: &str, name: &str) -> usize {
     if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) }
 }
 
@@ -170,6 +170,7 @@ fn series_of(product: &str) -> Option<String> {
     Some(plain.get(..number)?.to_owned())
 }
 
+/// Returns whether a known product has these letters before its number.
 fn is_known_series(series: &str) -> bool {
     let mut known = products::all().flat_map(|(_, names)| names);
     !series.is_empty() && known.any(|name| series_of(name).as_deref() == Some(series))
@@ -207,7 +208,7 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
 }
 
 /// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is the
-/// refused part of the name: of a known product, its processor.
+/// refused part of the name. For a known product, it is the processor.
 fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
@@ -276,6 +277,7 @@ fn errors_between(typed: &str, name: &str) -> Option<u8> {
     }
 }
 
+/// Returns the sorted bytes of a text. They are equal for texts that differ only in the order of their characters.
 fn sorted_bytes(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.sort_unstable();

@@ -84,6 +84,8 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome before the first file. `paths` are those of all files: libraries of a directory may serve
+    /// the expected GPUs together.
     fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
         let (mut together, mut unserved) = (None, Vec::new());
         if let Some(expect) = expect {

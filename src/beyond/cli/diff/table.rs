@@ -117,6 +117,7 @@ fn changed_objects(gpu: &GpuDiff) -> String {
     change_numbers(gpu.changed, gpu.added, gpu.removed)
 }
 
+/// Returns the numbers above 0, each with its word, such as "5 changed, 2 added".
 fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
     let mut numbers = Vec::new();
     for (number, change) in [(changed, "changed"), (added, "added"), (removed, "removed")] {
@@ -249,6 +250,8 @@ impl DiffText<'_, '_> {
         self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
+    /// Writes the numbers of kernels, and the table of the kernels that differ. Writes nothing if no code object that
+    /// differs has kernels.
     fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
         if changed + added + removed + equal == 0 {
@@ -355,6 +358,7 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
     }
 }
 
+/// Returns the row for a kernel with its demangled name, still without the text of its place.
 fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
     ListedKernel {
         gpu: &kernel.gpu,

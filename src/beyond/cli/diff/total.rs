@@ -32,6 +32,7 @@ pub(crate) struct DiffTotal {
 }
 
 impl DiffTotal {
+    /// Adds the result of a pair of files.
     pub(crate) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {

@@ -228,6 +228,7 @@ impl Line {
         bytes(self.sizes.size)
     }
 
+    /// Returns the stored size, with a sign for "about" if it is a share of compressed data.
     pub(super) fn stored(&self, style: Style) -> String {
         let about = if style.unicode { "≈ " } else { "~" };
         format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))

@@ -202,6 +202,7 @@ impl InspectOptions {
         Ok(tables.write_rest()?)
     }
 
+    /// Returns the kind of rows that the options ask for. `--uri` implies `--each`.
     fn rows(&self) -> TableRows {
         if self.uri {
             TableRows::EachWithUri

@@ -59,7 +59,7 @@ impl<'o> InspectTables<'o> {
     /// was found in a directory and has no device code counts only in the totals, because most files there have none.
     pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(&file);
-        // This report is a summary. So the function returns below, and no file is added twice.
+        // `TableRows::Gpus` is a summary, so the function returns before the libraries are added below.
         if self.rows == TableRows::Gpus {
             self.libraries.add(&file);
         }

@@ -183,6 +183,7 @@ impl KernelsOptions {
         Ok(kernels)
     }
 
+    /// Writes the JSON report. Reading a file from `rows` also adds to `sums` and `problems`.
     fn write_json(
         &self,
         rows: &mut dyn Iterator<Item = Vec<NamedKernel>>,

@@ -149,6 +149,7 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
+    /// Returns the text for a column of places or URIs.
     fn place_text(&self, column: PlaceColumn) -> String {
         match (column, self.place) {
             (PlaceColumn::Uri, _) => shown_uri(self.code_object),

@@ -168,6 +168,7 @@ pub(crate) fn picture(total: &DiffTotal) -> String {
 }
 
 impl Canvas {
+    /// Draws the legend in one line: a coloured rectangle and a word for each kind of size.
     fn draw_legend_of_changes(&mut self, gpus: &[GpuChange<'_>]) {
         let Rect { mut x, y, .. } = self.reserve(34);
         for (word, color) in legend(gpus) {

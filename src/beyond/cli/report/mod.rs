@@ -105,11 +105,11 @@ impl ReportOptions {
         // Only files that the command line names may be pipes, and these are a single pair.
         let in_turn = false;
         // The page can sort and filter its kernels, so it has all of them.
-        const ALL_KERNELS: usize = usize::MAX;
+        let all_kernels = usize::MAX;
         files::report(
             sets.pairs,
             in_turn,
-            |pair| Compared::new(&job, pair, ALL_KERNELS),
+            |pair| Compared::new(&job, pair, all_kernels),
             Compared::weight,
             |compared, problems| {
                 problems.extend(compared.diff.problems.drain(..).map(Problem::from));
@@ -146,6 +146,7 @@ impl Page {
 /// The code objects and kernels of a file.
 type ReadFile = (Inspected, FileKernels);
 
+/// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.
