@@ -330,6 +330,7 @@ fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<Stri
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
     let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
+    // These options take GPUs. The hint names the first one that the subcommand has.
     let mut options = ["target", "keep", "expect"].into_iter();
     let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
         Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),

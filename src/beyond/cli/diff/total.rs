@@ -86,6 +86,7 @@ impl DiffTotal {
             }
             let served = other.served_each(&devices).unwrap_or_default();
             for (name, served) in names.into_iter().zip(served) {
+                // Without any bundle for GPUs of the vendor, `is_complete` is true too.
                 if served.serving > 0 && served.is_complete() {
                     presences.insert(name, Presence::Replaced);
                 }

@@ -70,6 +70,7 @@ impl Servers<'_> {
 }
 
 impl ServingNumber {
+    /// Returns the text of the cell, which is empty for an unknown number.
     fn text(self) -> String {
         match self {
             Self::Libraries(libraries) => libraries.to_string(),

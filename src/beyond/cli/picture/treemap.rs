@@ -148,7 +148,7 @@ impl Canvas {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
         let columns = (self.inner_width / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner_width / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
+        let (width, more) = (self.inner_width / columns, gpus.len().saturating_sub(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
