@@ -275,6 +275,7 @@ impl Options for VerifyOptions {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
+        // `--compressed` limits the plain code of each bundle.
         verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);

@@ -24,7 +24,8 @@ use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_d
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report of all files, after the last one. At most `top` kernels are listed.
+/// Writes the report of all files, after the last one. If directories are compared (`is_tree`), each file that differs
+/// has a line. At most `top` kernels are listed.
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
@@ -286,6 +287,7 @@ impl DiffText<'_, '_> {
             line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
         }
         let mut notes = Vec::new();
+        // Repeats count as kernels that differ, but have no rows.
         if rows.kept.len() < differing - rows.repeats && !rows.kept.is_empty() {
             notes.push(format!("the first {}", grouped(rows.kept.len())));
         }

@@ -258,6 +258,7 @@ const UNREAD_MAX: usize = 100;
 /// Lists the unread parts of a file by their places.
 fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     let mut places = file.unread.chunk_by(|one, next| one.place == next.place);
+    // The first places have a line each. The parts in all other places share one.
     for parts in places.by_ref().take(UNREAD_MAX) {
         let [first, others @ ..] = parts else { continue };
         let prefix = prefix(first.place.steps());

@@ -150,7 +150,7 @@ impl Disassembler {
         static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
         static NVDISASMS: LazyLock<Vec<PathBuf>> =
             LazyLock::new(|| find_programs(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
-        let (programs, package) = match self {
+        let (programs, not_found) = match self {
             Self::Objdump => {
                 (&OBJDUMPS, "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)")
             }
@@ -165,7 +165,7 @@ impl Disassembler {
                 Err(error) => failures.push(format!("{error:#}")),
             }
         }
-        Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
+        Err(if failures.is_empty() { anyhow!(not_found) } else { anyhow!(failures.join("; ")) })
     }
 
     /// Returns the output of a disassembler for the kernels `names` of a code object. Where possible, the disassembler

@@ -292,6 +292,7 @@ impl Libraries {
     /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or
     /// bundles to compare.
     pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
+        // The sum of the libraries that are not kept does not say how many of them serve a GPU.
         if self.number_in_rest > 0 {
             return None;
         }

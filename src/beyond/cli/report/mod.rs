@@ -85,6 +85,7 @@ impl ReportOptions {
             weight,
             |(_, kernels), problems| {
                 problems.extend(kernels.problems.iter().map(Problem::from));
+                // Code of other kinds, such as PTX, has no registers before it is compiled.
                 without_registers += kernels.sums.others.total();
             },
             problems,
