@@ -173,6 +173,7 @@ impl Options for ExtractOptions {
 }
 
 impl ExtractOptions {
+    /// Returns the destination of the code objects: without `--output`, the current directory.
     fn destination(&self) -> Destination {
         let output = match &self.output {
             Some(output) => output.clone(),
@@ -247,7 +248,7 @@ fn sources(files: Vec<Result<WorkFile, Error>>, problems: &mut Vec<Problem>) -> 
     sources
 }
 
-/// Prints the names of the written files.
+/// Prints the names of the written files. Prints nothing if the code object itself goes to the standard output.
 fn print_names(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()> {
     if extract.destination == Destination::StandardOutput {
         return Ok(());

@@ -174,8 +174,9 @@ pub(super) fn short_target(target: &str) -> &str {
     target.trim_end_matches("-unknown-unknown")
 }
 
-/// Returns the short name of GPUs of one family: `gfx1100…1103`, `sm_80,86,89`. A range includes all GPUs that are
-/// known between its ends; `mark` is written between the ends. Targets without a family are joined by commas.
+/// Returns the short name of GPUs of one family, which are sorted by [`generation`]: `gfx1100…1103`, `sm_80,86,89`. A
+/// range includes all GPUs that are known between its ends; `mark` is written between the ends. Targets without a
+/// family are joined by commas.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
     let Some(family) = family_of(first) else { return targets.join(",") };
@@ -274,6 +275,7 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
     }
     let products: Vec<Vec<&str>> = targets.iter().map(|target| names_of_products(target)).collect();
     let number = products.iter().map(Vec::len).max().unwrap_or_default();
+    // No series of a target has more products than the target has in total, so this takes all of them.
     let all = ProductsBySeries::new(&products, number).names();
     if all.join(", ").len() <= room {
         return all.join(", ");
@@ -318,6 +320,7 @@ impl<'p> ProductsBySeries<'p> {
                 }
             }
         }
+        // `false` comes first, so products for workstations come last.
         all.sort_by_key(|(series, _)| is_for_workstations(series));
         Self(all)
     }

@@ -38,6 +38,7 @@ impl Options for HelpOptions {
 fn help_of(name: &str, program: &str) -> Vec<u8> {
     if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         let name = format!("{program} {name}");
+        // LLVM's tools have no subcommands under these names.
         return help::text(&tool.command(), &[], name.as_bytes(), HelpStyle::FULL);
     }
     let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };

@@ -188,6 +188,7 @@ impl Options for RecompressOptions {
 }
 
 impl RecompressOptions {
+    /// Returns the compression of bundles, or `None` if bundles are to be written plain (`--none`).
     fn compression(&self) -> Option<Compression> {
         if self.none {
             return None;
@@ -248,7 +249,8 @@ fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     lines
 }
 
-/// Returns the note about code that stays in the file, although its GPUs were left out.
+/// Returns the note about code that stays in the file, although its GPUs were left out. `left` has this code by the
+/// kind of data that holds it, such as "Intel's SYCL images".
 fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
     let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
     let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));

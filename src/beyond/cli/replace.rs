@@ -147,6 +147,7 @@ impl ReplaceOptions {
         }
     }
 
+    /// Replaces the code object at `uri` by the content. Writes the file of the code object itself without `--output`.
     fn replace(&self, uri: Uri, console: &mut Console) -> anyhow::Result<Replaced> {
         let mut replace = Replace::new(uri, &self.content);
         (replace.limits, replace.force) = (self.size.limits(), self.force);

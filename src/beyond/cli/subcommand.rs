@@ -110,7 +110,7 @@ impl Catalogue {
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
-    /// One `clap` command with our own subcommands, for manual pages and completions.
+    /// Returns one `clap` command with our own subcommands, for manual pages and completions.
     pub(super) fn command(&self) -> Command {
         Command::new(PROGRAM)
             .about("Bundle, unbundle, inspect and check GPU code objects")
@@ -126,7 +126,7 @@ impl Catalogue {
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
         let nearest = match words {
             [] => None,
-            // LLVM's bundler does not have the usual short form of `--help`.
+            // LLVM's bundler does not have the usual short form of `--help`, with one dash or two.
             [word] if word == "-h" || word == "--h" => None,
             [word, ..] => match word.as_encoded_bytes() {
                 // An option, or a file with options.
@@ -240,10 +240,13 @@ impl Subcommand {
     }
 }
 
+/// Runs the subcommand with the options `O`. All subcommands have functions of this type, so it gets the catalogue,
+/// which these options do not need.
 fn run_matches<O: Options>(matches: &ArgMatches, _: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
     O::from_arg_matches(matches)?.run(console)
 }
 
+/// Runs the subcommand with the options `O`, which describes all subcommands.
 fn run_matches_about_all<O: OptionsAboutAll>(
     matches: &ArgMatches,
     all: &Catalogue,
@@ -327,6 +330,7 @@ fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<Stri
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
     let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
+    // These options take GPUs. The hint names the first one that the subcommand has.
     let mut options = ["target", "keep", "expect"].into_iter();
     let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
         Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),

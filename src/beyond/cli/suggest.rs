@@ -26,11 +26,12 @@ pub(super) fn nearest_subcommand(word: &OsStr, names: impl Iterator<Item = &'sta
     if let Some((_, name)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&word)) {
         return Some(name);
     }
+    // `wrong_letters` returns 0 for an abbreviation, which makes it the nearest name.
     let nearest = names.min_by_key(|name| wrong_letters(word, name))?;
     if wrong_letters(word, nearest) * 2 <= word.len() { Some(nearest) } else { None }
 }
 
-/// Returns the number of wrong letters in a word that may mean `name`. An abbreviation of the name has none.
+/// Returns the number of wrong letters in a word that may mean `name`, or 0 if the word is an abbreviation of the name.
 fn wrong_letters(word: &str, name: &str) -> usize {
     if name.starts_with(word) { 0 } else { distance(word.as_bytes(), name.as_bytes()) }
 }
@@ -169,6 +170,7 @@ fn series_of(product: &str) -> Option<String> {
     Some(plain.get(..number)?.to_owned())
 }
 
+/// Returns whether a known product has these letters before its number.
 fn is_known_series(series: &str) -> bool {
     let mut known = products::all().flat_map(|(_, names)| names);
     !series.is_empty() && known.any(|name| series_of(name).as_deref() == Some(series))
@@ -205,7 +207,8 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Describes the fault in `name`, and the names that it may mean.
+/// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is the
+/// refused part of the name. For a known product, it is the processor.
 fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
     if let Some(meant) = known_gpu(error.text()) {
         return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
@@ -251,6 +254,7 @@ fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Optio
     let typed = products::plain(processor);
     let mut near = BTreeSet::new();
     for id in known {
+        // In an entry ID, the target follows two dashes.
         let target = id.rsplit("--").next().unwrap_or(id);
         let name = target.split(':').next().unwrap_or(target);
         if let Some(errors) = errors_between(&typed, &products::plain(name)) {
@@ -273,6 +277,7 @@ fn errors_between(typed: &str, name: &str) -> Option<u8> {
     }
 }
 
+/// Returns the sorted bytes of a text. They are equal for texts that differ only in the order of their characters.
 fn sorted_bytes(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.sort_unstable();

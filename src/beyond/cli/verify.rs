@@ -84,6 +84,8 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome before the first file. `paths` are those of all files: libraries of a directory may serve
+    /// the expected GPUs together.
     fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
         let (mut together, mut unserved) = (None, Vec::new());
         if let Some(expect) = expect {
@@ -99,7 +101,10 @@ impl Outcome {
         if let Some(together) = &mut self.together {
             together.add(verified);
         }
+        // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
+        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
+        // only if it accepts each file that has such a fault.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
             let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
             self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);
@@ -169,6 +174,7 @@ impl Outcome {
         if self.total.faults > 0 {
             parts.push(count(self.total.faults, "fault", "faults"));
         }
+        // Our own problems are about all files. They count as faults, or say that nothing was verified.
         let errors = problems.len() - self.own_problems;
         if errors > 0 {
             parts.push(count(errors, "error", "errors"));
@@ -269,6 +275,7 @@ impl Options for VerifyOptions {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
+        // `--compressed` limits the plain code of each bundle.
         verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);

@@ -16,6 +16,8 @@ pub(super) fn script(all: &Command) -> String {
     let program = all.get_name();
     let function = format!("_{}", program.replace('-', "_"));
     let names: Vec<&str> = all.get_subcommands().map(Command::get_name).collect();
+    // The branch of each subcommand sets `options`, `words` and `files` of the script. The branch `''` is for command
+    // lines without a subcommand.
     let commands: String = std::iter::once(("''", all))
         .chain(all.get_subcommands().map(|command| (command.get_name(), command)))
         .map(|(name, command)| subcommand_branch(name, command, &names.join(" ")))

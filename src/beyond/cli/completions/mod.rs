@@ -41,6 +41,8 @@ impl OptionsAboutAll for CompletionsOptions {
     }
 }
 
+/// Returns the completion script for a shell. fish and zsh get LLVM's spellings with one dash too, and so does bash,
+/// whose script is ours.
 fn script(shell: Shell, mut everything: Command) -> String {
     if shell == Shell::Bash {
         // This adds `--help` and `--version` to the options. For other shells, `generate` does it.
@@ -58,13 +60,15 @@ fn script(shell: Shell, mut everything: Command) -> String {
     }
 }
 
-/// Lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest files.
+/// Returns lines for fish that `clap_complete` omits: the words that a subcommand accepts where fish would suggest
+/// files.
 fn fish_words(everything: &Command) -> String {
     let program = everything.get_name();
     let mut lines = String::new();
     for command in everything.get_subcommands() {
         let positional = command.get_positionals().next();
         let words = positional.map(words_of).unwrap_or_default();
+        // Without a positional argument or words, the line keeps fish from suggesting files.
         let takes_files = positional.is_some() && words.is_empty();
         if !takes_files {
             let condition = format!("__fish_{}_using_subcommand {}", program.replace('-', "_"), command.get_name());

@@ -158,6 +158,7 @@ fn scaled(text: &str, factor: u64) -> Option<u64> {
     u64::try_from(product / 1000).ok()
 }
 
+/// Returns whether a text has digits, and nothing else.
 fn is_number(digits: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }

@@ -50,6 +50,7 @@ impl KernelRows {
     /// Returns the rows of a pair of files: at most `top`.
     pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize, listed: ListedKernels) -> Self {
         let mut rows = Self::default();
+        // The numbers and the spills are about all kernels, also about the repeats that get no row.
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {
@@ -76,6 +77,7 @@ impl KernelRows {
     pub(super) fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
         self.repeats += more.repeats;
+        // Dropping rows only when at least half of them can go keeps the time for sorting low.
         if self.kept.len() / 2 > top.max(ROWS_BETWEEN_SORTS) {
             self.keep_first(top);
         }
@@ -156,7 +158,8 @@ fn without_repeats(kernels: Vec<KernelDiff>) -> Vec<KernelDiff> {
     kept
 }
 
-/// Adds kernels that spill more, under their `key`, and keeps the kernel whose spills grew most.
+/// Adds kernels that spill more, and keeps the kernel whose spills grew most. `key` is their GPU, and whether the
+/// kernels are new.
 pub(super) fn add_spills(spills: &mut SpillsByGpu, key: (Arc<str>, bool), more: SpillingKernels) {
     match spills.entry(key) {
         Entry::Vacant(free) => {

@@ -121,7 +121,8 @@ impl Options for DiffOptions {
                     return table::write([old, new], compared, &total, is_tree, top, text);
                 }
                 let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
-                // The values after the files are complete only after the last file.
+                // Pairs without differences are not listed, but count in the total. The values after the files are
+                // complete only after the last file.
                 let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
                 let failures = ComputedLate(|| {
                     self.add_error_if_not_judged(

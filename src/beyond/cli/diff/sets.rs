@@ -133,6 +133,7 @@ fn package_without_version(path: &Path) -> PathBuf {
         _ => return path.to_owned(),
     };
     let parts: Vec<&str> = name.splitn(3, separator).collect();
+    // The result is only compared with the names of other packages.
     if let [name, _, rest] = *parts { [name, rest].iter().collect() } else { path.to_owned() }
 }
 

@@ -24,7 +24,8 @@ use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_d
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report of all files, after the last one. At most `top` kernels are listed.
+/// Writes the report of all files, after the last one. If directories are compared (`is_tree`), each file that differs
+/// has a line. At most `top` kernels are listed.
 pub(super) fn write(
     [old, new]: [&PathBuf; 2],
     files: &mut dyn Iterator<Item = Compared>,
@@ -117,6 +118,7 @@ fn changed_objects(gpu: &GpuDiff) -> String {
     change_numbers(gpu.changed, gpu.added, gpu.removed)
 }
 
+/// Returns the numbers above 0, each with its word, such as "5 changed, 2 added".
 fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
     let mut numbers = Vec::new();
     for (number, change) in [(changed, "changed"), (added, "added"), (removed, "removed")] {
@@ -249,6 +251,8 @@ impl DiffText<'_, '_> {
         self.text.write_table(Table { indent: 4, columns }, || rows.iter())
     }
 
+    /// Writes the numbers of kernels, and the table of the kernels that differ. Writes nothing if no code object that
+    /// differs has kernels.
     fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
         let Counts { equal, changed, added, removed } = self.total.kernels;
         if changed + added + removed + equal == 0 {
@@ -261,7 +265,9 @@ impl DiffText<'_, '_> {
             listed.push(ListedKernel { place: Some(place), ..listed_kernel(row) });
         }
         let place_column = if places.all_equal { PlaceColumn::None } else { PlaceColumn::File };
-        kernels::table::write_kernels(|| listed.iter().copied(), place_column, None, 4, &mut self.text)
+        // `--sort` of `kernels` sorts by a column. These rows are sorted by `severity`.
+        let sort_key = None;
+        kernels::table::write_kernels(|| listed.iter().copied(), place_column, sort_key, 4, &mut self.text)
     }
 
     /// Returns the line before the table of kernels: their numbers, and which of them the table lists.
@@ -281,6 +287,7 @@ impl DiffText<'_, '_> {
             line.push_str(&format!("; not listed: {number} of relocatable code that linked code has too"));
         }
         let mut notes = Vec::new();
+        // Repeats count as kernels that differ, but have no rows.
         if rows.kept.len() < differing - rows.repeats && !rows.kept.is_empty() {
             notes.push(format!("the first {}", grouped(rows.kept.len())));
         }
@@ -353,6 +360,7 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
     }
 }
 
+/// Returns the row for a kernel with its demangled name, still without the text of its place.
 fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
     ListedKernel {
         gpu: &kernel.gpu,

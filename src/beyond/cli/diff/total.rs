@@ -32,6 +32,7 @@ pub(crate) struct DiffTotal {
 }
 
 impl DiffTotal {
+    /// Adds the result of a pair of files.
     pub(crate) fn add(&mut self, Compared { pair, diff, rows }: &Compared) {
         self.pairs += 1;
         for (gpu, more) in &diff.gpus {
@@ -85,6 +86,7 @@ impl DiffTotal {
             }
             let served = other.served_each(&devices).unwrap_or_default();
             for (name, served) in names.into_iter().zip(served) {
+                // Without any bundle for GPUs of the vendor, `is_complete` is true too.
                 if served.serving > 0 && served.is_complete() {
                     presences.insert(name, Presence::Replaced);
                 }

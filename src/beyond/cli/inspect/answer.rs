@@ -70,6 +70,7 @@ impl Servers<'_> {
 }
 
 impl ServingNumber {
+    /// Returns the text of the cell, which is empty for an unknown number.
     fn text(self) -> String {
         match self {
             Self::Libraries(libraries) => libraries.to_string(),
@@ -192,7 +193,7 @@ pub(super) fn write(
     let width = style.width.unwrap_or(WIDE);
     let has_serving = lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
-    // The column of products is as wide as the other columns allow.
+    // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
     let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
@@ -226,6 +227,7 @@ pub(super) fn write(
     columns.push(Column::name("PRODUCTS", products));
     let mut text = Text { style, out: &mut *text.out };
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    // An example explains such numbers. It is not about this file.
     if lines.iter().any(|line| line.serving.is_partial()) {
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
     }
@@ -260,18 +262,20 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
     if number > LIBRARIES_MAX {
         text.write_item(&format!("the largest {LIBRARIES_MAX} of {}:", count(number, "library", "libraries")))?;
     }
-    let is_only = by_package.len() == 1;
+    let has_one_table = by_package.len() == 1;
     for (package, libraries) in by_package {
-        write_package(&libraries, is_only && package.is_some(), (largest, is_compressed), text)?;
+        // Names of packages tell tables apart. Without a package, parentheses are a part of the names of files.
+        let is_only_package = has_one_table && package.is_some();
+        write_package(&libraries, is_only_package, (largest, is_compressed), text)?;
     }
     Ok(())
 }
 
-/// Writes a table of the libraries in a package, or of files that are libraries themselves. The name of the only
-/// package is left out. A bar has its full length for the stored size `largest`.
+/// Writes a table of the libraries in a package, or of files that are libraries themselves. If `is_only_package`, the
+/// heading leaves out the name of the package. A bar has its full length for the stored size `largest`.
 fn write_package(
     libraries: &[&Library],
-    is_only: bool,
+    is_only_package: bool,
     (largest, is_compressed): (u64, bool),
     text: &mut Text<'_>,
 ) -> io::Result<()> {
@@ -283,7 +287,7 @@ fn write_package(
         let pattern = common.pattern();
         // The part of the pattern inside the parentheses is about the members of the package.
         let in_package = match pattern.split_once('(') {
-            Some((_, member)) if is_only => member.trim_end_matches(')'),
+            Some((_, member)) if is_only_package => member.trim_end_matches(')'),
             _ => &pattern,
         };
         // A pattern of `*` alone says nothing about the names.

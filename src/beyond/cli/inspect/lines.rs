@@ -173,6 +173,7 @@ impl Line {
             format!("{:>5}  {id}", bundle.index)
         };
         let gpu = targets.target_of(code_object).to_owned();
+        // The target at the end of the label stands out.
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
         let is_packed_with_others = match &code_object.packed {
             Some(packed) => packed.is_shared(),
@@ -227,6 +228,7 @@ impl Line {
         bytes(self.sizes.size)
     }
 
+    /// Returns the stored size, with a sign for "about" if it is a share of compressed data.
     pub(super) fn stored(&self, style: Style) -> String {
         let about = if style.unicode { "≈ " } else { "~" };
         format!("{}{}", if self.is_share { about } else { "" }, bytes(self.sizes.stored))

@@ -64,6 +64,7 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
     let gpus: Option<Vec<Device>> = libraries.served().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
     let mut report = Vec::new();
     for library in libraries.by_name() {
+        // `None` is for a library that is not compared.
         let mut served = None;
         // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all GPUs,
         // as without --matrix.
@@ -111,6 +112,7 @@ fn heading_of(served: &ServedTable<'_>) -> Option<String> {
 /// Explains the kinds of cells that the tables have.
 fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
     let cells: Vec<&ServedBundles> = grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served)).collect();
+    // A library without bundles for GPUs of a vendor is complete too. The legend explains its empty cells below.
     let mut legend = "all: all bundles serve the GPU".to_owned();
     if cells.iter().any(|served| !served.is_complete() && served.serving > 0) {
         legend.push_str("; 1/3: one of three does");

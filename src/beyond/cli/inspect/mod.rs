@@ -134,7 +134,7 @@ impl Options for InspectOptions {
             &problems,
             |reports, out| self.print(reports, (&coverage, &libraries), &problems, out),
         );
-        // Files in directories have no hints of their own.
+        // `inspect` gives hints only for named files, so files in directories share one hint.
         let is_hint_missing = has_directories && hints.is_empty();
         if is_hint_missing && !has_found && !job.scan.deep {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
@@ -162,7 +162,8 @@ impl Options for InspectOptions {
 }
 
 impl InspectOptions {
-    /// Prints the report of each file as soon as it is available.
+    /// Prints the report of each file as soon as it is available. Reading a file from `reports` also adds it to
+    /// `coverage` and `libraries`. So these are complete only after the last file.
     fn print(
         &self,
         reports: impl Iterator<Item = InspectedFile>,
@@ -201,6 +202,7 @@ impl InspectOptions {
         Ok(tables.write_rest()?)
     }
 
+    /// Returns the kind of rows that the options ask for. `--uri` implies `--each`.
     fn rows(&self) -> TableRows {
         if self.uri {
             TableRows::EachWithUri

@@ -59,6 +59,7 @@ impl<'o> InspectTables<'o> {
     /// was found in a directory and has no device code counts only in the totals, because most files there have none.
     pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
         self.totals.add(&file);
+        // `TableRows::Gpus` is a summary, so the function returns before the libraries are added below.
         if self.rows == TableRows::Gpus {
             self.libraries.add(&file);
         }
@@ -257,6 +258,7 @@ const UNREAD_MAX: usize = 100;
 /// Lists the unread parts of a file by their places.
 fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
     let mut places = file.unread.chunk_by(|one, next| one.place == next.place);
+    // The first places have a line each. The parts in all other places share one.
     for parts in places.by_ref().take(UNREAD_MAX) {
         let [first, others @ ..] = parts else { continue };
         let prefix = prefix(first.place.steps());
@@ -452,6 +454,7 @@ impl Totals {
         }
         self.tables += groups_by_place(bundles).count();
         self.libraries += number_of_libraries(bundles);
+        // A report about a single file has the heading of this file. With more files, this heading is not used.
         if !bundles.is_empty() && self.files == 1 {
             self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
         }
@@ -475,6 +478,7 @@ impl Totals {
         // The line is a sum, so it shows the sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
+        // From here on, code for GPUs that have a line is added to the shared line too.
         if self.lines.len() >= GPUS_MAX {
             line.gpu = "others".into();
         }
@@ -506,7 +510,7 @@ impl Totals {
     }
 
     /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-    /// serve each. `is_full` is as for [`answer::write`].
+    /// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
     fn write_gpus(&self, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
         let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
             Servers::Libraries(libraries)

@@ -121,6 +121,7 @@ impl SortKey {
             SortOrder::Gpu => a.gpu.cmp(&b.gpu),
             SortOrder::Numbers(first, then) => {
                 let [a, b] = [a, b].map(|row| ((first.number)(&row.kernel), (then.number)(&row.kernel)));
+                // `None` is less than any number.
                 b.cmp(&a)
             }
         }

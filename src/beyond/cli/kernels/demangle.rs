@@ -68,14 +68,14 @@ impl Demangler {
 /// nothing is skipped any more.
 fn count_new_and_delete(name: &[u8]) -> usize {
     // The name of a function with internal linkage begins with `_ZL`. Any other `L` is read as the start of a literal.
-    let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), b' ', 0_usize);
+    let (mut rest, mut before, mut found) = (name.strip_prefix(b"_ZL").unwrap_or(name), NO_LETTER, 0_usize);
     let mut has_identifiers = true;
     while let Some((&first, after)) = rest.split_first() {
         let is_length = has_identifiers && first.is_ascii_digit() && is_length(rest, before);
         has_identifiers &= first != b'L' || is_plain_literal(after);
         found += usize::from(matches!(rest, [b'n', b'w' | b'a', ..] | [b'd', b'l' | b'a', ..]));
         if is_length && let Some(after) = after_identifier(rest) {
-            (before, rest) = (b' ', after);
+            (before, rest) = (NO_LETTER, after);
         } else {
             (before, rest) = (first, after);
         }
@@ -83,12 +83,17 @@ fn count_new_and_delete(name: &[u8]) -> usize {
     found
 }
 
-/// Returns whether a number is the length of an identifier. A number after a digit, or after a letter that gives it
-/// another meaning, is not: `C1` is a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the
-/// end of a literal, before `E`, or of an index, before `_`.
+/// The byte before a number that begins the name or follows an identifier: no letter gives the number a meaning.
+const NO_LETTER: u8 = b' ';
+
+/// Returns whether the number at the start of `text` is the length of an identifier. `before` is the byte before it in
+/// the name, or [`NO_LETTER`]. A number after a digit, or after a letter that gives it another meaning, is not: `C1` is
+/// a constructor, and `S1_` refers to an earlier part. Nor is a number that may be the end of a literal, before `E`, or
+/// of an index, before `_`.
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_index = rest.first() == Some(&b'_');
+    // A number at the end of the name has no identifier after it.
     let may_end_literal = matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
     let belongs_to_letter = matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S');
     !may_be_index && !may_end_literal && !before.is_ascii_digit() && !belongs_to_letter
@@ -115,6 +120,7 @@ fn is_plain_literal(text: &[u8]) -> bool {
     let Some(value) = value else { return false };
     // `n` is the sign of a negative number.
     let digits = value.strip_prefix(b"n").unwrap_or(value);
+    // Floating-point numbers have hexadecimal digits.
     skip(digits, is_hexadecimal).first() == Some(&b'E')
 }
 

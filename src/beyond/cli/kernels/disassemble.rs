@@ -37,6 +37,7 @@ pub(super) type Contents = Vec<Vec<u8>>;
 /// written later.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
+    // `write` fails if there are more.
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
     scan.read(input, &wanted, &mut |index, code| {
@@ -54,7 +55,8 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         count <= CODE_OBJECTS_MAX,
         "{count} code objects define such a kernel, at most {CODE_OBJECTS_MAX} are disassembled; choose with --target"
     );
-    // The names are checked first, so that an error comes before any output.
+    // `names_by_run` checks the names before any program runs, so that its error comes before any output. It returns
+    // several runs if a code object has too many names for one command line.
     let mut prepared = Vec::new();
     // `read_contents` has read the code objects in the same order.
     for (rows, code) in by_code_object(rows).zip(contents) {
@@ -93,6 +95,7 @@ enum Disassembler {
 }
 
 impl Disassembler {
+    /// Returns the disassembler for a code object: NVIDIA's tool for machine code of NVIDIA, LLVM's for all other code.
     fn for_code(code: &[u8]) -> Self {
         match ContentKind::identify(code) {
             ContentKind::Cubin => Self::Nvdisasm,
@@ -147,7 +150,7 @@ impl Disassembler {
         static OBJDUMPS: LazyLock<Vec<PathBuf>> = LazyLock::new(objdumps);
         static NVDISASMS: LazyLock<Vec<PathBuf>> =
             LazyLock::new(|| find_programs(&["nvdisasm".to_owned()], ("CUDA_HOME", "/usr/local/cuda"), "bin"));
-        let (programs, package) = match self {
+        let (programs, not_found) = match self {
             Self::Objdump => {
                 (&OBJDUMPS, "llvm-objdump was not found; it is in the package llvm (Debian), or rocm-llvm (ROCm)")
             }
@@ -162,7 +165,7 @@ impl Disassembler {
                 Err(error) => failures.push(format!("{error:#}")),
             }
         }
-        Err(if failures.is_empty() { anyhow!(package) } else { anyhow!(failures.join("; ")) })
+        Err(if failures.is_empty() { anyhow!(not_found) } else { anyhow!(failures.join("; ")) })
     }
 
     /// Returns the output of a disassembler for the kernels `names` of a code object. Where possible, the disassembler
@@ -229,6 +232,7 @@ fn objdumps() -> Vec<PathBuf> {
     let names: Vec<String> =
         (10..100).rev().map(|version| format!("llvm-objdump-{version}")).chain(["llvm-objdump".to_owned()]).collect();
     let mut programs = find_programs(&names, ("ROCM_PATH", "/opt/rocm"), "llvm/bin");
+    // A single program is not asked for its version, which takes time.
     if programs.len() > 1 {
         programs.sort_by_cached_key(|program| std::cmp::Reverse(version(program)));
     }

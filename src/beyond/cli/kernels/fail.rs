@@ -189,6 +189,7 @@ impl ConditionResults {
 }
 
 impl ConditionResult {
+    /// Returns the number of kernels that meet the condition, and the texts about the first ones.
     fn reason(&self) -> String {
         let kernels = match self.condition {
             KernelCondition::Hostcall => {

@@ -183,6 +183,7 @@ impl KernelsOptions {
         Ok(kernels)
     }
 
+    /// Writes the JSON report. Reading a file from `rows` also adds to `sums` and `problems`.
     fn write_json(
         &self,
         rows: &mut dyn Iterator<Item = Vec<NamedKernel>>,
@@ -203,6 +204,7 @@ impl KernelsOptions {
         });
         let failures = ComputedLate(|| {
             let sums = sums.borrow();
+            // `json::write` writes the problems after this field, so the error is among them.
             self.add_error_if_not_judged(&sums, job, paths, problems);
             sums.conditions.failures()
         });

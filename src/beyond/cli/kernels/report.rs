@@ -152,6 +152,7 @@ impl NameMatches {
     pub(super) fn add(&mut self, more: Self) {
         self.has_match |= more.has_match;
         self.present.extend(more.present);
+        // One name more than is shown says that there are more.
         self.present.truncate(NAMES_SHOWN + 1);
         self.similar.add(&more.similar);
     }
@@ -199,6 +200,7 @@ impl KernelOrder {
         let mut kept = Vec::new();
         for rows in files {
             kept.extend(rows);
+            // Dropping rows only when at least half of them can go keeps the time for sorting low.
             if kept.len() / 2 > self.most.max(ROWS_BETWEEN_SORTS) {
                 self.keep_first(&mut kept);
             }

@@ -28,8 +28,9 @@ pub(crate) enum PlaceColumn {
 }
 
 /// Writes the rows of each file as soon as they are available. Without a sort `key`, each place has a table with a
-/// heading. With it, all rows come at once and have one table, with a column of places unless all are in
-/// one section of the only file.
+/// heading. With it, all rows come at once and have one table, with a column of places unless all are in one section of
+/// the only file (`is_one_file`). If `has_uris`, a column has the URIs of the code objects instead. `sums` is filled
+/// while `files` is read, and has the code objects of other kinds.
 pub(super) fn write(
     files: &mut dyn Iterator<Item = Vec<NamedKernel>>,
     key: Option<SortKey>,
@@ -148,6 +149,7 @@ impl<'r> ListedKernel<'r> {
         }
     }
 
+    /// Returns the text for a column of places or URIs.
     fn place_text(&self, column: PlaceColumn) -> String {
         match (column, self.place) {
             (PlaceColumn::Uri, _) => shown_uri(self.code_object),
@@ -182,7 +184,7 @@ pub(crate) fn write_kernels<'r, I: Iterator<Item = ListedKernel<'r>>>(
         }
     }
     let mut start = 0;
-    // `diff` gives texts with its rows, and has already left out what they have in common.
+    // Rows of `diff` have the texts of their places, already without the common start.
     if place_column == PlaceColumn::File && rows().all(|row| row.place.is_none()) {
         start = common_start(places.values().map(String::as_str), text.style);
     }

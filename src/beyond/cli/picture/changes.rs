@@ -155,7 +155,7 @@ pub(crate) fn counts(total: &DiffTotal) -> String {
 /// Returns the picture for `diff --svg`.
 pub(crate) fn picture(total: &DiffTotal) -> String {
     let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
-    let more = gpus.len() - gpus.len().min(GPUS_MAX);
+    let more = gpus.len().saturating_sub(GPUS_MAX);
     gpus.truncate(GPUS_MAX);
     let mut facts = format!("stored size of {}", count(gpus.len(), "GPU", "GPUs"));
     if more > 0 {
@@ -168,6 +168,7 @@ pub(crate) fn picture(total: &DiffTotal) -> String {
 }
 
 impl Canvas {
+    /// Draws the legend in one line: a coloured rectangle and a word for each kind of size.
     fn draw_legend_of_changes(&mut self, gpus: &[GpuChange<'_>]) {
         let Rect { mut x, y, .. } = self.reserve(34);
         for (word, color) in legend(gpus) {

@@ -56,6 +56,7 @@ pub(crate) struct ServingLibraries {
 }
 
 impl ServingLibraries {
+    /// Counts a library. `served` says how many of its bundles serve the GPU.
     fn add(&mut self, served: ServedBundles) {
         // The library has no code for GPUs of this vendor.
         if served.bundles == 0 {
@@ -106,6 +107,7 @@ impl Libraries {
         self.coverage.merge(&file.coverage());
         let mut by_member: BTreeMap<Option<String>, LibraryParts<'_>> = BTreeMap::new();
         for bundle in &file.bundles {
+            // Code for several GPUs in the files of a directory makes one library.
             if let Some(directory) = &bundle.directory {
                 self.add_file(file, bundle, directory);
                 continue;
@@ -290,6 +292,7 @@ impl Libraries {
     /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or
     /// bundles to compare.
     pub(crate) fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
+        // The sum of the libraries that are not kept does not say how many of them serve a GPU.
         if self.number_in_rest > 0 {
             return None;
         }
@@ -455,6 +458,7 @@ pub(crate) fn file_name(path: &path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
+/// Returns a label without `.so`. A file of this name alone keeps it.
 fn without_extension(label: &str) -> String {
     match label.strip_suffix(".so") {
         Some("") | None => label.to_owned(),

@@ -55,7 +55,9 @@ enum Service {
 impl Service {
     const ALL: [Self; 4] = [Self::Complete, Self::Gap, Self::Older, Self::OtherVendor];
 
-    /// Judges a column of the matrix by the numbers of all columns for the same GPU.
+    /// Judges how well the library in a column serves a GPU. `labels` are the names of all libraries, and `served`
+    /// their numbers for the GPU: the library is [`Older`](Self::Older) only if another column is a newer version of
+    /// it.
     fn new(column: usize, labels: &[&str], served: &[ServedBundles]) -> Self {
         let Some(own) = served.get(column) else { return Self::OtherVendor };
         // Bundles count only if they have code for GPUs of the same vendor.
@@ -223,6 +225,7 @@ impl Matrix<'_> {
             }
         }
         let longest = columns.iter().map(|(_, library)| library.name.chars().count()).max().unwrap_or(0);
+        // Vertical names keep a table with long names in many columns narrow.
         let is_horizontal = longest <= HORIZONTAL_MAX || longest.saturating_mul(columns.len()) <= ALL_HORIZONTAL_MAX;
         let class = if is_horizontal { "cells" } else { "cells upright" };
         let number = columns.len();
@@ -282,6 +285,7 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
     // The text has a smaller font than the labels that `CHARACTER` is for.
     if to_u64(text.chars().count()) * (CHARACTER - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
+        // The second colour is that of the text.
         let color = match cell.service {
             Service::Complete => format!("style=\"fill: {}\"", COMPLETE.1),
             Service::Gap => format!("style=\"fill: {}\"", GAP.1),
@@ -291,6 +295,7 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
     }
 }
 
+/// Draws the background of a cell, in the first of the two colours of its service.
 fn draw_background(canvas: &mut Canvas, rect: Rect, service: Service, hint: &str) {
     let attributes = match service {
         Service::Complete => format!(r#"fill="{}" rx="2""#, COMPLETE.0),

@@ -76,6 +76,7 @@ fn is_same_file(input: &Path, file: &Path) -> bool {
 /// The first bytes of the pages and pictures that we write.
 const STARTS_OF_OUTPUTS: [&[u8]; 2] = [b"<!DOCTYPE html>", b"<svg xmlns="];
 
+/// Returns whether a file begins with these bytes. A file that cannot be read does not.
 fn begins_with(path: &Path, start: &[u8]) -> bool {
     let mut head = vec![0; start.len()];
     let Ok(mut file) = File::open(path) else { return false };
@@ -173,6 +174,7 @@ impl Canvas {
         rect
     }
 
+    /// Draws a text on the baseline `y`. The text begins at `x`, unless `attributes` have another `text-anchor`.
     fn draw_text(&mut self, x: u64, y: u64, attributes: &str, content: &str) {
         let content = escaped(content);
         // Writing to a string does not fail.
@@ -195,6 +197,7 @@ impl Canvas {
     }
 }
 
+/// Returns a picture in SVG with this size and content. The text in it has 13 pixels unless it sets another size.
 fn svg(attributes: &str, (width, height): (u64, u64), content: &str) -> String {
     let font = r#"font-family="-apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" font-size="13""#;
     format!(

@@ -191,6 +191,7 @@ fn groups_of_equals(gpus: &[Device], rows: &[Row<'_>]) -> Vec<Vec<usize>> {
         let family = family_of(gpu.name());
         let is_related = family.is_some() && family == last_family;
         last_family = family;
+        // The first GPU has no previous one, so it is not related to any.
         let previous = index.saturating_sub(1);
         let is_alike = is_related && rows.iter().all(|(_, served)| served.get(index) == served.get(previous));
         match groups.last_mut() {

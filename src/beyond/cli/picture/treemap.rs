@@ -59,7 +59,8 @@ impl Canvas {
         let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
         let is_one = shown.len() == 1;
         let (parts, rest) = layout(area, shown);
-        self.draw_small(rest, ("library", "libraries"), "");
+        let no_place = "";
+        self.draw_small(rest, ("library", "libraries"), no_place);
         for (library, rect) in parts {
             // The name of the only library is left out: there is nothing to tell it from.
             let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };
@@ -147,7 +148,7 @@ impl Canvas {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
         let columns = (self.inner_width / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner_width / columns, gpus.len() - gpus.len().min(LEGEND_MAX));
+        let (width, more) = (self.inner_width / columns, gpus.len().saturating_sub(LEGEND_MAX));
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
@@ -230,6 +231,7 @@ fn layout<T>(area: Rect, mut items: Vec<(T, u64)>) -> (Vec<(T, Rect)>, Option<Sm
     items.sort_by_key(|(_, size)| Reverse(*size));
     let whole: u128 = items.iter().map(|(_, size)| u128::from(*size)).sum();
     let pixels = u128::from(area.width) * u128::from(area.height);
+    // The area of an item, `pixels * size / whole`, must be at least `PART_MIN`.
     let mut rest = items.split_off(items.partition_point(|(_, size)| u128::from(*size) * pixels >= whole * PART_MIN));
     // A single small item takes no more space than a part for "1 more".
     if rest.len() == 1 {

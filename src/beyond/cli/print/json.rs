@@ -17,6 +17,7 @@ pub(crate) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
 fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Err(error) = serde_json::to_writer_pretty(Escaping(&mut *out), document) {
+        // The caller names the standard output in a bare I/O error, which must not be inside another error.
         if error.is_io() {
             return Err(io::Error::from(error).into());
         }

@@ -114,6 +114,7 @@ fn has_word(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric())
 }
 
+/// Returns the beginning of `one`, in whole characters, that `other` has too.
 fn common_beginning<'n>(one: &'n str, other: &str) -> &'n str {
     let mut length = 0;
     for ((at, c), other) in one.char_indices().zip(other.chars()) {
@@ -125,6 +126,7 @@ fn common_beginning<'n>(one: &'n str, other: &str) -> &'n str {
     one.get(..length).unwrap_or_default()
 }
 
+/// Returns the end of `one`, in whole characters, that `other` has too.
 fn common_end<'n>(one: &'n str, other: &str) -> &'n str {
     let mut start = one.len();
     for ((at, c), other) in one.char_indices().rev().zip(other.chars().rev()) {

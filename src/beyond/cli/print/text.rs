@@ -166,6 +166,7 @@ impl Text<'_> {
 pub(super) fn markdown(text: &str) -> String {
     let text = text.trim();
     let length_of_number = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    // Most texts need only a few backslashes.
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
         let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');

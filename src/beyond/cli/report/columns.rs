@@ -73,6 +73,7 @@ impl PageColumn {
         }
     }
 
+    /// Adds the value of the next row. Equal values are kept once.
     fn push(&mut self, value: Value) {
         let values = &mut self.values;
         let index = *self.indices.entry(value.to_string()).or_insert_with(|| {

@@ -85,6 +85,7 @@ impl ReportOptions {
             weight,
             |(_, kernels), problems| {
                 problems.extend(kernels.problems.iter().map(Problem::from));
+                // Code of other kinds, such as PTX, has no registers before it is compiled.
                 without_registers += kernels.sums.others.total();
             },
             problems,
@@ -104,10 +105,12 @@ impl ReportOptions {
         let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
         // Only files that the command line names may be pipes, and these are a single pair.
         let in_turn = false;
+        // The page can sort and filter its kernels, so it has all of them.
+        let all_kernels = usize::MAX;
         files::report(
             sets.pairs,
             in_turn,
-            |pair| Compared::new(&job, pair, usize::MAX),
+            |pair| Compared::new(&job, pair, all_kernels),
             Compared::weight,
             |compared, problems| {
                 problems.extend(compared.diff.problems.drain(..).map(Problem::from));
@@ -144,6 +147,7 @@ impl Page {
 /// The code objects and kernels of a file.
 type ReadFile = (Inspected, FileKernels);
 
+/// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
     let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.

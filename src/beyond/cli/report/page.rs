@@ -258,6 +258,7 @@ fn escaped_json(json: &str) -> String {
     out
 }
 
+/// Encodes data in base64, with padding.
 fn base64(data: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
