@@ -478,11 +478,11 @@ impl Totals {
         // The line is a sum, so it shows the sizes that count in sums.
         line.sizes = line.counted;
         self.is_unsure |= line.unsure;
-        // From here on, code for GPUs that have a line is added to the shared line too.
-        if self.lines.len() >= GPUS_MAX {
-            line.gpu = "others".into();
-        }
         line.label = printable_start(&line.gpu, LABEL_MAX);
+        if self.lines.len() >= GPUS_MAX && !self.line_indices.contains_key(&line.label) {
+            line.gpu = "others".into();
+            line.label = line.gpu.clone();
+        }
         let index = *self.line_indices.entry(line.label.clone()).or_insert(self.lines.len());
         match self.lines.get_mut(index) {
             Some(same) => same.add(&line),
