@@ -217,6 +217,7 @@ impl StoredImage {
 
 /// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends
 /// where its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
+/// Offsets in errors count from `base`. The search stops at [`TOO_MANY`] images, which [`parts`] reports.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = bytes_in(section, position..range.end) {
@@ -246,7 +247,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
 
 /// Returns the length of the zstd frame at the start of some bytes, or `None` if it has no end, and the image in the
 /// frame. The image is unreadable if the frame does not record its inflated size. `offset` is the offset of the frame
-/// in the section.
+/// in the section. Offsets in errors count from `base`.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame_len_and_size(rest) {

@@ -153,7 +153,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the header has no copy.
-    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it.
+    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it. The recorded length does not
+    /// count the zero byte, so the copy is the `len` bytes after it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         if self.kind() != CudaKind::Cubin {
             return None;

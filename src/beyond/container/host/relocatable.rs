@@ -226,6 +226,7 @@ impl<'d> Relocatable<'d> {
     /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to
     /// a symbol in one of them.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
+        // The field `info` is the index of the section whose bytes the relocations change.
         if contains(sections, section.info) {
             return true;
         }

@@ -323,7 +323,8 @@ struct RejoinedSections {
 
 impl RejoinedSections {
     /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
-    /// section then has `end` bytes. `is_split` is whether another part follows.
+    /// section then has `end` bytes in the file. `is_split` is whether another part follows. Returns `None` if the
+    /// section has more bytes already.
     fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
@@ -460,6 +461,7 @@ impl PeImage {
         if start == 0 {
             return Some(0..0);
         }
+        // The names begin with their length in bytes, which counts itself.
         let names = start.checked_add(symbol_count.checked_mul(SYMBOL_LEN)?)?;
         Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
@@ -634,6 +636,7 @@ impl PeImage {
         }
         // The data of some directories is in the headers, after the section headers. Addresses there are offsets.
         for index in 0..self.directory_count {
+            // This directory has an offset in the file in place of an address.
             if index == SIGNATURE {
                 continue;
             }
@@ -646,8 +649,9 @@ impl PeImage {
     }
 
     /// Whether [`open`] can tell from the headers whether they grew, after this number of section headers was added.
-    /// Headers that did not grow must not get the minimum length.
+    /// [`open`] assumes that headers of the minimum length grew. So headers that did not grow must have another length.
     fn can_add_headers(&self, count: usize) -> bool {
+        // Headers of the minimum length grow if necessary, and then have the minimum length again.
         if self.has_minimum_headers() {
             return true;
         }
@@ -666,6 +670,7 @@ impl PeImage {
             for RemovedPages { range, is_split, .. } in removed.iter().filter(|pages| pages.section == index) {
                 let mut rest = last;
                 last.size = range.start.checked_sub(last.offset)?;
+                // Pages at the end of a section only make it shorter in the file. Its memory stays.
                 if *is_split {
                     // In memory, the part before the gap also has the gap, so that the rest keeps its address.
                     let memory = range.end.checked_sub(last.offset)?;
@@ -802,7 +807,8 @@ impl PeImage {
     }
 
     /// Whether [`close`] can make these headers from the file `opened`, by removing these pages. `others` are the
-    /// ranges of debug data and symbols in that file. If not, another tool has changed this file since.
+    /// ranges of debug data and symbols in that file. If not, another tool has changed this file since. Returns `None`
+    /// if the numbers in `opened` contradict one another.
     fn is_closed_form_of(&self, opened: &Self, removed: &[RemovedPages], others: &[Range<u64>]) -> Option<bool> {
         let (again, _) = opened.close_gaps(removed)?;
         let splits = removed.iter().filter(|pages| pages.is_split).count();
