@@ -210,7 +210,8 @@ impl<'a> DirectoryRewrite<'a> {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if its extra fields have no room for large sizes.
     pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
-        self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
+        let no_offset = 0;
+        self.header(member, self.local(member)?, LOCAL, no_offset, Some(contents))
     }
 
     /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the
@@ -265,8 +266,8 @@ impl<'a> DirectoryRewrite<'a> {
         }
     }
 
-    /// Makes a header with another offset, without the comment. `contents` are the numbers of new contents, or `None`
-    /// if the member keeps its contents.
+    /// Makes a header of the given `form`, without the comment. `contents` are the numbers of new contents, or `None`
+    /// if the member keeps its contents. Only the header in the directory has the `offset`.
     fn header(
         &self,
         member: &ZipContent<'_>,
@@ -445,6 +446,7 @@ fn write_listed_numbers(header: &mut MemberHeader, numbers: [u64; 3], extra: &Ex
     for (field, value) in fields.into_iter().zip(numbers) {
         let was_small = *field != ELSEWHERE;
         if !was_small {
+            // The old content has this number, in 8 bytes.
             old_len = old_len.saturating_add(8);
         }
         if was_small && value < ELSEWHERE {
@@ -470,7 +472,8 @@ fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[
     Some((header, bytes_in(bytes, name)?, extra))
 }
 
-/// Returns a header with another name, or `None` if the name is too long or the header is cut short.
+/// Returns a header of the given `form` with another name, or `None` if the name is too long or the header is cut
+/// short.
 fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
     let (mut header, old_name, _) = header_parts(old, form)?;
     let after_name = span(form.len_of::<MemberHeader>(), len_u64(old_name)).end;

@@ -715,8 +715,8 @@ impl<'d> ElfLibrary<'d> {
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
                 // In memory, the part before the pages also has the pages: loaders fill them with zeros.
                 let mut before = self.part_of_segment(index, at..range.start, len_of(range), moves)?;
-                // The pages of the first gap load the new headers. They get a segment of their own, which the part
-                // before them must not cover.
+                // The pages of the first gap load the new headers, which are at the offset 0. They get a segment of
+                // their own, which the part before them must not cover. `place_headers` sets its size.
                 if range.start == front.start {
                     before.memory = before.size;
                     segments.push(before);

@@ -529,6 +529,7 @@ impl PeImage {
             }
         }
         let new = ENCODING.try_encode(&new)?;
+        // The list may end in bytes that are not a whole entry: they stay.
         if list.bytes.starts_with(&new) { Some(Vec::new()) } else { Some(vec![replace_bytes(offset, new)?]) }
     }
 
@@ -693,6 +694,7 @@ impl PeImage {
         let mut sections = self.split_sections(removed)?;
         let old_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { old_len };
+        // The headers may grow: everything after them then moves.
         let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
         replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
         let moves = OffsetMap::new(replaced);
@@ -838,7 +840,8 @@ impl Checksum {
         Ok(checksum.value())
     }
 
-    /// Returns the checksum of the bytes so far. The carry of the sum is added until the sum has 16 bits.
+    /// Returns the checksum of the bytes so far. The carry of the sum is added until the sum has 16 bits, and then the
+    /// number of the bytes.
     fn value(&self) -> u32 {
         let mut sum = self.sum;
         while sum > u64::from(u16::MAX) {
