@@ -27,6 +27,9 @@ use crate::llvm::container::host::elf::Encoding;
 /// The range of the field with the size of the content, in the header of a member.
 const SIZE: Range<usize> = 48..58;
 
+/// The range of the first two characters of the first member's name, after the magic. Spaces fill short names.
+const FIRST_NAME: Range<usize> = 8..10;
+
 /// The name of an index in messages.
 const INDEX: &str = "the index of the archive";
 
@@ -109,8 +112,8 @@ impl<'a> Archive<'a> {
     fn indexes(&self) -> Result<Vec<IndexRecords>, Malformed> {
         let Some((first, next)) = self.content_at(MAGIC_LEN) else { return Ok(Vec::new()) };
         match self.file.kind() {
-            // An archive without an index may have this kind, too.
-            ArchiveKind::Gnu if self.data.bytes().get(8..10) != Some(b"/ ") => Ok(Vec::new()),
+            // An archive without an index may have this kind, too: its first member does not have the name `/`.
+            ArchiveKind::Gnu if self.data.bytes().get(FIRST_NAME) != Some(b"/ ") => Ok(Vec::new()),
             ArchiveKind::Gnu => Ok(vec![self.counted_offsets(&first, 4, Endianness::Big)?]),
             ArchiveKind::Gnu64 => Ok(vec![self.counted_offsets(&first, 8, Endianness::Big)?]),
             ArchiveKind::Coff => {

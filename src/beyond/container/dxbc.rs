@@ -14,15 +14,21 @@
 use crate::base::bytes::{len_u64, number, slice, span};
 pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
 
+/// The offsets of fields in the header.
+const VERSION: u64 = 20;
+const SIZE: u64 = 24;
+const PART_COUNT: u64 = 28;
+
 /// The length of the header in bytes, without the offsets of parts that follow it.
 const HEADER: u64 = 32;
 
 /// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut short.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
-    if !data.starts_with(&MAGIC) || number::<4>(data, 20)? != 1 {
+    // Version 1.0: the major number in the lower 2 bytes, and the minor number in the upper ones.
+    if !data.starts_with(&MAGIC) || number::<4>(data, VERSION)? != 1 {
         return None;
     }
-    let (size, parts) = (number::<4>(data, 24)?, number::<4>(data, 28)?);
+    let (size, parts) = (number::<4>(data, SIZE)?, number::<4>(data, PART_COUNT)?);
     let table_end = parts.checked_mul(4)?.checked_add(HEADER)?;
     let first = number::<4>(data, HEADER)?;
     // The name and the size of the first part, 8 bytes, come after the offsets and are inside the container.

@@ -50,6 +50,7 @@ pub(crate) fn architecture(data: &[u8]) -> Option<String> {
     let attributes = tail(data, ATTRIBUTES_AT)?;
     let (mut architecture, mut suffix) = (None, "");
     for index in 0..ATTRIBUTES_MAX {
+        // An attribute and its value have 2 bytes each.
         let at = index.saturating_mul(4);
         let attribute = number::<2>(attributes, at)?;
         if LAST.contains(&attribute) {

@@ -112,7 +112,8 @@ impl Packed {
         slice.claimed(&(0..plain_len(kind, slice.bytes())))
     }
 
-    /// Finds the exact end of a padded code object by inflating it, and records that end. `data` is the bundle.
+    /// Finds the exact end of a padded code object by inflating it, and records that end. `data` is the bundle. `last`
+    /// keeps the inflated bytes for the next code object, which may be compressed together with this one.
     pub(crate) fn find_exact_end(&mut self, data: Slice<'_>, last: &mut LastInflated) -> Result<()> {
         if let ContentEnd::Padded(_) = self.end {
             let inflated = last.get(data, self)?;

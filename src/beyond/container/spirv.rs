@@ -40,6 +40,14 @@ const NO_LINE: u32 = 0x1_013d;
 
 const KERNEL: u32 = 6;
 
+/// The addressing models with physical addresses.
+const PHYSICAL_32: u32 = 1;
+const PHYSICAL_64: u32 = 2;
+
+/// In the first word of an instruction: the bits of the opcode, and the number of bits below the length in words.
+const OPCODE: u32 = 0xffff;
+const LENGTH_SHIFT: u32 = 16;
+
 /// The width of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -56,8 +64,8 @@ pub(crate) fn has_kernels(data: &[u8]) -> bool {
 pub(crate) fn width(data: &[u8]) -> Option<Width> {
     let (_, addressing_model) = declarations(data).find(|(opcode, _)| *opcode == MEMORY_MODEL)?;
     match addressing_model {
-        1 => Some(Width::Bits32),
-        2 => Some(Width::Bits64),
+        PHYSICAL_32 => Some(Width::Bits32),
+        PHYSICAL_64 => Some(Width::Bits64),
         _ => None,
     }
 }
@@ -65,6 +73,7 @@ pub(crate) fn width(data: &[u8]) -> Option<Width> {
 /// Whether data begins with a header and a capability, as each module does. Other data is unlikely to begin with such
 /// words.
 pub(crate) fn is_plausible(data: &[u8]) -> bool {
+    // The header is: magic, version, generator, bound, and a reserved word.
     let word = words(data);
     let (Some(version), Some(bound)) = (word(4), word(12)) else { return false };
     // Version 1.6 is 0x00010600. The bound is more than the largest ID, and IDs are more than 0.
@@ -72,8 +81,8 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
     if !is_version_1 || bound == 0 {
         return false;
     }
-    // The last word of the header is reserved.
-    word(16) == Some(0) && word(20) == Some(ONE_CAPABILITY)
+    let (reserved, first_instruction) = (word(16), word(HEADER_LEN));
+    reserved == Some(0) && first_instruction == Some(ONE_CAPABILITY)
 }
 
 /// Returns the length of the module at the start of data, up to the end of its last function.
@@ -101,7 +110,7 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
             MAGIC => break,
             // Functions come last, so this is other data after the module.
             _ if end.is_some() && !is_in_function => break,
-            first => has_model |= first & 0xffff == MEMORY_MODEL,
+            first => has_model |= first & OPCODE == MEMORY_MODEL,
         }
     }
     match end {
@@ -123,7 +132,8 @@ pub(crate) fn instructions(data: &[u8]) -> impl Iterator<Item = (u32, Range<u64>
     std::iter::from_fn(move || {
         let start = next?;
         let first = word(start)?;
-        let range = span(start, u64::from(first >> 16).saturating_mul(WORD));
+        let word_count = first >> LENGTH_SHIFT;
+        let range = span(start, u64::from(word_count).saturating_mul(WORD));
         next = if range.is_empty() { None } else { Some(range.end) };
         Some((first, range))
     })
@@ -138,7 +148,7 @@ fn declarations(data: &[u8]) -> impl Iterator<Item = (u32, u32)> {
             return None;
         }
         let (first, range) = instructions.next()?;
-        let opcode = first & 0xffff;
+        let opcode = first & OPCODE;
         let is_declaration = [EXTENSION, IMPORT, MEMORY_MODEL, CAPABILITY].contains(&opcode);
         is_over = opcode == MEMORY_MODEL || !is_declaration;
         if !is_declaration || len_of(&range) <= WORD {

@@ -137,7 +137,8 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> 
 
 /// Returns the images in a section that its tables record, in order, without the images between them. `images` are in
 /// order too, with offsets in the section. If several have the same offset, only the first one can be read: no compiler
-/// lets images share bytes, and to read the same bytes for many entries would take long.
+/// lets images share bytes, and to read the same bytes for many entries would take long. Offsets in errors count from
+/// `base`.
 pub(crate) fn recorded_images(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
     let images = images.get(..TOO_MANY).unwrap_or(images);
@@ -180,6 +181,7 @@ impl StoredImage {
     }
 
     /// Finds the bytes of an image that a table records. Another image, or the end of the section, is at `limit`.
+    /// Offsets in errors count from `base`.
     fn find(section: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         let space = bytes_in(section, offset..limit).unwrap_or_default();
@@ -193,6 +195,7 @@ impl StoredImage {
     }
 
     /// Finds the zstd frame of an image. `space` are the bytes of the section from the start of the image to `limit`.
+    /// Offsets in errors count from `base`.
     fn find_frame(space: &[u8], base: u64, image: Image, limit: u64) -> Self {
         let Image { offset, size } = image;
         match codec::frame_len_and_size(space) {
@@ -217,6 +220,7 @@ impl StoredImage {
 
 /// Adds the images in a range of a section that no table records. Zeros before an image are padding. The image ends
 /// where its content does. If its format does not say where, it has the rest of the range without the zeros at the end.
+/// Offsets in errors count from `base`. The search stops at [`TOO_MANY`] images, which [`parts`] reports.
 fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut Vec<Stored>) {
     let mut position = range.start;
     while let Some(rest) = bytes_in(section, position..range.end) {
@@ -246,7 +250,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
 
 /// Returns the length of the zstd frame at the start of some bytes, or `None` if it has no end, and the image in the
 /// frame. The image is unreadable if the frame does not record its inflated size. `offset` is the offset of the frame
-/// in the section.
+/// in the section. Offsets in errors count from `base`.
 fn unlisted_frame(rest: &[u8], base: u64, offset: u64) -> (Option<u64>, Option<Stored>) {
     let at = base.saturating_add(offset);
     match codec::frame_len_and_size(rest) {

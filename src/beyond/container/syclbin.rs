@@ -69,6 +69,7 @@ impl Container for SyclBin {
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(contents) = OffloadBinary::default().read(data, total, base)? else { return Ok(None) };
+        // Any other offload binary keeps its entries.
         if !Self::has_part(contents.entries.first()) {
             return Ok(Some(contents));
         }
@@ -303,6 +304,7 @@ fn properties(text: &[u8]) -> Result<RecordedIds, String> {
         if !is_in_set {
             return wrong("a property outside of any set");
         }
+        // Kind 1 is a number, and kind 2 is an array of bytes in base64.
         let (key, kind, value) = match split_once(line, b'=') {
             Some((key, [kind @ (b'1' | b'2'), b'|', value @ ..])) if !key.is_empty() => (key, kind, value),
             _ => return wrong("a line that is not a property"),

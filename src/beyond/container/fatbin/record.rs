@@ -16,6 +16,10 @@ pub(super) const FIXED_LEN: u64 = 64;
 /// The offset of the records of code objects that are compressed together: after their number and length.
 pub(super) const RECORDS_AT: u64 = 72;
 
+/// The offsets of the fields `at_4` and `exact_len` in a header, for messages.
+const AT_4: u64 = 4;
+const EXACT_LEN_AT: u64 = 16;
+
 /// The kinds of entries with PTX. PTX of kind 64 is linked at run time, as nvFatbin packs it.
 const PTX: [u64; 2] = [1, 64];
 /// The kinds of entries with cubins. Cubins of kind 16 are for a later GPU to finish.
@@ -73,7 +77,7 @@ impl<'a> Record<'a> {
         let mut record = Self::read_fixed(rest, offset)?;
         let header_len = record.fields.at_4;
         if header_len < FIXED_LEN {
-            return Err(record.invalid("header length of a fatbin entry", header_len, 4, "64 or more"));
+            return Err(record.invalid("header length of a fatbin entry", header_len, AT_4, "64 or more"));
         }
         let fatbin = Bounds { base, len: end };
         let header = fatbin.claim(position, header_len, "the header of a fatbin entry")?;
@@ -83,7 +87,7 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the entries in a range of a fatbin. An entry that does not end in the range is an error, and the last
-    /// item.
+    /// item. `base` is the offset of the fatbin in the file.
     pub(super) fn all(
         data: &'a [u8],
         base: u64,
@@ -153,7 +157,8 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the header has no copy.
-    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it.
+    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it. The recorded length does not
+    /// count the zero byte, so the copy is the `len` bytes after it.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         if self.kind() != CudaKind::Cubin {
             return None;
@@ -203,7 +208,7 @@ impl<'a> Record<'a> {
             if start < end {
                 let (what, expected) =
                     ("offset of a code object compressed with others", "the end of the one before it or more");
-                return Err(part.invalid(what, start, 4, expected));
+                return Err(part.invalid(what, start, AT_4, expected));
             }
             end = start.saturating_add(part.fields.stored_len);
             parts.push(part);
@@ -253,7 +258,7 @@ impl<'a> Record<'a> {
         }
         if len == 0 || len > self.fields.stored_len {
             let expected = "at least 1 and no more than its length with padding";
-            return Err(self.invalid("length of a compressed code object", len, 16, expected));
+            return Err(self.invalid("length of a compressed code object", len, EXACT_LEN_AT, expected));
         }
         Ok(span(start, len))
     }

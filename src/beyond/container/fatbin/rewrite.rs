@@ -168,7 +168,8 @@ impl<'a> FatbinWriter<'a> {
         self.pack(NewHeader::of(record), kind, content.as_slice().bytes(), self.compression, old)
     }
 
-    /// Gives the code object of an entry another content, compressed or plain like the old one.
+    /// Gives the code object of an entry another content, compressed or plain like the old one. `content` is without
+    /// the zero byte after PTX, which [`with_zero`] adds.
     fn replace_content(&self, record: &Record<'a>, content: &[u8]) -> Result<Vec<Piece<'a>>> {
         let kind = record.kind();
         self.ensure_attributes(record, content)?;
@@ -259,6 +260,7 @@ impl<'a> FatbinWriter<'a> {
         let (whole, strings) = concatenate(codes)?;
         let header = NewHeader { fields: record.fields, strings: &strings };
         // An entry with a replaced code object keeps its method. It may be compressed harder to fit into the old space.
+        // `pack_as` uses the same `method`, because a replacement comes without a compression for the whole fatbin.
         let packed = match (new, codec) {
             (Some(_), Some(codec)) => self.pack_as(record, codec, &whole)?.1,
             _ => method.compress(&whole, level, self.data.path())?,
@@ -386,7 +388,8 @@ impl<'a> FatbinWriter<'a> {
     }
 }
 
-/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there.
+/// Whether the header of a cubin lacks the attributes that cubins for sm_100 and later have there. The flag marks such
+/// a cubin, and the attributes would be in place of the options.
 fn lacks_attributes(record: &Record<'_>) -> bool {
     record.fields.flags & FLAG_ATTRIBUTES != 0 && !record.has_options()
 }
@@ -422,6 +425,7 @@ fn concatenate(codes: Vec<KeptCode<'_>>) -> Result<(Vec<u8>, Vec<u8>)> {
     let count = u32::try_from(codes.len()).map_err(|_| too_long())?;
     let (mut whole, mut records) = (Vec::new(), Vec::new());
     for KeptCode { header: NewHeader { fields, strings }, bytes, .. } in codes {
+        // In a record, the field at 4 is the offset of the code object in `whole`.
         let fields = EntryHeader { at_4: len_u64(&whole), stored_len: len_u64(&bytes), ..fields };
         records.extend(ENCODING.try_encode(&[fields]).ok_or_else(too_long)?);
         records.extend(strings);

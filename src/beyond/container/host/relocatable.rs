@@ -226,6 +226,7 @@ impl<'d> Relocatable<'d> {
     /// Whether relocations without addends, in the table `section`, change bytes of one of the `sections`, or refer to
     /// a symbol in one of them.
     fn refers_to(&self, section: &Section, sections: &HashSet<usize>) -> bool {
+        // The field `info` is the index of the section whose bytes the relocations change.
         if contains(sections, section.info) {
             return true;
         }
@@ -366,7 +367,7 @@ impl<'d> Relocatable<'d> {
             let Some(symbol) = symbol_at(&symbols, relocation.symbol(encoding)) else { continue };
             let Some(content) = content_of(&symbol, by_section) else { continue };
             let target = encoding.truncated(symbol.value.wrapping_add(relocation.addend));
-            // Other processors count from the field itself.
+            // Instructions of x86-64 count from their end: see `BIAS_MAX`. Others count from the field itself.
             let may_be_in_instruction =
                 self.file.header.machine() == EM_X86_64 && !DIRECT.contains(&relocation.kind(encoding));
             let bias = if may_be_in_instruction { BIAS_MAX } else { 0 };

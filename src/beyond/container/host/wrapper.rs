@@ -118,7 +118,7 @@ pub(crate) fn count(section: &[u8], kind: WrapperKind) -> u64 {
     to_u64(starts_of_kind(section, kind).count())
 }
 
-/// The indices in the kpack wrappers of a section.
+/// The indices in the kpack wrappers of a section. Each ends the binary key of the code that the wrapper loads.
 pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
     let mut indices = Vec::new();
     for start in starts_of_kind(section, WrapperKind::KpackReference) {
@@ -324,7 +324,8 @@ impl<'d> PointerMap<'d> {
         Ok(Wrapper { kind, target: self.target_at(start.saturating_add(ADDRESS)) })
     }
 
-    /// Checks the wrapper at the offset `start` of the file, in a section for the kind `section_kind`.
+    /// Checks the wrapper at the offset `start` of the file, in a section for the kind `section_kind`. Offsets in
+    /// errors count from `base`.
     fn check_wrapper(&self, start: u64, base: u64, section_kind: WrapperKind) -> Result<(), Malformed> {
         let Wrapper { kind, target } = self.read_wrapper(start, base, section_kind)?;
         // Another object holds the code.

@@ -79,6 +79,7 @@ impl Header {
         let (mut kernels, mut faults) = (Vec::new(), Vec::new());
         let mut fields = Cursor::new(directory, 0);
         for _ in 0..self.kernels {
+            // Shared memory and the number of threads, which are not used here.
             fields.take(8, "what a kernel needs")?;
             let offset = fields.u32("offset of an image")?.into();
             let size = fields.u32("size of an image")?.into();

@@ -39,7 +39,7 @@ pub(crate) fn skip_headers(reader: &mut (impl Read + ?Sized)) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads over a header. Returns its length.
+/// Reads over a header. Returns its length without the first 16 bytes.
 fn skip_header(reader: &mut (impl Read + ?Sized)) -> io::Result<u64> {
     let mut head = [0; 16];
     reader.read_exact(&mut head)?;
@@ -48,6 +48,7 @@ fn skip_header(reader: &mut (impl Read + ?Sized)) -> io::Result<u64> {
         return Err(broken("a header does not begin with its magic number"));
     }
     let count = u64::from(u32::from_be_bytes([n0, n1, n2, n3]));
+    // The index entries, of 16 bytes each, and the data after them.
     let len = count.saturating_mul(16).saturating_add(u32::from_be_bytes([l0, l1, l2, l3]).into());
     if len > HEADER_MAX {
         return Err(broken("a header is longer than 256 MiB"));

@@ -39,6 +39,10 @@ use crate::beyond::once::{self, broken, skip};
 pub(crate) use crate::llvm::container::magic::tar::BLOCK;
 use crate::llvm::container::magic::tar::{number, size_of, sum_is_right, until_nul};
 
+/// The offsets and lengths of the name and, in headers of POSIX, of its prefix.
+const NAME: (u64, u64) = (0, 100);
+const PREFIX: (u64, u64) = (345, 155);
+
 /// The offset of the type in a header.
 const TYPE: usize = 156;
 
@@ -50,6 +54,9 @@ const MAGIC: u64 = 257;
 const GNU_RANGES: (u64, u64) = (386, 96);
 const GNU_IS_EXTENDED: usize = 482;
 const GNU_SIZE: u64 = 483;
+
+/// The length of an offset or size in a header of GNU tar.
+const NUMBER_LEN: usize = 12;
 
 /// In a block with more ranges: the length of the ranges, after which the flag for another such block follows.
 const MORE_RANGES_LEN: u64 = 504;
@@ -161,6 +168,7 @@ fn read_next(reader: &mut impl Read, is_after_zeros: bool) -> io::Result<NextMem
         }
         let size = size_of(&block).ok_or_else(|| broken("the size of a member is not a number"))?;
         match block.get(TYPE).copied().unwrap_or_default() {
+            // GNU tar writes a long name, and the long target of a link, into a member before. The target is not used.
             b'L' => attributes.name = Some(until_nul(&read_content(reader, size)?).to_vec()),
             b'x' | b'X' => attributes.add(&read_content(reader, size)?)?,
             b'K' => skip(reader, padded(size))?,
@@ -193,8 +201,11 @@ fn read_header(
     let kind = match kind {
         // Links, devices and directories have no content, whatever size they record.
         b'1'..=b'6' => return Ok(Header { name: name_of(block, attributes), kind: MemberKind::Other, stored: 0 }),
+        // The label of a volume, and the names in a directory.
         b'V' | b'D' => MemberKind::Other,
+        // The rest of a file that begins in another volume.
         b'M' => MemberKind::Part,
+        // A file with holes.
         b'S' => read_gnu_sparse(reader, block)?,
         // GNU tar records the holes of other files in attributes, or in the content if the attributes say so.
         _ if attributes.map_in_content => MemberKind::MapInContent(attributes.sparse_size.ok_or_else(no_size)?),
@@ -214,10 +225,10 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
     if let Some(name) = attributes.sparse_name.or(attributes.name) {
         return name;
     }
-    let name = text_field(block, 0, 100);
+    let name = text_field(block, NAME);
     // GNU tar has other fields in place of the prefix.
     let is_posix = slice(block, MAGIC, 6) == Some(b"ustar\0");
-    let prefix = if is_posix { text_field(block, 345, 155) } else { &[] };
+    let prefix = if is_posix { text_field(block, PREFIX) } else { &[] };
     if prefix.is_empty() {
         return name.to_vec();
     }
@@ -225,13 +236,13 @@ fn name_of(block: &[u8], attributes: Attributes) -> Vec<u8> {
 }
 
 /// Returns a field of a header up to its first NUL.
-fn text_field(block: &[u8], start: u64, len: u64) -> &[u8] {
+fn text_field(block: &[u8], (start, len): (u64, u64)) -> &[u8] {
     until_nul(slice(block, start, len).unwrap_or_default())
 }
 
 /// Reads the holes that a header of GNU tar records, with the blocks after it.
 fn read_gnu_sparse(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKind> {
-    let size = slice(block, GNU_SIZE, 12).and_then(number).ok_or_else(no_size)?;
+    let size = slice(block, GNU_SIZE, to_u64(NUMBER_LEN)).and_then(number).ok_or_else(no_size)?;
     let (ranges_at, ranges_len) = GNU_RANGES;
     let mut ranges = gnu_ranges(slice(block, ranges_at, ranges_len).unwrap_or_default())?;
     let mut is_extended = block.get(GNU_IS_EXTENDED) != Some(&0);
@@ -249,11 +260,11 @@ fn read_gnu_sparse(reader: &mut impl Read, block: &[u8]) -> io::Result<MemberKin
 /// Reads offset and size of each range, up to the first field that begins with a NUL.
 fn gnu_ranges(fields: &[u8]) -> io::Result<Vec<SparseRange>> {
     let mut ranges = Vec::new();
-    for field in fields.chunks_exact(24) {
+    for field in fields.chunks_exact(2 * NUMBER_LEN) {
         if field.first() == Some(&0) {
             break;
         }
-        let (offset, size) = field.split_at(12);
+        let (offset, size) = field.split_at(NUMBER_LEN);
         let (Some(offset), Some(size)) = (number(offset), number(size)) else {
             return Err(broken("a range of a sparse file is not a number"));
         };

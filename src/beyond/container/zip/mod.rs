@@ -40,6 +40,9 @@ const END: &[u8] = b"PK\x05\x06";
 const END_LEN: u64 = 22;
 pub(crate) const COMMENT_MAX: u64 = 0xffff;
 
+/// The offset of the length of the comment in the last record.
+const COMMENT_LEN_AT: u64 = 20;
+
 /// The end of the message for a zip file that lacks its end, where the directory of its members would be.
 pub(crate) const CUT: &str = "cut short? --deep can still find what is there";
 
@@ -120,7 +123,7 @@ pub(crate) fn start_at_end(data: Slice<'_>, comment: u64) -> Option<u64> {
 
 /// Whether data is the last record of a zip file, with its comment.
 fn is_end_record(data: &[u8]) -> bool {
-    match number::<2>(data, 20) {
+    match number::<2>(data, COMMENT_LEN_AT) {
         Some(comment) => END_LEN.saturating_add(comment) == len_u64(data),
         None => false,
     }

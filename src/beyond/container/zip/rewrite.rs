@@ -37,6 +37,9 @@ const ELSEWHERE: u64 = 0xffff_ffff;
 /// The number of the zip64 extra field.
 const ZIP64: u64 = 1;
 
+/// The offset of the checksum in a header of the directory.
+const LISTED_CRC: u64 = 16;
+
 /// The offsets of the size and of the start of the directory, in the end of the zip file and in the zip64 end.
 const END_FIELDS: (u64, u64) = (12, 16);
 const ZIP64_END_FIELDS: (u64, u64) = (40, 48);
@@ -118,7 +121,7 @@ impl<'a> DirectoryRewrite<'a> {
         members: Vec<ZipContent<'a>>,
     ) -> Result<Self> {
         let (end, zip64_end) = directory_end(data, listed.last)?;
-        // If there is a zip64 end, its offset of the directory counts.
+        // If there is a zip64 end, which begins at `end`, its offset of the directory counts.
         let recorded = match zip64_end {
             Some(_) => number::<8>(data.bytes(), end.saturating_add(ZIP64_END_FIELDS.1)),
             None => number::<4>(data.bytes(), listed.last.saturating_add(END_FIELDS.1)),
@@ -175,6 +178,7 @@ impl<'a> DirectoryRewrite<'a> {
             0 => member.stored.end(),
             _ => self.descriptor_end(member)?,
         };
+        // The start of the directory is the next one for the last member.
         let next = self.starts.partition_point(|start| *start <= member.start);
         match self.starts.get(next) {
             Some(next) if end <= *next => Ok(member.start..end),
@@ -185,7 +189,7 @@ impl<'a> DirectoryRewrite<'a> {
     /// Returns the end of the data descriptor of a member. Descriptors have one of four forms: with or without a
     /// signature, and with sizes of 4 or 8 bytes. No field says which, so the numbers of the directory decide.
     fn descriptor_end(&self, member: &ZipContent<'_>) -> Result<u64> {
-        let crc = slice(member.listed.bytes(), 16, 4).unwrap_or_default();
+        let crc = slice(member.listed.bytes(), LISTED_CRC, 4).unwrap_or_default();
         let forms = [(&b""[..], 4), (b"", 8), (b"PK\x07\x08", 4), (b"PK\x07\x08", 8)];
         let found = tail(self.data.bytes(), member.stored.end()).unwrap_or_default();
         for (signature, width) in forms {
@@ -206,7 +210,8 @@ impl<'a> DirectoryRewrite<'a> {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if its extra fields have no room for large sizes.
     pub(crate) fn local_header(&self, member: &ZipContent<'_>, contents: &NewContents) -> Result<Vec<u8>> {
-        self.header(member, self.local(member)?, LOCAL, 0, Some(contents))
+        let no_offset = 0;
+        self.header(member, self.local(member)?, LOCAL, no_offset, Some(contents))
     }
 
     /// Makes the header in the directory, with its comment, of a member that starts at `offset`. `contents` are the
@@ -261,8 +266,8 @@ impl<'a> DirectoryRewrite<'a> {
         }
     }
 
-    /// Makes a header with another offset, without the comment. `contents` are the numbers of new contents, or `None`
-    /// if the member keeps its contents.
+    /// Makes a header of the given `form`, without the comment. `contents` are the numbers of new contents, or `None`
+    /// if the member keeps its contents. Only the header in the directory has the `offset`.
     fn header(
         &self,
         member: &ZipContent<'_>,
@@ -315,7 +320,8 @@ impl<'a> DirectoryRewrite<'a> {
         records.extend(old);
         let mut end_at = 0;
         if let Some(locator) = zip64_len {
-            // The zip64 end directly follows the directory. The locator is after it, and the end after the locator.
+            // The zip64 end directly follows the directory. The locator is after it, and the end after the locator. So
+            // the length of the zip64 end is the offset of the locator in the records.
             overwrite(&mut records, ZIP64_END_FIELDS.0, &len.to_le_bytes())?;
             overwrite(&mut records, ZIP64_END_FIELDS.1, &at.to_le_bytes())?;
             let zip64_at = at.saturating_add(len);
@@ -332,14 +338,18 @@ impl<'a> DirectoryRewrite<'a> {
         Ok(records)
     }
 
-    /// Makes a zip64 end and its locator, without sizes and offsets.
+    /// Makes a zip64 end and its locator. Size and offset of the directory and the offset of the zip64 end are zero:
+    /// [`Self::end_records`], which alone knows them, writes them over the zeros.
     fn new_zip64_end(&self) -> Vec<u8> {
         let count = to_u64(self.members.len()).to_le_bytes();
         let version = &ZIP64_VERSION.to_le_bytes()[..2];
-        // 44 bytes follow the length. The zeros are disk numbers first, then size and offset of the directory.
-        let end = [ZIP64_END, &44_u64.to_le_bytes(), version, version, &[0; 8], &count, &count, &[0; 16]];
-        // The locator: the number of a disk, the offset of the zip64 end, and the number of disks.
-        [&end.concat(), LOCATOR, &[0; 12], &1_u32.to_le_bytes()].concat()
+        let following_len = 44_u64.to_le_bytes();
+        // The directory and this record are on disk 0, in 4 bytes each.
+        let disk_numbers = [0_u8; 8];
+        let (size, offset) = ([0_u8; 8], [0_u8; 8]);
+        let end = [ZIP64_END, &following_len, version, version, &disk_numbers, &count, &count, &size, &offset];
+        let (disk_number, end_offset, disk_count) = ([0_u8; 4], [0_u8; 8], 1_u32.to_le_bytes());
+        [&end.concat(), LOCATOR, &disk_number, &end_offset, &disk_count].concat()
     }
 
     fn local(&self, member: &ZipContent<'_>) -> Result<&'a [u8]> {
@@ -436,6 +446,7 @@ fn write_listed_numbers(header: &mut MemberHeader, numbers: [u64; 3], extra: &Ex
     for (field, value) in fields.into_iter().zip(numbers) {
         let was_small = *field != ELSEWHERE;
         if !was_small {
+            // The old content has this number, in 8 bytes.
             old_len = old_len.saturating_add(8);
         }
         if was_small && value < ELSEWHERE {
@@ -461,7 +472,8 @@ fn header_parts(bytes: &[u8], form: Encoding) -> Option<(MemberHeader, &[u8], &[
     Some((header, bytes_in(bytes, name)?, extra))
 }
 
-/// Returns a header with another name, or `None` if the name is too long or the header is cut short.
+/// Returns a header of the given `form` with another name, or `None` if the name is too long or the header is cut
+/// short.
 fn renamed(old: &[u8], form: Encoding, name: &[u8]) -> Option<Vec<u8>> {
     let (mut header, old_name, _) = header_parts(old, form)?;
     let after_name = span(form.len_of::<MemberHeader>(), len_u64(old_name)).end;

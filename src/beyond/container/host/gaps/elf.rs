@@ -251,9 +251,11 @@ impl ClosedHeaders {
         Some(part.index)
     }
 
-    /// Returns all changes of a file of `len` bytes in their order, and the number of bytes that they add. `changes`
+    /// Returns all changes of a file of `len` bytes in their order, and the number of bytes that they insert. `changes`
     /// are the changes of symbols, to which those of headers and pages are added. Returns `None` if the new headers at
     /// the front do not fit into their space, or if changes share bytes.
+    ///
+    /// The old headers stay in the file: their bytes keep their addresses, and [`open`] reads them.
     fn changes(
         &self,
         front: &FrontHeaders,
@@ -266,7 +268,10 @@ impl ClosedHeaders {
         changes.push((0..0, vec![Piece::Bytes([header, table].concat()), Piece::Zeros(zeros)]));
         changes.extend(removed.into_iter().map(|pages| (pages.range, Vec::new())));
         let (sections, padding) = (ENCODING.encode(&self.sections), self.padding);
+        // Changed symbols keep their length, and the caller compares this number with the length of the removed pages.
         let added = total([front.len, padding, len_u64(&sections), padding]);
+        // The first padding aligns the section headers. The second one has the same length and ends the file, so that
+        // `open` knows the length of the first.
         changes.push((len..len, vec![Piece::Zeros(padding), Piece::Bytes(sections), Piece::Zeros(padding)]));
         Some((sort_changes(changes)?, added))
     }
@@ -700,7 +705,8 @@ impl<'d> ElfLibrary<'d> {
         for (index, segment) in self.segments.iter().enumerate() {
             let start = segment.offset;
             let end = start.checked_add(segment.size)?;
-            // The bytes of memory that are not in the file, after those that are.
+            // The bytes of memory that are not in the file, after those that are. The number wraps for a segment that
+            // is not loaded and has less memory than bytes. `part_of_segment` adds the bytes again and wraps back.
             let memory_after = segment.memory.wrapping_sub(segment.size);
             if is_loaded(segment) && (start..end).contains(&front.start) {
                 headers_address = translate(front.start, start, segment.address);
@@ -709,8 +715,8 @@ impl<'d> ElfLibrary<'d> {
             for RemovedPages { range, .. } in removed.iter().filter(|pages| pages.segment == index) {
                 // In memory, the part before the pages also has the pages: loaders fill them with zeros.
                 let mut before = self.part_of_segment(index, at..range.start, len_of(range), moves)?;
-                // The pages of the first gap load the new headers. They get a segment of their own, which the part
-                // before them must not cover.
+                // The pages of the first gap load the new headers, which are at the offset 0. They get a segment of
+                // their own, which the part before them must not cover. `place_headers` sets its size.
                 if range.start == front.start {
                     before.memory = before.size;
                     segments.push(before);
@@ -913,7 +919,8 @@ impl<'d> ElfLibrary<'d> {
             }
             let addresses = old.address..old.address.checked_add(old.size)?;
             let loaded = self.loaded_segments().map(|(_, part)| part);
-            // The segment at offset 0 has addresses of removed pages too: it loads the new headers there.
+            // The segment at the offset 0 loads the new headers at addresses of removed pages. It has no bytes of the
+            // old file, so the pages at its addresses are missing although a segment loads something there.
             let mut parts = loaded.filter(|part| addresses.contains(&part.address) && part.offset > 0).peekable();
             while let Some(part) = parts.next() {
                 let start = part.address.checked_add(part.size)?;

@@ -323,7 +323,8 @@ struct RejoinedSections {
 
 impl RejoinedSections {
     /// Gives back the bytes that were taken out after `part`, which is the last part of the last section so far. The
-    /// section then has `end` bytes. `is_split` is whether another part follows.
+    /// section then has `end` bytes in the file. `is_split` is whether another part follows. Returns `None` if the
+    /// section has more bytes already.
     fn give_back(&mut self, part: &CoffSection, end: u64, is_split: bool) -> Option<()> {
         let section = self.sections.len().checked_sub(1)?;
         let joined = self.sections.get_mut(section)?;
@@ -460,6 +461,7 @@ impl PeImage {
         if start == 0 {
             return Some(0..0);
         }
+        // The names begin with their length in bytes, which counts itself.
         let names = start.checked_add(symbol_count.checked_mul(SYMBOL_LEN)?)?;
         Some(start..names.checked_add(number::<4>(data, names).unwrap_or(0))?)
     }
@@ -527,6 +529,7 @@ impl PeImage {
             }
         }
         let new = ENCODING.try_encode(&new)?;
+        // The list may end in bytes that are not a whole entry: they stay.
         if list.bytes.starts_with(&new) { Some(Vec::new()) } else { Some(vec![replace_bytes(offset, new)?]) }
     }
 
@@ -634,6 +637,7 @@ impl PeImage {
         }
         // The data of some directories is in the headers, after the section headers. Addresses there are offsets.
         for index in 0..self.directory_count {
+            // This directory has an offset in the file in place of an address.
             if index == SIGNATURE {
                 continue;
             }
@@ -646,8 +650,9 @@ impl PeImage {
     }
 
     /// Whether [`open`] can tell from the headers whether they grew, after this number of section headers was added.
-    /// Headers that did not grow must not get the minimum length.
+    /// [`open`] assumes that headers of the minimum length grew. So headers that did not grow must have another length.
     fn can_add_headers(&self, count: usize) -> bool {
+        // Headers of the minimum length grow if necessary, and then have the minimum length again.
         if self.has_minimum_headers() {
             return true;
         }
@@ -666,6 +671,7 @@ impl PeImage {
             for RemovedPages { range, is_split, .. } in removed.iter().filter(|pages| pages.section == index) {
                 let mut rest = last;
                 last.size = range.start.checked_sub(last.offset)?;
+                // Pages at the end of a section only make it shorter in the file. Its memory stays.
                 if *is_split {
                     // In memory, the part before the gap also has the gap, so that the rest keeps its address.
                     let memory = range.end.checked_sub(last.offset)?;
@@ -688,6 +694,7 @@ impl PeImage {
         let mut sections = self.split_sections(removed)?;
         let old_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { old_len };
+        // The headers may grow: everything after them then moves.
         let mut replaced = vec![(old_len..old_len, len.checked_sub(old_len)?)];
         replaced.extend(removed.iter().map(|pages| (pages.range.clone(), 0)));
         let moves = OffsetMap::new(replaced);
@@ -802,7 +809,8 @@ impl PeImage {
     }
 
     /// Whether [`close`] can make these headers from the file `opened`, by removing these pages. `others` are the
-    /// ranges of debug data and symbols in that file. If not, another tool has changed this file since.
+    /// ranges of debug data and symbols in that file. If not, another tool has changed this file since. Returns `None`
+    /// if the numbers in `opened` contradict one another.
     fn is_closed_form_of(&self, opened: &Self, removed: &[RemovedPages], others: &[Range<u64>]) -> Option<bool> {
         let (again, _) = opened.close_gaps(removed)?;
         let splits = removed.iter().filter(|pages| pages.is_split).count();
@@ -832,7 +840,8 @@ impl Checksum {
         Ok(checksum.value())
     }
 
-    /// Returns the checksum of the bytes so far. The carry of the sum is added until the sum has 16 bits.
+    /// Returns the checksum of the bytes so far. The carry of the sum is added until the sum has 16 bits, and then the
+    /// number of the bytes.
     fn value(&self) -> u32 {
         let mut sum = self.sum;
         while sum > u64::from(u16::MAX) {
