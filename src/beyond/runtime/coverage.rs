@@ -209,7 +209,8 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
-            // A coverage with nothing but this directory finds out its GPUs.
+            // A coverage with nothing but this directory finds out its GPUs. If there were too many sets of code, it
+            // reports no GPUs, like the whole coverage.
             let mut alone = Self { has_too_many_sets: self.has_too_many_sets, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });

@@ -297,6 +297,7 @@ impl<'s> PreparedSelection<'s> {
             for processor in processors.into_iter().flatten() {
                 positions.extend(self.by_processor.get(processor).into_iter().flatten());
             }
+            // The pattern for PTX of any version names no processor, so it is collected for every ID.
             positions.extend(self.ptx);
             texts.extend([target.to_string().into(), id.to_string().into()]);
         }

@@ -240,8 +240,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Numbers a step among the steps with the same name from the place, and returns the place after it. Returns `None`
-    /// if the walk has a goal and the step does not lead there, or if the walk is past its goal.
+    /// Returns the place one step after `place`. Steps with the same name from one place are numbered in the order of
+    /// the calls, so each step is taken once. Returns `None` if the walk has a goal and the step does not lead there,
+    /// or if the walk is past its goal.
     pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
         let number = self.numbers.count_step(self.numbers.place_key(place), &step.name());
         self.step_to(place, step, number)
@@ -251,6 +252,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         match &self.goal {
+            // The goal was searched, and nothing else is wanted.
             _ if self.is_past_goal => None,
             Some(goal) if !place.last_step_is_in(goal.steps) => None,
             _ => Some(place),
@@ -502,6 +504,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         bundles: &mut Bundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
         let bundle = bundles.next_within(self.budget.limits_at(at.place));
+        // The header of a compressed bundle claims an inflated size. Other bundles were not inflated.
         let cost = match bundles.claimed() {
             Some(claimed) => Budget::cost_of_inflating(at.place, self.inflated_len(&bundle, claimed)),
             None => 0,
@@ -609,6 +612,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.spend(at, total(bytes_read))? {
             return Ok(());
         }
+        // Each such bundle should have a wrapper. More wrappers than these show that bundles are elsewhere.
         if format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_))) {
             add(&mut self.bundles_in_sections, 1);
         }
@@ -803,11 +807,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             SectionContent::DeviceImages => self.report_device_images(object.data, at, &joint.images),
             SectionContent::ImageTable => self.report_image_table(object, at, &joint.images),
             SectionContent::Wrappers(kind) => {
-                // Checking the wrappers of a section takes the tables of the whole file, so only a check of the file
-                // does it.
-                if self.scan.checksums == Checksums::OfAll
-                    && self.spend(at.with_bytes(object.data), object.data.len())?
-                {
+                // Checking the wrappers of a section takes the tables of the whole file. So it is only done in a check
+                // of the whole file: a search that compares all checksums, such as for `verify`.
+                let is_check_of_file = self.scan.checksums == Checksums::OfAll;
+                if is_check_of_file && self.spend(at.with_bytes(object.data), object.data.len())? {
                     let faults = wrapper::faults(object.data.bytes(), object.data.offset(), range, kind);
                     self.report_faults(at, faults)?;
                 }
@@ -857,6 +860,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
+    /// Searches the members of an archive, until one cannot be read or the search may not continue.
     fn search_members<'m>(
         &mut self,
         at: FilePart<'_>,
@@ -921,6 +925,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
                 self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
+                // A zip file may have headers in gigabytes of data. Noting them releases their memory in time.
                 at.data.note_header_read();
                 if self.budget.is_over {
                     break;

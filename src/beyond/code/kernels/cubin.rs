@@ -161,6 +161,8 @@ impl RecordedKernels {
         lists: &mut Option<ArgumentLists>,
     ) -> Result<(), Malformed> {
         while rest.remaining() > 0 {
+            // An attribute has its format, its number, and a value of two bytes. For the format `SIZED`, this value is
+            // the length of the values that follow, of four bytes each.
             let what = "an attribute of a kernel";
             let head = rest.take(4, what)?;
             let &[format, attribute, low, high] = head else { return Ok(()) };
