@@ -438,7 +438,8 @@ impl LoadUnits {
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
-    /// Adds the next bundle after the last file was taken, and returns the units that are complete.
+    /// Adds the next bundle of the search, and returns the units that are complete. `self.file` is empty: `add` has
+    /// taken the file before it.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
         // The position of the first code object of the bundle in the search.
         let first = self.code_objects;

@@ -375,6 +375,7 @@ impl Scan {
                 && let Some(wanted) = by_data.remove(place)
             {
                 budget.add_other_file(place, data);
+                // A small file may inflate to many bundles that share bytes, so these are limited together.
                 flow = self.read_in(data, budget.sort_affordable(wanted), read, weight, take)?;
             }
             // The search ends as soon as all code objects are found.

@@ -195,7 +195,8 @@ pub(super) struct JointSections<'d> {
 }
 
 impl<'d> JointSections<'d> {
-    /// Finds these sections in an object with the bytes `data`.
+    /// Finds the sections that others need in an object with the bytes `data`: the first one with HIP's wrappers, the
+    /// tables of device images, and the sections with device images.
     pub(super) fn new(data: Slice<'d>, sections: &Sections) -> Self {
         let (mut hip_wrappers, mut image_tables, mut image_sections) = (None, Vec::new(), Vec::new());
         for section in &sections.for_device {
@@ -399,7 +400,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(false)
     }
 
-    /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
+    /// Reports a finding that counts as `count` findings: a bundle counts together with its code objects. Charges them
+    /// first, and does nothing once a limit is reached.
     pub(super) fn report_finding(&mut self, count: u64, at: FilePart<'_>, finding: Finding<'_>) -> Result<()> {
         // A visitor may keep the names in the place once for each code object of the finding.
         let mut names = at.place.weight().saturating_mul(count);
@@ -438,8 +440,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_finding(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
-    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes
-    /// follow bundles or, if `after` has its format, a package.
+    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes follow bundles or,
+    /// if `after` has its format, a package.
     pub(super) fn report_trailing(
         &mut self,
         at: FilePart<'_>,
@@ -473,6 +475,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let mut end = data.offset();
             let mut index = 0_usize;
             loop {
+                // Fetches the next bundle that was inflated ahead. `bundles` uses it when it reaches this bundle.
                 bundles.take_inflated(inflated);
                 match self.next_bundle(at, &mut bundles)? {
                     None => break,
@@ -568,8 +571,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_faults(at, bundle.faults)
     }
 
-    /// Reports entries of a format without bundles as one bundle, and searches them. Used for bare code
-    /// objects, device images and kpack archives.
+    /// Reports entries of a format without bundles as one bundle, and searches them. Used for bare code objects, device
+    /// images and kpack archives.
     pub(super) fn report_entries(
         &mut self,
         at: FilePart<'_>,

@@ -100,6 +100,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         let arguments = list.share_arguments(table.offset, "arguments of a kernel", || {
             let mut arguments = recorded.arguments.remove(&section).unwrap_or_default();
             arguments.sort_by_key(|(position, _)| *position);
+            // No argument is `None`: broken attributes were reported when they were read.
             Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
         })?;
         let mut registers = of_symbol.registers;
