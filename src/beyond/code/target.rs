@@ -161,7 +161,7 @@ pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
         },
         Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
-        // All other code objects are ELF files for AMD GPUs.
+        // Any other code object is an ELF file for an AMD GPU.
         _ => amd_target(data),
     }
 }

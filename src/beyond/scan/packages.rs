@@ -320,7 +320,7 @@ impl Walk<'_, '_, '_> {
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
-        // These bytes are the headers and the start of the archive. The search of the archive charges the rest.
+        // The headers and the start of the archive were read. The search of the archive charges the rest.
         if !self.spend(at, limit.bytes_read.get())? {
             return Ok(());
         }

@@ -274,6 +274,7 @@ impl Scan {
                 Err(error) => read((Err(error), indexed(wanted))),
             },
         };
+        // Headers of many bundles may be read from gigabytes of data. Noting them releases their memory in time.
         rest.note_header_read();
         result
     }

@@ -880,6 +880,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 MemberLocation::Inside(slice) => self.search_part(at.at_place(&place, slice))?,
                 MemberLocation::Beside(path) => self.search_separate_member(at.at_place(&place, at.data), &path)?,
             }
+            // An archive may have headers in gigabytes of data. Noting them releases their memory in time.
             at.data.note_header_read();
         }
         Ok(())
