@@ -177,7 +177,7 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
-        // A reader of data with a recorded size fails if the data has another size, so only other data is checked here.
+        // A reader of data with a recorded size ends at that size or fails, so only other data is checked here.
         if size.is_none() {
             if input.len() > most {
                 return self.report_broken(at, member_too_large(at.data, limits, input.len()));
