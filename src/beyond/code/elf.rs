@@ -248,6 +248,7 @@ impl<'d> Notes<'d> {
             let name_at = at.saturating_add(NOTE_HEADER);
             let content_at = self.aligned(name_at.saturating_add(name_len));
             let name = slice(self.data, name_at, name_len);
+            // The padding after the last name may be missing. Then an empty content seems to begin after the end.
             let (Some(name), Some(content)) = (name, slice(self.data, content_at.min(end), len)) else {
                 return fail_at("a note that reaches beyond its section", here);
             };

@@ -113,6 +113,8 @@ fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let processor = processors::by_elf_number(number)?.name;
     // If `head` ends before the version, the flags are read as in the latest version.
     let version = head.get(VERSION_AT).copied().unwrap_or(u8::MAX);
+    // In version 3, `features` has a bit each: the lowest for XNACK, the next for SRAMECC. Later versions have two bits
+    // each: the lowest two for XNACK, the next two for SRAMECC.
     let (sramecc, xnack) = if version <= VERSION_3 {
         (sign_in_version_3(features & 2), sign_in_version_3(features & 1))
     } else {
@@ -159,6 +161,7 @@ pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
         },
         Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
+        // Any other code object is an ELF file for an AMD GPU.
         _ => amd_target(data),
     }
 }

@@ -230,7 +230,7 @@ impl fmt::Display for UnfoundCode {
 impl BundleCodes {
     /// Sorts the code objects of a bundle by whether a runtime finds them. Leaves out host code, code objects without a
     /// valid ID or without a target ID, and code objects that cannot be read. Also leaves out containers in the bundle,
-    /// which the search reports as bundles of their own, and LTO-IR beside other code.
+    /// which the search reports as separate bundles, and LTO-IR beside other code.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
         let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };

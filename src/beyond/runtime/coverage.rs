@@ -209,7 +209,8 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in self.directories() {
-            // A coverage with nothing but this directory finds out its GPUs.
+            // A coverage with nothing but this directory finds out its GPUs. If there were too many sets of code, it
+            // reports no GPUs, like the whole coverage.
             let mut alone = Self { has_too_many_sets: self.has_too_many_sets, ..Self::default() };
             alone.add_files(place, &files);
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
@@ -437,7 +438,8 @@ impl LoadUnits {
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
-    /// Adds the next bundle after the last file was taken, and returns the units that are complete.
+    /// Adds the next bundle of the search, and returns the units that are complete. `self.file` is empty: `add` has
+    /// taken the file before it.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
         // The position of the first code object of the bundle in the search.
         let first = self.code_objects;

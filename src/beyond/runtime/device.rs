@@ -120,7 +120,8 @@ impl std::str::FromStr for Device {
 }
 
 impl Device {
-    /// Parses the name of a GPU. `ptx` means PTX of any version that later GPUs compile.
+    /// Parses the name of a GPU. `ptx` means any GPU later than all known ones: such GPUs take PTX of any
+    /// version without a suffix.
     ///
     /// # Errors
     /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
@@ -403,6 +404,7 @@ impl GpuVariant {
 
     /// Returns the rank of some code on the GPU, or `None` if the code does not run there.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
+        // The form is the kind of the code. The lowest is the best: machine code for the GPU itself is 0.
         let (form, distance, suffix) = match (self, code) {
             (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
             (Self::Amd(_, Some(generic)), Code::Amd(target)) if target.compatibility(generic).is_compatible() => {
@@ -439,12 +441,12 @@ impl GpuVariant {
 
 impl Sm {
     /// Returns the version of a GPU minus the version of some code, or `None` if the code does not run there. Code for
-    /// a version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version that
-    /// has no suffix, if it is earlier.
+    /// a version later than the GPU never runs. `takes_earlier` says whether the GPU takes code of this version if the
+    /// version is earlier. Code with a suffix has to meet the rule for its suffix too.
     fn distance_to(self, gpu: Self, takes_earlier: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && takes_earlier);
-        // The suffix of a GPU comes from a name such as `sm_90a`, which means code with this suffix alone.
+        // The suffix of a GPU comes from a name such as `sm_90a`, which means code with a suffix alone.
         let runs = match (gpu.suffix, self.suffix) {
             (Suffix::None, Suffix::None) => is_same || takes_earlier,
             (Suffix::None | Suffix::Family, Suffix::Family) => is_family,

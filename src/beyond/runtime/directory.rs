@@ -78,6 +78,7 @@ fn directory_path(file: &Path) -> PathBuf {
 
 /// Returns whether a directory has the name of a GPU of AMD or NVIDIA. Names of other vendors' GPUs are not recognised.
 fn is_gpu(name: &str) -> bool {
+    // A device may also be `ptx`, `compute_90` or `amdgcnspirv`, but these are not names of GPUs.
     if !name.starts_with("gfx") && !name.starts_with("sm_") {
         return false;
     }

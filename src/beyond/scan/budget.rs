@@ -26,7 +26,7 @@ pub(crate) struct Budget {
 pub(crate) type ExceededLimit = (&'static str, u64);
 
 impl Budget {
-    /// Returns the budget for a file of `len` bytes.
+    /// Returns the budget for a file of `len` bytes: the limits on bytes to read and on names grow with the file.
     pub(crate) fn new(limits: Limits, len: u64) -> Self {
         let bytes = limits.nested.max(len.saturating_mul(SEARCHED_MAX));
         let [bytes, findings, names] = [bytes, FOUND_MAX, FOUND_NAMES_MAX.saturating_add(len)].map(Allowance::new);

@@ -271,6 +271,7 @@ impl WantedCode<'_> {
     /// index that the library uses, and no earlier archive has such code.
     fn note_if_wanted(&mut self, key: &[u8], target: &[u8]) -> bool {
         let Some(index) = self.reference.index_of(key) else { return false };
+        // A library without readable wrappers has no known indices, so any index counts as used.
         let is_used = self.indices.is_empty() || self.indices.contains(&index);
         is_used && self.seen.insert((index, target.to_vec()))
     }

@@ -179,7 +179,9 @@ impl Walk<'_, '_, '_> {
     /// Returns whether bundles may be outside of the sections for bundles: the object has more wrappers than `found`,
     /// the number of bundles in these sections. Returns true in a check of the whole file, which follows all wrappers.
     fn may_lack_bundles(&self, data: Slice<'_>, sections: &Sections, found: u64) -> bool {
-        if self.scan.checksums == Checksums::OfAll {
+        // A search that compares all checksums, such as for `verify`, is a check of the whole file.
+        let is_check_of_file = self.scan.checksums == Checksums::OfAll;
+        if is_check_of_file {
             return true;
         }
         let mut count = 0;
@@ -218,6 +220,7 @@ impl Walk<'_, '_, '_> {
         let (mut position, mut next_index) = (0_u64, count);
         for section in all {
             let Range { start, end } = section.range;
+            // Sections may overlap. The range up to a section that begins before `position` has no bytes.
             self.search_by_content(object, position..start, &mut next_index, &targets)?;
             position = position.max(start);
             let place = self.search_section(object, &section, &joint)?;
@@ -290,6 +293,7 @@ impl Walk<'_, '_, '_> {
                 let offset_in_data = range.start.saturating_add(hit);
                 let is_target = targets.binary_search(&offset_in_data).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
+                // PTX may start before its magic, with comments.
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };
                 let Some(rest) = region.tail(start) else { continue };
                 if let Some(len) = self.report_found_at(at.with_bytes(rest), index, reason)? {
@@ -429,10 +433,13 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
     match section.holds {
         // All sections of a fat object were read together as one bundle.
         SectionContent::FatObject => true,
+        // A section that begins with an unknown format may hold other data than device images.
         SectionContent::DeviceImages => magic != Magic::Unknown,
+        // Only a section that begins with a container was searched for containers.
         SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
             magic.is_container()
         }
+        // In these sections, no containers were looked for.
         SectionContent::Wrappers(_)
         | SectionContent::KpackReference
         | SectionContent::ImageTable
@@ -500,6 +507,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
         }
         Magic::SpirV => spirv::is_plausible(data),
         Magic::Ptx => true,
+        // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,
         _ => false,

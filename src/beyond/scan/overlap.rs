@@ -79,6 +79,7 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>
         }
     }
     let device_sections: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();
+    // A section of another name may have the same range as a section with bundles. It has no bundles to be rewritten.
     let occupied = occupied_ranges(data.bytes(), data.offset(), |range, name| {
         bundles.contains_key(&(range.start, range.end)) && device_sections.contains(&(range, name))
     });

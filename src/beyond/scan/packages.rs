@@ -177,6 +177,7 @@ impl Walk<'_, '_, '_> {
                 return Ok(());
             }
         }
+        // A reader of data with a recorded size ends at that size or fails, so only other data is checked here.
         if size.is_none() {
             if input.len() > most {
                 return self.report_broken(at, member_too_large(at.data, limits, input.len()));
@@ -272,6 +273,7 @@ impl Walk<'_, '_, '_> {
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
             self.report_trailing(at, if stream.has_source_offsets { Some(offset) } else { None }, Some(AKS2))?;
         }
+        // The compressed bytes are charged too: they may be a stream that was itself inflated, and was not charged.
         self.spend(at, packed_limit.bytes_read.get())?;
         Ok(())
     }
@@ -318,6 +320,7 @@ impl Walk<'_, '_, '_> {
         if head.bytes.is_empty() && head.fault.is_none() {
             return Ok(());
         }
+        // The headers and the start of the archive were read. The search of the archive charges the rest.
         if !self.spend(at, limit.bytes_read.get())? {
             return Ok(());
         }
@@ -369,8 +372,8 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Skips the zeros after a cpio archive, which fill up its last block. Returns the first bytes after the zeros, as
-    /// many as a magic has: another archive may follow, as in the initramfs of Linux. Returns `None` if nothing
+    /// Skips the zeros after a cpio archive, which fill up its last block. Returns the first bytes after the zeros, up
+    /// to the length of a magic: another archive may follow, as in the initramfs of Linux. Returns `None` if nothing
     /// follows, or after a fault or an exceeded limit, which is reported.
     fn skip_zeros_after_cpio(
         &mut self,
@@ -386,6 +389,7 @@ impl Walk<'_, '_, '_> {
             Some(Err(error)) => Err(error),
             None => Ok(None),
         };
+        // The header that ended the archive is charged too, so that many empty archives cost something.
         let cost = total([limit.bytes_read.get().saturating_sub(read_before), HEADER]);
         let Some(next) = self.read_or_report(at, MEMBER, next)? else { return Ok(None) };
         Ok(if self.spend(at, cost)? { next } else { None })
@@ -507,6 +511,7 @@ impl Walk<'_, '_, '_> {
             // the offset of trailing bytes is computed from it.
             reader.reader.set_position(end);
             limit.bytes_read.set(end);
+            // An archive may have headers in gigabytes of data. Noting them releases their memory in time.
             data.note_header_read();
         }
     }

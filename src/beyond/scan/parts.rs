@@ -35,6 +35,7 @@ impl CodeObjectsWithParts {
     /// Sets whether a code object has [parts](CodeObject::has_parts), once all of its file is searched.
     pub(crate) fn mark(&self, code_object: &mut CodeObject) {
         if !self.holders.is_empty() {
+            // For a bundle inside of the code object, `note` has kept the hash of the same steps.
             let place = code_object.place_inside();
             let last = place.steps().len().saturating_sub(1);
             code_object.has_parts = self.holders.contains(&self.state.hash_one(place.steps_to(last)));

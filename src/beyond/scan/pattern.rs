@@ -157,6 +157,7 @@ fn matches_entry_id(pattern: &EntryId, id: &EntryId, comparison: Comparison) -> 
 
 /// Returns whether an entry ID matches a pattern that is a target ID.
 fn matches_target_id(pattern: &str, id: &EntryId, comparison: Comparison) -> bool {
+    // An alternative name of a processor counts only with an architecture of AMD GPUs.
     let Ok(pattern) = TargetId::parse(pattern, id.triple().arch()) else { return false };
     let target = id.target();
     if comparison == Comparison::Exact {
@@ -297,6 +298,7 @@ impl<'s> PreparedSelection<'s> {
             for processor in processors.into_iter().flatten() {
                 positions.extend(self.by_processor.get(processor).into_iter().flatten());
             }
+            // The pattern for PTX of any version names no processor, so it is collected for every ID.
             positions.extend(self.ptx);
             texts.extend([target.to_string().into(), id.to_string().into()]);
         }

@@ -165,9 +165,9 @@ pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(us
 
 impl Scan {
     /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
-    /// inflated bundles are read during the visit, all others at the end of the data that has them, on all processors.
-    /// `weight` is as for [`read_with`](Self::read_with). `each` receives the findings, the ends of data, and the
-    /// results of `read`.
+    /// inflated bundles are read when `each` returns from their visit, all others at the end of the data that has them,
+    /// on all processors. `weight` estimates the memory that a result of `read` takes, in units of [`WEIGHT_UNIT`].
+    /// `each` receives the findings, the ends of data, and the results of `read`.
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
@@ -220,7 +220,8 @@ impl Scan {
     }
 
     /// Reads code objects that are in some data, and passes the results to `take`, in order. The errors of code objects
-    /// that exceed the budget follow. Returns whether `take` wants more.
+    /// that exceed the budget follow. Returns whether `take` wants more. `read` makes a result of the code objects of a
+    /// bundle that are read together, or of the error of that bundle. `weight` estimates the memory of a result.
     fn read_in<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         data: Slice<'_>,
@@ -273,6 +274,7 @@ impl Scan {
                 Err(error) => read((Err(error), indexed(wanted))),
             },
         };
+        // Headers of many bundles may be read from gigabytes of data. Noting them releases their memory in time.
         rest.note_header_read();
         result
     }
@@ -348,7 +350,9 @@ impl Scan {
     }
 
     /// Reads code objects in members of zip files and packages, by another search of these members. A code object that
-    /// the search does not find again has an error as its result.
+    /// the search does not find again has an error as its result. Each code object of `wanted` has its index in the
+    /// caller's list. `read` makes the results of code objects that are read together, `weight` estimates their memory,
+    /// and `take` gets them.
     fn read_elsewhere<T: Send>(
         &self,
         input: &Input,
@@ -372,6 +376,7 @@ impl Scan {
                 && let Some(wanted) = by_data.remove(place)
             {
                 budget.add_other_file(place, data);
+                // A small file may inflate to many bundles that share bytes, so these are limited together.
                 flow = self.read_in(data, budget.sort_affordable(wanted), read, weight, take)?;
             }
             // The search ends as soon as all code objects are found.

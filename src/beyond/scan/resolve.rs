@@ -220,6 +220,7 @@ impl UriToOpen<'_> {
 
     /// Returns whether a search of the file finds a code object with this URI.
     fn is_of_code_object(&self) -> Result<bool> {
+        // A deep search may number members in another way, and comes second, as in `resolve`.
         for deep in [false, true] {
             // The ends of some code objects are found only when they are inflated.
             let scan = Scan { inflate: Inflate::Whole, ..self.scan(deep) };

@@ -216,6 +216,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     let mut for_device = host::sections(data, base, |section| {
         add(&mut count, 1);
         add(&mut nameless, section.name.is_err().into());
+        // The answer is the same for each section of the object.
         is_linked = self::is_linked(section);
         let content = known_content(section);
         let has_content = section.range.is_some();

@@ -130,6 +130,7 @@ impl ReadLimit {
         self.bytes_left.set(left.saturating_sub(to_u64(count)));
         self.bytes_read.set(self.bytes_read.get().saturating_add(to_u64(count)));
         let is_exact = self.is_exact.get();
+        // A read into an empty buffer returns 0 bytes too, and is no early end.
         if is_exact && count == 0 && wanted > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

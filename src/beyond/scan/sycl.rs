@@ -71,7 +71,8 @@ impl ImageTables {
     pub(super) fn new(tables: impl Iterator<Item = Range<u64>>, sections: impl Iterator<Item = Range<u64>>) -> Self {
         let mut sections: Vec<Range<u64>> = sections.collect();
         sections.sort_unstable_by_key(|range| (range.start, range.end));
-        // Joins each range with the next ones that share bytes with it.
+        // Joins each range with the next ones that share bytes with it. So an offset is in one range at most, and
+        // `is_in_section` finds that range by its start.
         sections.dedup_by(|next, range| {
             let shares_bytes = next.start < range.end;
             range.end = if shares_bytes { range.end.max(next.end) } else { range.end };
@@ -241,10 +242,11 @@ impl Walk<'_, '_, '_> {
             Some(head) => Magic::identify(head) == Magic::IntelGpu,
             None => false,
         };
-        let is_read = is_intel
+        // The whole image is charged only if its size is within the limits.
+        let is_whole_needed = is_intel
             && packed.inflated <= INTEL_MAX.min(self.scan.limits.inflated)
             && self.spend(section, packed.inflated)?;
-        let whole = if is_read { packed.head(section.data, packed.inflated) } else { None };
+        let whole = if is_whole_needed { packed.head(section.data, packed.inflated) } else { None };
         Ok(whole.or(head).map(Cow::Owned))
     }
 }

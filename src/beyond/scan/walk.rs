@@ -195,7 +195,8 @@ pub(super) struct JointSections<'d> {
 }
 
 impl<'d> JointSections<'d> {
-    /// Finds these sections in an object with the bytes `data`.
+    /// Finds the sections that others need in an object with the bytes `data`: the first one with HIP's wrappers, the
+    /// tables of device images, and the sections with device images.
     pub(super) fn new(data: Slice<'d>, sections: &Sections) -> Self {
         let (mut hip_wrappers, mut image_tables, mut image_sections) = (None, Vec::new(), Vec::new());
         for section in &sections.for_device {
@@ -240,8 +241,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Self { goal: Some(goal), ..self }
     }
 
-    /// Numbers a step among the steps with the same name from the place, and returns the place after it. Returns `None`
-    /// if the walk has a goal and the step does not lead there, or if the walk is past its goal.
+    /// Returns the place one step after `place`. Steps with the same name from one place are numbered in the order of
+    /// the calls, so each step is taken once. Returns `None` if the walk has a goal and the step does not lead there,
+    /// or if the walk is past its goal.
     pub(super) fn step(&mut self, place: &Place, step: Step) -> Option<Place> {
         let number = self.numbers.count_step(self.numbers.place_key(place), &step.name());
         self.step_to(place, step, number)
@@ -251,6 +253,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
         match &self.goal {
+            // The goal was searched, and nothing else is wanted.
             _ if self.is_past_goal => None,
             Some(goal) if !place.last_step_is_in(goal.steps) => None,
             _ => Some(place),
@@ -397,7 +400,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         Ok(false)
     }
 
-    /// Reports a finding, charging `count` to the finding limit; does nothing once the limit is reached.
+    /// Reports a finding that counts as `count` findings: a bundle counts together with its code objects. Charges them
+    /// first, and does nothing once a limit is reached.
     pub(super) fn report_finding(&mut self, count: u64, at: FilePart<'_>, finding: Finding<'_>) -> Result<()> {
         // A visitor may keep the names in the place once for each code object of the finding.
         let mut names = at.place.weight().saturating_mul(count);
@@ -436,8 +440,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_finding(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
-    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes
-    /// follow bundles or, if `after` has its format, a package.
+    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes follow bundles or,
+    /// if `after` has its format, a package.
     pub(super) fn report_trailing(
         &mut self,
         at: FilePart<'_>,
@@ -471,6 +475,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let mut end = data.offset();
             let mut index = 0_usize;
             loop {
+                // Fetches the next bundle that was inflated ahead. `bundles` uses it when it reaches this bundle.
                 bundles.take_inflated(inflated);
                 match self.next_bundle(at, &mut bundles)? {
                     None => break,
@@ -502,6 +507,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         bundles: &mut Bundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
         let bundle = bundles.next_within(self.budget.limits_at(at.place));
+        // The header of a compressed bundle claims an inflated size. Other bundles were not inflated.
         let cost = match bundles.claimed() {
             Some(claimed) => Budget::cost_of_inflating(at.place, self.inflated_len(&bundle, claimed)),
             None => 0,
@@ -565,8 +571,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_faults(at, bundle.faults)
     }
 
-    /// Reports entries of a format without bundles as one bundle, and searches them. Used for bare code
-    /// objects, device images and kpack archives.
+    /// Reports entries of a format without bundles as one bundle, and searches them. Used for bare code objects, device
+    /// images and kpack archives.
     pub(super) fn report_entries(
         &mut self,
         at: FilePart<'_>,
@@ -609,6 +615,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         if !self.spend(at, total(bytes_read))? {
             return Ok(());
         }
+        // Each such bundle should have a wrapper. More wrappers than these show that bundles are elsewhere.
         if format == Format::Bundle && matches!(place.steps().last(), Some(Step::Section(_))) {
             add(&mut self.bundles_in_sections, 1);
         }
@@ -803,11 +810,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             SectionContent::DeviceImages => self.report_device_images(object.data, at, &joint.images),
             SectionContent::ImageTable => self.report_image_table(object, at, &joint.images),
             SectionContent::Wrappers(kind) => {
-                // Checking the wrappers of a section takes the tables of the whole file, so only a check of the file
-                // does it.
-                if self.scan.checksums == Checksums::OfAll
-                    && self.spend(at.with_bytes(object.data), object.data.len())?
-                {
+                // Checking the wrappers of a section takes the tables of the whole file. So it is only done in a check
+                // of the whole file: a search that compares all checksums, such as for `verify`.
+                let is_check_of_file = self.scan.checksums == Checksums::OfAll;
+                if is_check_of_file && self.spend(at.with_bytes(object.data), object.data.len())? {
                     let faults = wrapper::faults(object.data.bytes(), object.data.offset(), range, kind);
                     self.report_faults(at, faults)?;
                 }
@@ -857,6 +863,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         }
     }
 
+    /// Searches the members of an archive, until one cannot be read or the search may not continue.
     fn search_members<'m>(
         &mut self,
         at: FilePart<'_>,
@@ -873,6 +880,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 MemberLocation::Inside(slice) => self.search_part(at.at_place(&place, slice))?,
                 MemberLocation::Beside(path) => self.search_separate_member(at.at_place(&place, at.data), &path)?,
             }
+            // An archive may have headers in gigabytes of data. Noting them releases their memory in time.
             at.data.note_header_read();
         }
         Ok(())
@@ -921,6 +929,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
                 self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
+                // A zip file may have headers in gigabytes of data. Noting them releases their memory in time.
                 at.data.note_header_read();
                 if self.budget.is_over {
                     break;

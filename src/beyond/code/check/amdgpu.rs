@@ -50,7 +50,7 @@ pub(super) fn check(
     notes: &[MetadataNote<'_>],
     work: &mut Allowance,
 ) -> Result<(), Malformed> {
-    let mut names = HashSet::new();
+    let mut descriptors = HashSet::new();
     let code = executable_addresses(file);
     for table in tables {
         for (number, symbol) in table.symbols.iter().enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn check(
             charge(work, len_u64(name), table.offset)?;
             if name.ends_with(b".kd") {
                 check_descriptor(file, name, &symbol, section, code.as_ref())?;
-                names.insert(name);
+                descriptors.insert(name);
             }
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn check(
             // dynamic segment.
             if let Some(name) = kernel.symbol
                 && !tables.is_empty()
-                && !names.contains(name)
+                && !descriptors.contains(name)
             {
                 let missing = shown(name);
                 return fail_at(format!("metadata of a kernel whose descriptor '{missing}' does not exist,"), *offset);

@@ -75,6 +75,7 @@ impl File<'_> {
         if kind == ET_NONE {
             return fail_at("invalid ELF type", TYPE_AT);
         }
+        // Files of the reserved types have other rules for the rest of the header, so they may name no machine.
         if machine == EM_NONE && kind.0 < RESERVED_TYPES {
             return fail_at("invalid ELF machine", MACHINE_AT);
         }

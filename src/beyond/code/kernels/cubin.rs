@@ -100,6 +100,7 @@ pub(super) fn read(file: &File<'_>, list: &mut KernelsFound) -> Result<(), Malfo
         let arguments = list.share_arguments(table.offset, "arguments of a kernel", || {
             let mut arguments = recorded.arguments.remove(&section).unwrap_or_default();
             arguments.sort_by_key(|(position, _)| *position);
+            // No argument is `None`: broken attributes were reported when they were read.
             Some(arguments.into_iter().map(|(_, argument)| Some(argument)))
         })?;
         let mut registers = of_symbol.registers;
@@ -161,6 +162,8 @@ impl RecordedKernels {
         lists: &mut Option<ArgumentLists>,
     ) -> Result<(), Malformed> {
         while rest.remaining() > 0 {
+            // An attribute has its format, its number, and a value of two bytes. For the format `SIZED`, this value is
+            // the length of the values that follow, of four bytes each.
             let what = "an attribute of a kernel";
             let head = rest.take(4, what)?;
             let &[format, attribute, low, high] = head else { return Ok(()) };
