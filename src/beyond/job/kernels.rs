@@ -217,6 +217,7 @@ impl<'j> Search<'j> {
         if self.inflate != Inflate::Headers {
             return false;
         }
+        // The search inflates only the beginning of a compressed bundle, and may find a further bundle there.
         match finding {
             Finding::Bundle(FoundBundle { place, .. })
             | Finding::Broken { place, .. }

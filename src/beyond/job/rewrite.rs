@@ -106,6 +106,7 @@ impl<'d> Rewriter<'d> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
+        // No bytes are counted any more, so the output becomes empty.
         self.truncate_to_counted()
     }
 

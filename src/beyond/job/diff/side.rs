@@ -261,6 +261,7 @@ impl<'i> Side<'i> {
         match event {
             ReadEvent::Found(Finding::Bundle(found), reads) => self.add_bundle(search, &found, reads)?,
             ReadEvent::Found(Finding::Split { place, split }, _) => {
+                // The place is that of the library itself, so the name of the library is made as for a bundle in it.
                 self.coverage_of(place, Format::Bundle).add_split(place, &split);
             }
             ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
@@ -305,7 +306,8 @@ impl<'i> Side<'i> {
         self.objects.retain(|object| !object.code_object.has_parts);
     }
 
-    /// Returns the coverage of the library at a place, to be added to.
+    /// Returns the coverage of the library with a bundle at a place, to be added to. `format` is the format of the
+    /// bundle.
     fn coverage_of(&mut self, place: &Place, format: Format) -> &mut Coverage {
         let library = self.libraries.entry(library_name(place, format));
         let (_, coverage) = library.or_insert_with(|| (place.clone(), Coverage::default()));

@@ -107,6 +107,7 @@ impl<'e> ExpectComparison<'e> {
         if found.is_for_some_gpus() {
             self.compare_bundle_for_some_gpus(found, verified);
         }
+        // Such a bundle is no unit, except for a file that serves together with the other files of its directory.
         for unit in self.units.add(found) {
             self.compare_unit(unit, verified);
         }
@@ -394,8 +395,10 @@ impl MismatchedBundle {
         Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
     }
 
+    /// Returns the fault of this bundle or file for a mismatch.
     fn fault(&self, mismatch: &Mismatch) -> Fault {
         let mut fault = mismatch.fault(&self.place);
+        // `self.bundle` has the index and the offset of the bundle.
         (fault.bundle, fault.offset) = self.bundle.unzip();
         if let Some(source) = &self.source {
             fault.text += &format!("; its source is '{source}'");
