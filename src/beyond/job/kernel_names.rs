@@ -151,8 +151,8 @@ impl KernelNames {
             let name = plain(text);
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
-                // A kernel may have a name with these characters, and is then meant literally: `take_literally` removes
-                // the pattern.
+                // A kernel may have a name with these characters, and is then meant literally:
+                // `MeantNames::strongest` leaves out the matches of the pattern.
                 all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));

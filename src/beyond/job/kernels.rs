@@ -124,6 +124,7 @@ impl ListKernels {
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
+                // For progress reports, and to release the memory of the mapping.
                 code.note_all_read();
                 read
             })

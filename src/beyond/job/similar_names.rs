@@ -52,6 +52,7 @@ impl SoughtName {
             return Some(0);
         }
         let len = self.function.len();
+        // The comparison of longer names takes too long.
         if len > COMPARED_MAX {
             return None;
         }

@@ -391,6 +391,7 @@ impl<'i> Side<'i> {
         }
         let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
         job.scan_with(Checksums::None).read_with(input, &code_objects, read, weight, &mut |results| {
+            // `at` is the position in `code_objects`, and so in `wanted`: `all` has all of these code objects.
             for (at, read) in results {
                 if let Some(index) = wanted.get(at) {
                     take(*index, read);

@@ -403,6 +403,7 @@ impl<'j> Extraction<'j> {
         Self {
             job,
             selector,
+            // An input that does not exist fails later, when it is opened.
             inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
             missing_archives: None,
@@ -487,6 +488,7 @@ impl<'j> Extraction<'j> {
                 self.note_missing_archives(file.input, &split);
                 Ok(())
             }
+            // All other findings have no code objects, and the search goes on after them.
             _ => Ok(()),
         }
     }
@@ -660,6 +662,7 @@ impl<'j> Extraction<'j> {
         // The message tells parts that match only in files that were left out from parts that match nowhere.
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
+        // A target or kind that matches nothing can be the reason why a kernel is missing, so its error comes first.
         if let Some(names) = &self.job.kernels
             && unmatched.is_empty()
         {

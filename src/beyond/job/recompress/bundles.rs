@@ -65,8 +65,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
-    /// before, except for the padding that its alignment needs. Returns the old and the new range of each. Ends before
-    /// a fat object, which is not rewritten.
+    /// before, except for the padding that its alignment needs. Returns the old and the new range of each, counted from
+    /// the start of the first. Ends before a fat object, which is not rewritten.
     pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(data, Inflate::Whole);

@@ -71,7 +71,7 @@ struct Candidate {
 
 impl<'j> KeepFilter<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
-        // Patterns that are no names of GPUs, such as those with wildcards, are left out of `self.named`.
+        // The field `named` leaves out targets that are no names of GPUs, such as targets with wildcards.
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,

@@ -249,6 +249,7 @@ impl<'e> ExpectComparison<'e> {
         let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
         for mismatch in mismatches {
             let index = verified.faults.len();
+            // Only counts the fault if the list is full.
             verified.list(bundle.fault(mismatch));
             let is_listed = verified.faults.len() > index;
             // The fault of a bundle without code may get a remark when the whole library is known.
