@@ -233,6 +233,7 @@ fn equals_old(
 ) -> bool {
     let range = at..at.saturating_add(len_of(&of_piece));
     let new = match piece {
+        // `ignored` does not matter here. At worst, the old file counts as not given back.
         Piece::Zeros(_) => return is_zero_in_old(old, holes, range),
         Piece::Bytes(bytes) => bytes_in(bytes, of_piece),
         Piece::Input(slice) => bytes_in(slice.bytes(), of_piece),

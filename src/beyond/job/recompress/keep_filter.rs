@@ -170,6 +170,7 @@ impl<'j> KeepFilter<'j> {
             Some(keep) => self.matches.takes_for(WantedCode::selected_by(keep), id, None) || is_ptx,
             None => true,
         };
+        // The matches of host code were noted above, as those of other code.
         if id.is_host() {
             return true;
         }
