@@ -19,7 +19,7 @@ pub(super) type Digest = [u64; 2];
 pub(super) struct Digester([RandomState; 2]);
 
 impl Digester {
-    /// Computes the digest of some bytes.
+    /// Computes the digest of some bytes: two hashes of 64 bits with different keys.
     pub(super) fn digest(&self, data: Slice<'_>) -> io::Result<Digest> {
         let mut hashers = [self.0[0].build_hasher(), self.0[1].build_hasher()];
         let (mut reader, mut buffer) = (data.reader(), vec![0; BLOCK]);

@@ -26,15 +26,19 @@ fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
         let stored = encoder.finish().unwrap();
         let mut crc = Crc::default();
         crc.update(content);
-        // The fields that both headers of a member have: version 2.0, no flags, the method deflate, and no time.
+        // The fields that both headers of a member have: version 2.0, no flags, the method deflate, and no time. Then
+        // checksum, both sizes, and the lengths of the name and of the extra field.
         let mut common = vec![20, 0, 0, 0, 8, 0, 0, 0, 0, 0];
         common.extend(checksum(&crc).to_le_bytes());
         common.extend([u32_of(stored.len()), u32_of(content.len())].concat());
         common.extend([u16_of(name.len()), [0; 2]].concat());
         let start = u32_of(data.len());
         data.extend([b"PK\x03\x04", &common[..], name.as_bytes(), &stored].concat());
+        // In the directory, the version of the writer (2.0) precedes these fields. The length of the comment, the disk
+        // and the attributes (10 zeros) and the offset of the member follow.
         directory.extend([b"PK\x01\x02\x14\0", &common[..], &[0; 10], &start, name.as_bytes()].concat());
     }
+    // The end record: two disks, the number of members twice, size and offset of the directory, length of the comment.
     let count = u16_of(members.len());
     let end = [&[0; 4][..], &count, &count, &u32_of(directory.len()), &u32_of(data.len()), &[0; 2]].concat();
     [&data[..], &directory, b"PK\x05\x06", &end].concat()
@@ -129,7 +133,8 @@ fn diff_walks_once_through_each_wheel() {
         assert!(!diff.code_objects.is_empty() && diff.problems.is_empty(), "{:?}", diff.problems);
         for wheel in [&old, &new] {
             let WorkDone { walks, inflated } = take_work_done(&wheel.path);
-            // Code objects that are not equal by their recorded hashes are read by a second walk.
+            // With trusted hashes, a second walk reads the code objects whose recorded hashes differ. Otherwise the
+            // search itself reads all code objects.
             let most = if trust_hashes { 2 } else { 1 };
             assert!(walks <= most && inflated <= to_u64(most) * (wheel.size + 5 * HEADS), "{walks} {inflated}");
         }
@@ -163,6 +168,7 @@ fn code_objects(wheel: &Wheel) -> Vec<(Uri, Vec<u8>)> {
             Ok(())
         })
         .unwrap();
+    // The work of this search does not count for the job to be tested.
     take_work_done(&wheel.path);
     code_objects
 }
@@ -172,6 +178,7 @@ fn code_objects(wheel: &Wheel) -> Vec<(Uri, Vec<u8>)> {
 fn opening_a_uri_walks_at_most_twice_whatever_its_content() {
     let wheel = wheel();
     let code_objects = code_objects(&wheel);
+    // Without code objects, the loop below would test nothing.
     assert!(code_objects.len() > 6);
     for (uri, bytes) in code_objects {
         let opened = Uri::open(Path::new(&uri.to_string()), Limits::default(), map).unwrap();

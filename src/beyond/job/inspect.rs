@@ -127,6 +127,8 @@ impl Inspected {
                 self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, split);
                 self.references.push(KpackReference::new(place, split));
             }
+            // The callers list broken and hidden parts as problems. Trailing data is not listed, and the code objects
+            // of a kpack archive were found as bundles before it.
             Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
         }
         Ok(())

@@ -151,7 +151,8 @@ impl KernelNames {
             let name = plain(text);
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
-                // A kernel may have a name with these characters, and is then meant literally.
+                // A kernel may have a name with these characters, and is then meant literally:
+                // `MeantNames::strongest` leaves out the matches of the pattern.
                 all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));
@@ -263,6 +264,7 @@ impl KernelNames {
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
             match step {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
+                    // Entries may share bytes, so a small file can have code objects of any total size.
                     let size_checked = ensure_size_limit(input.path(), found.bundle, 0..found.bundle.entries.len());
                     if let (Ok(()), Ok(info)) = (size_checked, found.info()) {
                         for code_object in found.code_objects() {

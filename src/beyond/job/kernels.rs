@@ -124,6 +124,7 @@ impl ListKernels {
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
+                // For progress reports, and to release the memory of the mapping.
                 code.note_all_read();
                 read
             })
@@ -217,6 +218,7 @@ impl<'j> Search<'j> {
         if self.inflate != Inflate::Headers {
             return false;
         }
+        // The search inflates only the beginning of a compressed bundle, and may find a further bundle there.
         match finding {
             Finding::Bundle(FoundBundle { place, .. })
             | Finding::Broken { place, .. }

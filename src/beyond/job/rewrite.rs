@@ -106,6 +106,7 @@ impl<'d> Rewriter<'d> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
+        // No bytes are counted any more, so the output becomes empty.
         self.truncate_to_counted()
     }
 
@@ -232,6 +233,7 @@ fn equals_old(
 ) -> bool {
     let range = at..at.saturating_add(len_of(&of_piece));
     let new = match piece {
+        // `ignored` does not matter here. At worst, the old file counts as not given back.
         Piece::Zeros(_) => return is_zero_in_old(old, holes, range),
         Piece::Bytes(bytes) => bytes_in(bytes, of_piece),
         Piece::Input(slice) => bytes_in(slice.bytes(), of_piece),

@@ -52,6 +52,7 @@ impl SoughtName {
             return Some(0);
         }
         let len = self.function.len();
+        // The comparison of longer names takes too long.
         if len > COMPARED_MAX {
             return None;
         }
@@ -106,7 +107,7 @@ impl SimilarNames {
         }
     }
 
-    /// Adds a name, and keeps the nearest [`KEPT_MAX`] ones.
+    /// Adds a name that is similar to the sought name at `index`. Keeps the [`KEPT_MAX`] names nearest to it.
     fn insert(&mut self, index: usize, distance: usize, name: String) {
         let nearest = self.nearest.entry(index).or_default();
         nearest.insert((distance, name));
@@ -144,6 +145,7 @@ fn function_name(kernel: &str) -> &str {
     loop {
         let rest = kernel.get(end..).unwrap_or_default();
         end += rest.find(['<', '(']).unwrap_or(rest.len());
+        // An anonymous namespace has a parenthesis in its name, which does not begin the parameters.
         match kernel.get(end..) {
             Some(rest) if rest.starts_with(ANONYMOUS) => end += ANONYMOUS.len(),
             _ => break,

@@ -409,6 +409,7 @@ impl<'c> FileComparison<'c> {
             let of_file = if self.unpaired.is_new(index) { &mut numbers.new } else { &mut numbers.old };
             *of_file += object.code_object.sizes();
         }
+        // The new file has these code objects too, but only the old file was searched for them.
         for index in &self.in_equal_members {
             if let Some(object) = self.objects.get(*index) {
                 self.diff.gpus.entry(Arc::clone(&object.key.gpu)).or_default().new += object.code_object.sizes();
@@ -617,7 +618,8 @@ impl FileComparison<'_> {
     }
 
     /// Lists the code objects that differ: changed and removed ones, then added ones. Counts them by GPU. `changed` has
-    /// the index of the new code object by that of the old one, and `unpaired` the added and removed code objects.
+    /// the index of the new code object by that of the old one. `unpaired` has the added and removed code objects, and
+    /// `self.unpaired` has the changed ones too.
     fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, unpaired: &Unpaired) {
         let mut pairs = Vec::new();
         for old in self.unpaired.old_indices() {

@@ -72,6 +72,7 @@ impl RenamedMembers {
         let [of_old, of_new] = [names_by_stem(old, new), names_by_stem(new, old)];
         let mut renamed = HashMap::new();
         for (stem, new) in of_new {
+            // The value for a stem is `None` if several names have it.
             if let (Some(new), Some(Some(old))) = (new, of_old.get(&stem)) {
                 renamed.insert(new.clone(), (*old).clone());
             }

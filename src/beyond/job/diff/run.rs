@@ -18,6 +18,7 @@ fn find_equal_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     if Magic::identify(old.bytes()) != Magic::Zip || Magic::identify(new.bytes()) != Magic::Zip {
         return equal_members;
     }
+    // The search that follows reports the error of a broken directory.
     let [(of_old, _), (of_new, _)] = [old, new].map(|input| zip::members(input.as_slice()));
     let (of_old, of_new) = (contents_by_name(&of_old), contents_by_name(&of_new));
     for (name, old) in of_old {

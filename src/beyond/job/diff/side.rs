@@ -261,6 +261,7 @@ impl<'i> Side<'i> {
         match event {
             ReadEvent::Found(Finding::Bundle(found), reads) => self.add_bundle(search, &found, reads)?,
             ReadEvent::Found(Finding::Split { place, split }, _) => {
+                // The place is that of the library itself, so the name of the library is made as for a bundle in it.
                 self.coverage_of(place, Format::Bundle).add_split(place, &split);
             }
             ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
@@ -305,7 +306,8 @@ impl<'i> Side<'i> {
         self.objects.retain(|object| !object.code_object.has_parts);
     }
 
-    /// Returns the coverage of the library at a place, to be added to.
+    /// Returns the coverage of the library with a bundle at a place, to be added to. `format` is the format of the
+    /// bundle.
     fn coverage_of(&mut self, place: &Place, format: Format) -> &mut Coverage {
         let library = self.libraries.entry(library_name(place, format));
         let (_, coverage) = library.or_insert_with(|| (place.clone(), Coverage::default()));
@@ -389,6 +391,7 @@ impl<'i> Side<'i> {
         }
         let code_objects = wanted.iter().filter_map(|index| Some(&*all.get(*index)?.code_object)).collect::<Vec<_>>();
         job.scan_with(Checksums::None).read_with(input, &code_objects, read, weight, &mut |results| {
+            // `at` is the position in `code_objects`, and so in `wanted`: `all` has all of these code objects.
             for (at, read) in results {
                 if let Some(index) = wanted.get(at) {
                     take(*index, read);

@@ -164,12 +164,14 @@ impl Extract {
         done
     }
 
+    /// Extracts the code objects as [`run`](Self::run) does, but leaves created directories behind if it fails.
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
         let selector = PreparedSelection::new(&self.selection);
         let mut work = Extraction::new(self, &selector);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
-            // A pipe would block, so a file that the user did not name must be regular.
+            // A pipe would block, so a file that the user did not name must be regular. `max` limits the bytes that are
+            // read from a pipe, and is not needed for regular files.
             let is_optional = source.if_broken == IfBroken::LeaveOut;
             let (accept, max) =
                 if is_optional { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
@@ -320,6 +322,7 @@ impl Destination {
     fn is_standard_output(&self) -> bool {
         match self {
             Self::StandardOutput => true,
+            // Nothing is written, but names are reported as for this directory or for `-`.
             Self::Nowhere(directory) => directory.as_os_str() == STANDARD_OUTPUT,
             Self::Directory(_) => false,
         }
@@ -400,6 +403,7 @@ impl<'j> Extraction<'j> {
         Self {
             job,
             selector,
+            // An input that does not exist fails later, when it is opened.
             inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
             missing_archives: None,
@@ -484,6 +488,7 @@ impl<'j> Extraction<'j> {
                 self.note_missing_archives(file.input, &split);
                 Ok(())
             }
+            // All other findings have no code objects, and the search goes on after them.
             _ => Ok(()),
         }
     }
@@ -497,6 +502,7 @@ impl<'j> Extraction<'j> {
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) {
         if let Some(loader) = &mut file.loader {
+            // `place` is a file, or inflated data in it. All units in that data are complete now.
             for chosen in loader.finish_places(|unit| unit.data() == *place) {
                 self.add_code_object(file, None, chosen, reads);
             }
@@ -656,6 +662,7 @@ impl<'j> Extraction<'j> {
         // The message tells parts that match only in files that were left out from parts that match nowhere.
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
+        // A target or kind that matches nothing can be the reason why a kernel is missing, so its error comes first.
         if let Some(names) = &self.job.kernels
             && unmatched.is_empty()
         {
@@ -710,6 +717,7 @@ fn is_of_input(error: &Error, input: &Path) -> bool {
     match error.kind() {
         ErrorKind::Io => error.path() == input,
         ErrorKind::Referred | ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => true,
+        // An error of any other kind is about the input if it is a fault in its bytes.
         _ => error.fault().is_some(),
     }
 }

@@ -44,6 +44,7 @@ impl<'j> Pending<'j> {
         {
             own_directory = Some(&*own.path);
         }
+        // From here on, the size of the code object counts the written bytes.
         let expected = mem::take(&mut code_object.size);
         let extracted = Extracted { path: PathBuf::new(), sha256: None, code_object };
         let hash = if job.sha256 { Some(Sha256::new()) } else { None };
@@ -83,6 +84,7 @@ impl<'j> Pending<'j> {
         Ok(())
     }
 
+    /// Fails if the file would overwrite one of the `inputs`, which are canonical paths.
     fn ensure_not_input(&self, inputs: &HashSet<PathBuf>) -> Result<()> {
         let path = &self.extracted.path;
         match path.canonicalize() {
@@ -94,6 +96,7 @@ impl<'j> Pending<'j> {
     /// Opens the file unless it is open, and writes the bytes in `head`. These bytes and `next` identify the kind of
     /// the code object, which decides the extension of its name. The caller writes `next`.
     fn open_unless_open(&mut self, next: &[u8]) -> Result<()> {
+        // The file is open as soon as there is no `head`.
         let Some(unwritten) = self.head.take() else { return Ok(()) };
         let known = [&unwritten, next].concat();
         let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
@@ -122,6 +125,7 @@ impl<'j> Pending<'j> {
     fn create_directory_of(&self, path: &Path) -> Result<()> {
         if let (Destination::Directory(_), Some(directory)) = (self.destination, path.parent()) {
             match self.own_directory {
+                // The user did not choose the name of this directory, so it must not be a link.
                 Some(directory) => create_own_directory(directory)?,
                 None => output::create_directory(directory)?,
             }
@@ -152,6 +156,7 @@ fn create_own_directory(directory: &Path) -> Result<()> {
 }
 
 impl Sink for Pending<'_> {
+    /// Writes the next bytes. Collects them in `head` until they suffice to identify the kind of the code object.
     fn write(&mut self, data: &[u8]) -> Result<()> {
         add(&mut self.extracted.code_object.size, len_u64(data));
         if let Some(hash) = &mut self.hash {
@@ -170,6 +175,8 @@ impl Sink for Pending<'_> {
         self.release_if_complete()
     }
 
+    /// Copies the next bytes, which are a range of a file. The start of this range identifies the kind of the code
+    /// object, without waiting for more bytes.
     fn copy(&mut self, slice: Slice<'_>) -> Result<()> {
         add(&mut self.extracted.code_object.size, slice.len());
         if let Some(hash) = &mut self.hash {

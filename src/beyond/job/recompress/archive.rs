@@ -68,6 +68,7 @@ pub(super) fn rewrite(
     }
     run.progress = progress_of_archive;
     result.note_len(data.len(), to.new_offset(data.len()));
+    // The callers do not use the output of an archive without bundles, so it need not be complete.
     if result.bundles == 0 {
         return Ok((to.output, result));
     }

@@ -65,8 +65,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
-    /// before, except for the padding that its alignment needs. Returns the old and the new range of each. Ends before
-    /// a fat object, which is not rewritten.
+    /// before, except for the padding that its alignment needs. Returns the old and the new range of each, counted from
+    /// the start of the first. Ends before a fat object, which is not rewritten.
     pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
         let mut bundles = self.run.bundles_in(data, Inflate::Whole);
@@ -145,6 +145,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(())
     }
 
+    /// Returns the error for a PE file that still has its signature, which is at the range `signature`.
     fn signed_error(&self, signature: &Range<u64>) -> Error {
         let remove = "remove the signature first: signtool remove /s";
         let (reason, hint) = if self.run.job.drop_signature {
@@ -171,7 +172,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         match self.rewrite_bundle(bundle, room, observer) {
             Err(error) if error.is_refusal() && is_plain_wanted => {
                 self.run.refusals.add(error);
-                // A part of the bundle may be written and counted already.
+                // Before the error, bytes of the new bundle may have been written, and code objects counted as dropped.
+                // The old bundle is copied in place of it.
                 self.to.truncate_to_counted()?;
                 self.result.bundles += 1;
                 self.result.dropped = dropped;
@@ -186,7 +188,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     fn rewrite_bundle(&mut self, bundle: &Bundle<'_>, room: Option<u64>, observer: &mut Observer<'_>) -> Result<()> {
         let path = self.data.path();
         self.run.progress.report(bundle.offset, self.data.len(), observer);
+        // Fails if the job has read more bundles than a search may.
         self.run.take_bundle(self.data, bundle)?;
+        // The index and the content of the replaced code object, if the job is a replacement.
         let new = self.run.replacing.as_ref().map(|replacing| (replacing.index, replacing.content));
         if let Some(replacing) = &self.run.replacing
             && replacing.bundle != bundle.offset
@@ -218,6 +222,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
+        // Old HIP runtimes do not read compressed bundles, so a note tells the user how many there are.
         let is_for_hip = bundle.entries.iter().filter_map(|entry| entry.entry.entry_id()).any(|id| id.kind().is_hip());
         self.result.packed += usize::from(is_now_compressed && is_for_hip);
         ensure_end_is_known(self.data, bundle, &plain, &form, room)?;
@@ -337,6 +342,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
         let has_plain_end = !plain.is_text && !plain.has_tail;
         if len > room && does_plain_fit && has_plain_end {
+            // Remove the compressed bytes, which are in the output already.
             self.to.truncate_to_counted()?;
             return Ok(BundleForm::New(&plain.pieces));
         }
@@ -358,7 +364,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             progress.report(at, len, observer);
         };
         let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut report));
-        let deflation = compressed::write_metered(&plain.pieces, compression, None, to, meter)?;
+        const ANY_VERSION: Option<compressed::HeaderVersion> = None;
+        let deflation = compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, meter)?;
         observer(Event::Deflated(deflation));
         deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }

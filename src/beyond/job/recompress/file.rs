@@ -72,7 +72,8 @@ impl Recompression<'_> {
         self.place = place.clone();
         // A Debian package is not rewritten: it records checksums of its files.
         let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
-        // Members are rewritten as files of their own, but the offset of a bundle to replace counts from the archive.
+        // A replacement does not rewrite members as files: the offset of its bundle counts from the start of the
+        // archive, not of the member.
         if is_archive && self.replacing.is_none() {
             return archive::rewrite(self, data, place, output, observer);
         }
@@ -81,8 +82,8 @@ impl Recompression<'_> {
         }
         if let Some((object, sections)) = self.resizable_sections(data)? {
             let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
-            // Holes are only in sections that ended in zeros before. They stay, because a later job would not know how
-            // many zeros to put back.
+            // A section gets a hole only if zeros followed its bundles before (`FileRewrite::end_section`). The hole
+            // is not taken out of the object: a later job could not tell how many zeros to put back.
             if result.holes > 0 {
                 let place = place.to_string();
                 result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });

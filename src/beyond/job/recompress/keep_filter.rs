@@ -71,6 +71,7 @@ struct Candidate {
 
 impl<'j> KeepFilter<'j> {
     pub(super) fn new(job: &'j Recompress) -> Self {
+        // The field `named` leaves out targets that are no names of GPUs, such as targets with wildcards.
         let named = job.keep.iter().flat_map(|keep| &keep.targets).map(Pattern::as_str);
         Self {
             job,
@@ -158,7 +159,7 @@ impl<'j> KeepFilter<'j> {
 
     /// Returns whether `keep` and `keep_for` keep a code object, whatever `drop` selects. Host code is always kept. PTX
     /// is kept too, because the driver can compile it for GPUs without a cubin, unless `keep_for` names only GPUs that
-    /// cannot take it. Notes the parts of the job that match.
+    /// cannot take it, which [`may_be_taken`](Self::may_be_taken) decides. Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         // Messages list entry IDs if the job names any, and otherwise targets.
@@ -169,6 +170,7 @@ impl<'j> KeepFilter<'j> {
             Some(keep) => self.matches.takes_for(WantedCode::selected_by(keep), id, None) || is_ptx,
             None => true,
         };
+        // The matches of host code were noted above, as those of other code.
         if id.is_host() {
             return true;
         }
@@ -209,6 +211,7 @@ impl<'j> KeepFilter<'j> {
         if !has_kernels {
             return true;
         }
+        // `contained` stays empty: names in a list do not mean a part of the name of a kernel.
         self.defined_names.extend(meant.equal.iter().chain(&meant.matching));
         meant.len() > 0
     }
@@ -277,6 +280,7 @@ impl<'j> KeepFilter<'j> {
         let Recompress { drop, keep_for, .. } = self.job;
         let mut unmatched = Vec::new();
         if let Some(keep) = &self.keep {
+            // There is no second set of files (`None`), so no part can match only there.
             (unmatched, _) = self.matches.unmatched(WantedCode::selected_by(keep), None);
         }
         for (index, device) in keep_for.iter().enumerate() {
@@ -425,8 +429,8 @@ impl Candidate {
         Self { id, content, code, unfound }
     }
 
-    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, or it is LTO-IR, which is
-    /// for linkers.
+    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, it is empty, or it is
+    /// LTO-IR, which is for linkers.
     fn into_loadable_code(self) -> Option<Code> {
         if self.unfound.is_some() || matches!(self.content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
             return None;

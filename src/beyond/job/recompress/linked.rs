@@ -182,6 +182,8 @@ impl Recompression<'_> {
     ) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::RewrittenSince>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
+            // An ELF file still has its old headers, which tell where holes were. In a PE file, holes were at some of
+            // these ends.
             LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data)?),
         })
     }

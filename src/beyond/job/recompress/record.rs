@@ -106,7 +106,8 @@ pub(super) fn rewrite(
         }
         seen.insert(path);
     }
-    // Members without a line get one. `insert` returns false for a name that has a line already.
+    // Members without a line get one, except for signatures, which are made after the `RECORD`. `insert` returns false
+    // for a name that has a line already.
     let nothing = [String::new(), String::new()];
     for (name, _) in members {
         if is_signature(name.as_bytes(), record) || !seen.insert(name.clone()) {
@@ -138,6 +139,7 @@ struct Lines<'r>(&'r [u8]);
 impl<'r> Iterator for Lines<'r> {
     type Item = &'r [u8];
 
+    /// Returns the next line. A quote within a quoted field is written twice, so it ends the field and begins it again.
     fn next(&mut self) -> Option<&'r [u8]> {
         let mut is_quoted = false;
         let end = self.0.iter().position(|&byte| {

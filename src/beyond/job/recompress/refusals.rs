@@ -17,6 +17,7 @@ pub(super) struct Refusals {
 impl Refusals {
     const LISTED_MAX: usize = 10;
 
+    /// Adds an error, or only counts it if [`LISTED_MAX`](Self::LISTED_MAX) errors are listed already.
     pub(super) fn add(&mut self, error: Error) {
         match self.listed.len() {
             Self::LISTED_MAX.. => self.more += 1,

@@ -222,7 +222,9 @@ impl ZipRewrite<'_, '_, '_> {
         let range = self.layout.range_of(content)?;
         let header = self.layout.rename_local(content, &self.layout.old_local_header(content)?, name)?;
         self.to.copy_until(range.start)?;
-        self.changes.insert(content.start, (self.to.written(), None));
+        const OLD_CONTENTS: Option<NewContents> = None;
+        self.changes.insert(content.start, (self.to.written(), OLD_CONTENTS));
+        // The new header replaces the old one. The stored contents follow with the next copied range.
         self.to.write(&[Piece::Bytes(header)])?;
         self.to.skip_until(content.stored.offset());
         Ok(())
@@ -326,20 +328,23 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Returns whether the job may change a member. A replacement changes only the member with the code object.
+    /// Returns whether the job may change a member. A recompression may change every member, and a replacement only the
+    /// member with the code object.
     fn may_change(&self, member: &WheelMember<'_>) -> bool {
         let Some(replacing) = &self.run.replacing else { return true };
         let (is_stored, stored) = (member.content.form.is_none(), member.content.stored);
         match replacing.members.as_slice() {
-            // The code object is in a stored member, at an offset in the file. Once it is replaced, that offset counts
-            // from its member, and means nothing in the following ones.
+            // Without names of compressed members, the bundle is in a stored member. `replacing.bundle` is its offset
+            // in the file until that member is rewritten. From then on it is an offset in that member
+            // (`count_from_stored_member`), and must not be compared with the ranges of later members.
             [] => {
-                let is_replaced = replacing.is_now_compressed.is_some();
-                is_stored && !is_replaced && (stored.offset()..stored.end()).contains(&replacing.bundle)
+                let is_bundle_written = replacing.is_now_compressed.is_some();
+                let has_bundle = (stored.offset()..stored.end()).contains(&replacing.bundle);
+                is_stored && !is_bundle_written && has_bundle
             }
-            // The code object is in a compressed member, at an offset in the inflated contents.
+            // The bundle is in this compressed member.
             [(name, number)] => !is_stored && *name == member.name && *number == member.number,
-            // The code object is in a member of a member, which is not written again.
+            // The bundle is in a member of a member, which is not written again.
             _ => false,
         }
     }

@@ -276,6 +276,8 @@ impl Replace {
         {
             return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
         }
+        // `recompress` writes bundles of LLVM's format, and compressed fatbins. A container that was written above has
+        // no room, and is refused below.
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
         let replacing = Replacing {
@@ -348,10 +350,12 @@ impl ReplacedCodeObject {
         let base = if found.bundle.compressed.is_some() { 0 } else { bundle.start };
         let (overlapping, next) = find_neighbors(entries, base, &range);
         let (size_field, header_len) = size_field_and_header_len(entries, code_object.index());
-        // Any offset may be recorded for an empty code object, even one in the header.
+        // Any offset may be recorded for an empty code object, even one in the header. Nothing fits there, so such a
+        // code object gets no `size_field`.
         let is_in_header = range.start < bundle.start.saturating_add(header_len);
         let is_code_object = found.format == Format::CodeObject;
         let is_in_file_itself = place.steps().is_empty();
+        // A zip file has a checksum of each member, so no bytes of a member can be changed alone.
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
         let is_file_of_containers =
             matches!(Magic::identify(file.bytes()), Magic::FatBinary | Magic::OffloadBinary) && is_in_file_itself;
@@ -467,6 +471,7 @@ impl ReplacedCodeObject {
                     return Err(Error::malformed(file.path(), fault));
                 }
                 let packing = CodePacking::Replacing { index: self.code_object.entry, content: new.bytes() };
+                // All code objects are kept.
                 fatbin::rewrite(data, |_| true, packing, limits.inflated, &mut output.writer()?)?;
             }
             Format::OffloadBinary => {

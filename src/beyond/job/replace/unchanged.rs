@@ -32,7 +32,8 @@ impl FileSurvey {
         Self::run_with(Rc::default(), input, scan, is_wanted)
     }
 
-    /// Surveys a file with the keys of `digester`: only digests with the same keys can be compared.
+    /// Surveys a file with the keys of `digester`: only digests with the same keys can be compared. Notes the positions
+    /// of the code objects that `is_wanted` accepts.
     fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0);
         scan.run(input, &mut |finding| {

@@ -107,6 +107,7 @@ impl<'e> ExpectComparison<'e> {
         if found.is_for_some_gpus() {
             self.compare_bundle_for_some_gpus(found, verified);
         }
+        // Such a bundle is no unit, except for a file that serves together with the other files of its directory.
         for unit in self.units.add(found) {
             self.compare_unit(unit, verified);
         }
@@ -248,6 +249,7 @@ impl<'e> ExpectComparison<'e> {
         let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
         for mismatch in mismatches {
             let index = verified.faults.len();
+            // Only counts the fault if the list is full.
             verified.list(bundle.fault(mismatch));
             let is_listed = verified.faults.len() > index;
             // The fault of a bundle without code may get a remark when the whole library is known.
@@ -394,8 +396,10 @@ impl MismatchedBundle {
         Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
     }
 
+    /// Returns the fault of this bundle or file for a mismatch.
     fn fault(&self, mismatch: &Mismatch) -> Fault {
         let mut fault = mismatch.fault(&self.place);
+        // `self.bundle` has the index and the offset of the bundle.
         (fault.bundle, fault.offset) = self.bundle.unzip();
         if let Some(source) = &self.source {
             fault.text += &format!("; its source is '{source}'");

@@ -76,6 +76,7 @@ struct ArchiveIndex {
 type ServedWrappers = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
 impl ArchiveIndex {
+    /// Takes over the names in the table of contents of an archive.
     fn new(archive: &KpackArchive) -> Self {
         let mut held = BTreeMap::<_, Vec<_>>::new();
         for (index, binary) in archive.binaries.iter().enumerate() {
@@ -172,9 +173,11 @@ impl KpackTree {
             let texts = check_library(reference, indices, archives.len(), &served);
             faults.extend(texts.into_iter().map(|text| fault(place, text)));
         }
+        // A tree with archives alone, without any split library, has no faults.
         if self.has_library {
             for archive in &self.archives {
-                // The libraries above refer to members of zip files, and `self.referred` has archives on disk.
+                // An archive with a table is a member of a zip file: `referred` has these, by the references of the
+                // libraries above. `self.referred` has the archives on disk.
                 let is_referred = match archive.table {
                     Some(_) => referred.contains(archive.path.as_path()),
                     None => self.referred.contains(&archive.path),

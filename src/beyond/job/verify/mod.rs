@@ -342,7 +342,9 @@ impl Verified {
 
     /// Lists a part that is recognised but not read, or counts it if there is no more room.
     fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
-        if self.take_room(self.unread.len(), place, 0) {
+        // The item has no text besides its place.
+        const NO_TEXT: u64 = 0;
+        if self.take_room(self.unread.len(), place, NO_TEXT) {
             self.unread.push(UnreadPart { place: place.clone(), offset, what });
         } else {
             let more = self.more_unread.entry(what.name()).or_default();
@@ -371,7 +373,8 @@ impl Verified {
         listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
     }
 
-    /// Checks a bundle, lists its faults, and counts the bundle and its code objects.
+    /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
+    /// `plain_max` bytes is a fault.
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.len();
         self.code_objects += code_objects;

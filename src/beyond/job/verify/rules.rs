@@ -159,6 +159,7 @@ fn check_read(
     bytes: &[u8],
     fault: &mut impl FnMut(BrokenRule),
 ) -> Result<(), Malformed> {
+    // A program shows the growing number of read bytes as progress.
     note_read(len_u64(bytes));
     // The target in a plain code object was compared with the ID already. This one had to be inflated first.
     if code_object.packed().is_some()
