@@ -10,7 +10,8 @@ use super::decoder::{CountedReader, may_begin_with};
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// The maximum memory of an xz decoder with several threads, in bytes. Where more is needed, `liblzma` uses one thread.
+/// The maximum memory of an xz decoder with several threads, in bytes. `liblzma` uses fewer threads rather than more
+/// memory.
 const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 
 /// A reader of the streams of an xz file. The first stream is inflated on several threads if it consists of several
@@ -55,7 +56,7 @@ impl<R: BufRead> Read for Xz<R> {
             match status {
                 Status::StreamEnd => {
                     let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, b"\xfd7zXZ\0"))?;
-                    // Further streams are mostly small: starting threads for one would take longer than inflating it.
+                    // Threads are worth their start only for the first stream: packages have one.
                     self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
                 }
                 // The decoder needs more input: the crate gives this name to liblzma's `LZMA_BUF_ERROR`.

@@ -19,9 +19,11 @@ pub(crate) fn nearest(command: &Command, typed: &[u8]) -> Option<Vec<u8>> {
     let mut nearest: Option<(&Arg, usize)> = None;
     for arg in command.get_opts() {
         let name = name_of(arg);
+        if arg.is_hide_set() {
+            continue;
+        }
         // LLVM suggests its nearest option, however far. An option that LLVM lacks must resemble the typed one.
-        let is_unlike_own = is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name);
-        if arg.is_hide_set() || is_unlike_own {
+        if is_own(arg) && !is_slip(&String::from_utf8_lossy(typed_name), &name) {
             continue;
         }
         // For an option without a value, the value is part of the mistake, so the whole word is compared.

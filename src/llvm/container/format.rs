@@ -12,8 +12,8 @@ pub trait Container {
     /// The entries of its bundles.
     type Entry: BundleEntry;
 
-    /// Whether several bundles may follow one another in a file. If not, a bundle is the whole file: its format records
-    /// neither its length nor where its entries are.
+    /// Whether several bundles may follow one another in a file. If not, a bundle is the whole file: its entries may be
+    /// anywhere in the file, and nothing says where it ends.
     fn repeats(&self) -> bool {
         true
     }

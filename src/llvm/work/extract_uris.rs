@@ -98,8 +98,10 @@ impl ExtractUris {
                 }
                 None => {}
             }
-            let is_input = path.canonicalize().is_ok_and(|path| inputs.contains(&path));
-            if overwrite == OverwriteMode::Generated && is_input {
+            if overwrite == OverwriteMode::Generated
+                && let Ok(path) = path.canonicalize()
+                && inputs.contains(&path)
+            {
                 return Err(Error::overwrites_input(&path));
             }
             let input = open(uri.path(), Accept::Finite, self.limits.streamed)?;

@@ -139,7 +139,7 @@ impl Storage {
         let opened = Stamp::of(&metadata);
         match access {
             Access::Copied => Ok((Self::copy_of_one_state(&file, &opened)?, None)),
-            Access::Mapped => Ok((Self::map_or_copy(file, &metadata, max)?, Some(opened))),
+            Access::Mapped => Self::map_or_copy(file, &metadata, max),
         }
     }
 
@@ -153,20 +153,31 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Maps a regular file for a caller of [`Input::map`](super::Input::map). Copies the file if its file system cannot
-    /// map files. `max` limits the bytes copied from a pseudo-file; [`UNSIZED_MAX`] is the limit if it is `None`.
-    fn map_or_copy(mut file: File, metadata: &Stat, max: Option<u64>) -> io::Result<Self> {
+    /// Maps a regular file for a caller of [`Input::map`](super::Input::map), or copies it if its file system cannot map
+    /// files. Returns the same as [`of_file`](Self::of_file).
+    fn map_or_copy(file: File, metadata: &Stat, max: Option<u64>) -> io::Result<(Self, Option<Stamp>)> {
         let len = mappable_len(metadata.len())?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
         // SAFETY: only the caller of `Input::map`, who has made the promise, passes `Access::Mapped`.
         let mapped = unsafe { Mapping::of(&file, len) };
-        if let Ok(map) = mapped {
-            return Ok(Self::Mapped { file: Some(file), map });
+        match mapped {
+            Ok(map) => Ok((Self::Mapped { file: Some(file), map }, Some(Stamp::of(metadata)))),
+            Err(_) => Ok((Self::copy_of_unmappable(file, metadata, max)?, None)),
         }
+    }
+
+    /// Copies a regular file that cannot be mapped. `max` limits the bytes of a pseudo-file; [`UNSIZED_MAX`] is the
+    /// limit if it is `None`.
+    fn copy_of_unmappable(mut file: File, metadata: &Stat, max: Option<u64>) -> io::Result<Self> {
         file.rewind()?;
-        // A pseudo-file takes no disk space and may record any length: /proc/kcore has 2^47.
+        // A pseudo-file takes no disk space and may record any length: /proc/kcore has 2^47. Its time of modification
+        // keeps changing.
         let is_pseudo_file = metadata.takes_no_space();
-        Self::spool_within(file, if is_pseudo_file { max.unwrap_or(UNSIZED_MAX) } else { NO_LIMIT })
+        if is_pseudo_file {
+            Self::spool_within(file, max.unwrap_or(UNSIZED_MAX))
+        } else {
+            Self::copy_of_one_state(&file, &Stamp::of(metadata))
+        }
     }
 
     /// Keeps all bytes of `reader`. Fails if there are more than `max`.
@@ -308,6 +319,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_mapped_is_copied_unless_it_changes() {
+        let mut named = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::open(named.path()).unwrap();
+        // More than stays in memory, so that the copy is a mapped file too.
+        let data = vec![7; usize::try_from(MEMORY_MAX).unwrap() + 5];
+        std::fs::write(named.path(), &data).unwrap();
+        let (file, found) = (open(), Stat::at(named.path()).unwrap());
+        assert!(Storage::copy_of_unmappable(open(), &found, Some(1)).unwrap().bytes() == data);
+        io::Write::write_all(&mut named, b"8").unwrap();
+        assert!(Storage::copy_of_unmappable(file, &found, None).is_err());
     }
 
     #[test]

@@ -11,14 +11,13 @@ impl OffsetMap {
     pub(crate) fn new(mut replaced: Vec<(Range<u64>, u64)>) -> Self {
         replaced.sort_by_key(|(range, _)| (range.start, range.end));
         let (mut end, mut new_end) = (0_u64, 0_u64);
-        let mut with_new_ends = Vec::with_capacity(replaced.len());
-        for (range, new_len) in replaced {
+        for (range, new_len_or_end) in &mut replaced {
             let unchanged = range.start.saturating_sub(end);
-            new_end = new_end.saturating_add(unchanged).saturating_add(new_len);
+            new_end = new_end.saturating_add(unchanged).saturating_add(*new_len_or_end);
             end = range.end;
-            with_new_ends.push((range, new_end));
+            *new_len_or_end = new_end;
         }
-        Self(with_new_ends)
+        Self(replaced)
     }
 
     /// The new offset of the byte at an old offset. An offset inside a changed range becomes the new end of that range.

@@ -33,8 +33,8 @@ pub(crate) fn size_of(block: &[u8]) -> Option<u64> {
     number(slice(block, 124, 12)?)
 }
 
-/// Parses a number in a header: octal digits with spaces or NULs around them, where no digits mean 0. Returns `None`
-/// for anything else.
+/// Parses a number in a header: octal digits with spaces around them, up to the first NUL, where no digits mean 0.
+/// Returns `None` for anything else.
 pub(crate) fn number(field: &[u8]) -> Option<u64> {
     // GNU tar stores a number that is too large for the digits in binary, and sets the highest bit.
     if let [first @ 0x80..=0xff, rest @ ..] = field {

@@ -155,7 +155,7 @@ pub(crate) mod attributes {
         Ok(names(file)?.iter().any(|name| is_access_control_list(name)))
     }
 
-    /// Whether an attribute is an access control list: POSIX's and NFS's are the only ones that Linux names `system.`.
+    /// Whether an attribute is an access control list, as those of POSIX and NFS: Linux names them `system.…`.
     fn is_access_control_list(name: &CStr) -> bool {
         name.to_bytes().starts_with(b"system.")
     }

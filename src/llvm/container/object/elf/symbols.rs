@@ -148,22 +148,22 @@ impl Elf<'_> {
     /// Whether a relocation in the content of a section refers to one of these symbols.
     fn relocates_one_of(&self, symbols: &HashSet<u64>, section: &Section, content: &[u8]) -> bool {
         let encoding = self.encoding;
-        if section.is(SHT_RELA) {
-            let mut relocations = Table::new(encoding, content).iter();
-            relocations.any(|entry: Relocation| symbols.contains(&self.symbol_of_relocation(entry.info)))
-        } else {
-            let mut relocations = Table::new(encoding, content).iter();
-            relocations.any(|entry: ShortRelocation| symbols.contains(&self.symbol_of_relocation(entry.info)))
-        }
-    }
-
-    /// The index of the symbol in the field `info` of a relocation.
-    fn symbol_of_relocation(&self, info: u64) -> u64 {
         // 64-bit MIPS stores the symbol before the type in both byte orders. Read as a little-endian number, the symbol
         // is the lower half, unlike in all other files.
-        let is_lower_half = self.header.machine() == EM_MIPS && self.encoding == Encoding::LITTLE_64;
-        if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, self.encoding) }
+        let is_lower_half = self.header.machine() == EM_MIPS && encoding == Encoding::LITTLE_64;
+        if section.is(SHT_RELA) {
+            let mut relocations = Table::new(encoding, content).iter();
+            relocations.any(|entry: Relocation| symbols.contains(&symbol_in(entry.info, is_lower_half, encoding)))
+        } else {
+            let mut relocations = Table::new(encoding, content).iter();
+            relocations.any(|entry: ShortRelocation| symbols.contains(&symbol_in(entry.info, is_lower_half, encoding)))
+        }
     }
+}
+
+/// Returns the index of the symbol in the field `info` of a relocation. `is_lower_half`: as in 64-bit MIPS.
+fn symbol_in(info: u64, is_lower_half: bool, encoding: Encoding) -> u64 {
+    if is_lower_half { info & u64::from(u32::MAX) } else { symbol_of(info, encoding) }
 }
 
 /// The record that replaces a removed symbol. An empty record is a local symbol, and ELF wants local symbols before all
