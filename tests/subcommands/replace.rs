@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::machine::memory_directory;
 use crate::properties::code_objects::{Kernel, amd};
+use crate::properties::make::thin_archive;
 use crate::reference::formats;
 
 /// Code for two settings of one GPU, and for another GPU, with a kernel each.
@@ -37,6 +38,26 @@ fn a_target_or_a_kernel_selects_the_code_object_that_is_replaced() {
         let targets: Vec<&str> =
             listed["kernels"].as_array().unwrap().iter().map(|kernel| kernel["target_id"].as_str().unwrap()).collect();
         assert_eq!(targets, [id], "{args:?}");
+    }
+}
+
+#[test]
+fn the_result_names_the_file_that_was_written() {
+    let new = amd(&[Kernel { vgprs: 32, code_size: 256, ..Kernel::named("new") }]);
+    let (data, dir) = (bundle(), memory_directory());
+    fs::write(dir.path().join("new"), &new).unwrap();
+    fs::write(dir.path().join("thin.a"), thin_archive(&[("member.o", data.len())])).unwrap();
+    let member = fs::canonicalize(dir.path()).unwrap().join("member.o").display().to_string();
+    for (args, named) in [
+        (&["member.o", "new"][..], "member.o"),
+        (&["./member.o", "new"], "./member.o"),
+        (&["member.o", "new", "-o", "out"], "out"),
+        (&["thin.a", "new"], &member),
+    ] {
+        fs::write(dir.path().join("member.o"), &data).unwrap();
+        let args = [&["replace", "--force", "--target", "gfx906"], args].concat();
+        let (status, _, said) = text(&tool_in(dir.path(), &args));
+        assert!(status == 0 && said.starts_with(&format!("{named}: code object: ")), "{args:?}: {said}");
     }
 }
 

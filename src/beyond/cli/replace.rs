@@ -74,8 +74,12 @@ impl Options for ReplaceOptions {
             let text = "standard input has no code object that can be replaced; ./- names a file";
             return refuse::<Self>(console, UsageErrorKind::InvalidValue, text);
         }
+        let mut written_file = None;
         let replaced = match self.uri(console) {
-            Ok(uri) => self.replace(uri, console),
+            Ok(uri) => {
+                written_file = self.written_file(uri.path());
+                self.replace(uri, console)
+            }
             Err(error) => Err(error),
         };
         if has_scheme(&self.place)
@@ -85,7 +89,7 @@ impl Options for ReplaceOptions {
             console.last_hints.push("`inspect --uri FILE` prints the URIs of the code objects in a file".to_owned());
         }
         let text = result_text(replaced?);
-        match self.written_file() {
+        match written_file {
             Some(file) => console.line(&format!("{file}: {text}")),
             None => console.line(&text),
         }
@@ -94,16 +98,18 @@ impl Options for ReplaceOptions {
 }
 
 impl ReplaceOptions {
-    /// Returns the name of the file that is written, safe to print: the file with the code object itself unless there
-    /// is an output. Returns `None` for standard output, and if a URI names the file.
-    fn written_file(&self) -> Option<String> {
-        match &self.output {
-            Some(output) if output.as_os_str() == "-" => None,
-            Some(output) => Some(printable(&output.to_string_lossy())),
-            // The URI that was typed has it already.
-            None if has_scheme(&self.place) => None,
-            None => Some(printable(&self.place.to_string_lossy())),
-        }
+    /// Returns the name of the file that is written, safe to print. `with_code` is the file with the code object: for a
+    /// thin archive, the file of a member. Returns `None` for standard output, and if a URI was typed, which names it.
+    fn written_file(&self, with_code: &Path) -> Option<String> {
+        let typed = Path::new(&self.place);
+        let written = match &self.output {
+            Some(output) if output.as_os_str() == "-" => return None,
+            Some(output) => output,
+            None if has_scheme(&self.place) => return None,
+            None if typed.canonicalize().ok() == with_code.canonicalize().ok() => typed,
+            None => with_code,
+        };
+        Some(printable(&written.to_string_lossy()))
     }
 
     /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.

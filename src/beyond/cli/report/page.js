@@ -431,7 +431,8 @@ function explain(area) {
   let chosen;
   const choose = (item) => {
     if (!item) return;
-    chosen?.classList.remove("chosen");
+    // Several areas may share a hint, which describes one item.
+    for (const other of document.querySelectorAll(`[data-hint=${area.dataset.hint}] .chosen`)) other.classList.remove("chosen");
     chosen = item;
     item.classList.add("chosen");
     hint.value = item.querySelector("title")?.textContent ?? cellText(item);
