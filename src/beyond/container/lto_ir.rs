@@ -23,7 +23,9 @@ pub(crate) use crate::llvm::container::magic::LTO_IR as MAGIC;
 /// The offset of the attributes.
 const ATTRIBUTES_AT: u64 = 20;
 
+/// The attribute with the number of the architecture, times ten.
 const ARCHITECTURE: u64 = 1;
+/// The attribute that is 1 if the code is for this architecture only, such as `lto_90a`.
 const SPECIFIC: u64 = 32;
 /// The numbers in place of an attribute that end the attributes.
 const LAST: [u64; 2] = [0, 99];

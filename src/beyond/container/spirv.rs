@@ -95,6 +95,7 @@ pub(crate) fn len(data: &[u8]) -> Result<u64, u64> {
     // function without beginning the next one.
     let (mut has_model, mut is_in_function, mut end, mut cost) = (false, false, None, 0);
     for (first, range) in instructions(data) {
+        // An instruction without a length, or with an end beyond the data, is other data.
         if range.is_empty() || range.end > len_u64(data) {
             break;
         }

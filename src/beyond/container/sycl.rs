@@ -141,6 +141,7 @@ pub(crate) fn parts(section: &[u8], base: u64, images: &[Image]) -> Vec<Stored> 
 /// `base`.
 pub(crate) fn recorded_images(section: &[u8], base: u64, images: &[Image]) -> Vec<StoredImage> {
     let mut stored = Vec::new();
+    // No further images are read: `parts` reports that there are too many.
     let images = images.get(..TOO_MANY).unwrap_or(images);
     // An image ends before the next offset that a table records, so the images are read from the last to the first.
     let (mut limit, mut next_offset) = (len_u64(section), len_u64(section));

@@ -92,17 +92,21 @@ struct RecordedIds {
 /// The abstract modules that the entries read so far belong to.
 #[derive(Default)]
 struct AbstractModules {
-    /// Whether metadata of the module was read, by the index of the module. There is one item for each entry of the
-    /// file: no index may be larger, because each module has an entry for its metadata.
+    /// Whether metadata of the module was read, by the index of the module. The list has one item for each entry of the
+    /// file. Each module has an entry for its metadata, so a file has no more modules than entries.
     have_metadata: Vec<bool>,
     /// The number of modules: the largest module index plus one.
     count: u64,
-    /// The offset of the entry with the largest module index.
+    /// The offset of the first entry with the largest module index. If metadata of a module are missing, the fault is
+    /// reported there, because that index says how many modules there are.
     last_at: u64,
 }
 
 impl AbstractModules {
     /// Adds the module that an entry belongs to, and returns its index. `at` is the offset of the entry.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the index is not a number, or not less than the number of entries: see [`Self::have_metadata`].
     fn add_module(&mut self, info: &ImageInfo, at: u64) -> Result<usize, Malformed> {
         let recorded = info.string(b"am_index").unwrap_or_default();
         let entry_count = self.have_metadata.len();

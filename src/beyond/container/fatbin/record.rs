@@ -156,9 +156,13 @@ impl<'a> Record<'a> {
         self.fields.options > 0
     }
 
-    /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the header has no copy.
-    /// Cubins for sm_100 and later have it instead of options, with a zero byte before it. The recorded length does not
-    /// count the zero byte, so the copy is the `len` bytes after it.
+    /// Returns the copy of the section `.nv.compat` in the header of a cubin, or `None` if the entry is no cubin or has
+    /// no options.
+    ///
+    /// Cubins for sm_100 and later have the copy instead of options, with a zero byte before it. The recorded length
+    /// does not count the zero byte, so the copy is the `len` bytes after it. Options of an older cubin would
+    /// be returned, too. `ensure_attributes` then refuses to replace that cubin, unless the new one has a section
+    /// `.nv.compat` with the same bytes. So no cubin gets the options of another one.
     pub(super) fn attributes(&self) -> Option<&'a [u8]> {
         if self.kind() != CudaKind::Cubin {
             return None;
@@ -181,8 +185,8 @@ impl<'a> Record<'a> {
     /// Returns the records of the code objects that are compressed together, or `None` for a single code object.
     ///
     /// # Errors
-    /// [`Malformed`] if the entry records another number of records than it has, if the records do not fill the header, or
-    /// if code objects share bytes.
+    /// [`Malformed`] if the entry records another number of records than it has, if the records do not fill the header,
+    /// or if code objects share bytes.
     pub(super) fn parts(&self) -> Result<Option<Vec<Self>>, Malformed> {
         if self.fields.kind != CONCATENATED {
             return Ok(None);

@@ -149,7 +149,7 @@ impl<'a> FatbinWriter<'a> {
         let stays = match (kind, self.compression) {
             // Code with an unknown method cannot be inflated.
             _ if codec == Some(Codec::Unknown) => true,
-            // `fatbinary` compresses PTX by default.
+            // PTX keeps its form even if code is not to be compressed: `fatbinary` compresses PTX by default.
             (CudaKind::Ptx, None) => true,
             // Plain PTX stays plain: its compiler was asked for that.
             (CudaKind::Ptx, Some(_)) => codec.is_none(),
@@ -533,6 +533,7 @@ fn encode_entry<'p>(header: NewHeader<'_>, bytes: Vec<u8>, compressed: Option<(C
     if let Some((method, inflated)) = compressed {
         (fields.exact_len, fields.inflated) = (len, inflated);
         for (flag, codec) in CODECS {
+            // Nothing is compressed with an unknown method, so its flags are never set.
             if codec == method && codec != Codec::Unknown {
                 fields.flags |= flag;
             }

@@ -358,6 +358,7 @@ impl<'d> Relocatable<'d> {
         by_section: &[Option<&NewContent<'_>>],
     ) -> Result<Option<Vec<u8>>, String> {
         let (table, encoding) = (self.table::<Relocation>(section), self.file.encoding);
+        // The field `info` has the number of the section that the relocations fill in.
         if !table.is_empty() && content_at(section.info, by_section).is_some() {
             return Err(format!("they have relocations, in '{}'", self.section_name(section)));
         }

@@ -163,7 +163,8 @@ pub(crate) fn sources(data: &[u8], wrappers: &Range<u64>) -> HashMap<u64, Vec<u8
             continue;
         }
         let Some(source) = source else { continue };
-        // Only local symbols follow the name of their source file.
+        // Only local symbols follow the name of their source file. Wrappers that cannot be read are left out, so the
+        // base for the offsets in their errors is 0.
         if symbol.is_local()
             && let Some(start) = map.offset_of(PointerValue::Address(symbol.address()))
             && wrappers.contains(&start)

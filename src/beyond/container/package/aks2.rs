@@ -85,7 +85,7 @@ impl Header {
             let size = fields.u32("size of an image")?.into();
             let name_len = fields.u32("length of a name")?;
             let name = fields.take(name_len.into(), "name of a kernel")?;
-            let at = fields.last();
+            let name_at = fields.last();
             match name.split_last() {
                 Some((0, name)) if !name.contains(&0) && name.len() <= NAME_MAX => {
                     match images.claim(offset, size, image_of(name)) {
@@ -97,7 +97,7 @@ impl Header {
                 }
                 _ => {
                     let problem = ", expected up to 4096 bytes and a NUL";
-                    faults.push(Malformed::fault("the name of a kernel", at, problem));
+                    faults.push(Malformed::fault("the name of a kernel", name_at, problem));
                 }
             }
         }

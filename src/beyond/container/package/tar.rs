@@ -319,12 +319,14 @@ pub(crate) fn read_map(reader: &mut impl Read, size: u64, unread: &mut u64) -> i
             if byte != b'\n' {
                 line.push(byte);
             } else if !is_complete(&numbers) {
+                // Once the map is complete, the rest of its last block is padding.
                 let number = decimal(&line);
                 numbers.push(number.ok_or_else(|| broken("a line of the map of a sparse file is not a number"))?);
                 line.clear();
             }
         }
     }
+    // The first number counts the ranges.
     let ranges = pairs(numbers.get(1..).unwrap_or_default())?;
     // The ranges have the rest of the content.
     check_ranges(size, &ranges, *unread)?;
@@ -400,6 +402,7 @@ impl Attributes {
             b"GNU.sparse.name" => self.sparse_name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse_size = Some(attribute_number(value)?),
             b"GNU.sparse.major" => self.map_in_content = attribute_number(value)? > 0,
+            // Each range has both attributes, first the offset, so `ranges` has the two numbers by turns.
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => self.ranges.push(attribute_number(value)?),
             b"GNU.sparse.numblocks" => self.has_map = true,
             b"GNU.sparse.map" => {

@@ -150,6 +150,7 @@ impl<'a> ZipDirectory<'a> {
         let archive = ZipArchive::from_slice(data.bytes()).map_err(|error| missing_directory(data, &error))?;
         let start = archive.directory_offset();
         (self.start, self.end, self.last) = (start, start, archive.eocd_offset());
+        // Members without overlaps have no more stored bytes than the file: `content_of` takes theirs from `room`.
         let mut room = Allowance::new(data.len());
         let mut entries = archive.entries();
         while let Some(entry) = entries.next_entry().map_err(|error| malformed(data, 0, error.to_string()))? {
@@ -260,6 +261,7 @@ impl<'a> ZipContent<'a> {
             Some(form) => Box::new(form.inflate(self.stored, 0)?),
         };
         let size = Allowance::new(self.size);
+        // Tests count the bytes that are inflated from each file.
         #[cfg(test)]
         let path = self.form.map(|_| self.stored.path().to_owned());
         Ok(CheckedReader {

@@ -44,7 +44,7 @@ const LISTED_CRC: u64 = 16;
 const END_FIELDS: (u64, u64) = (12, 16);
 const ZIP64_END_FIELDS: (u64, u64) = (40, 48);
 
-/// The offset of the start of the zip64 end, in its locator.
+/// The position of a field in the zip64 locator. The field holds the offset of the zip64 end in the file.
 const LOCATOR_FIELD: u64 = 8;
 
 /// The version that readers of zip64 fields need.

@@ -531,7 +531,8 @@ impl<'d> ElfLibrary<'d> {
         if !is_loaded_content || !ends_inside {
             return Err(HoleReason::Shared);
         }
-        // Otherwise the parts of the section would be at other addresses than the parts of the segment.
+        // If section and segment gave the gap different addresses, the parts of the section would have other addresses
+        // than the parts of the segment.
         let address = translate(gap.start, segment.offset, segment.address).ok_or(HoleReason::Shared)?;
         if translate(gap.start, section.offset, section.address) != Some(address) {
             return Err(HoleReason::Shared);
@@ -540,14 +541,19 @@ impl<'d> ElfLibrary<'d> {
             return Err(HoleReason::Small);
         }
         let content = slice(self.data, section.offset, section.size).unwrap_or_default();
+        // If it holds fatbins, `close_gaps` keeps a size in the old header of the section.
         let holds_fatbins = content.starts_with(&fatbin::MAGIC);
         Ok(RemovedPages { range, gap: gap.clone(), segment: segment_index, section: section_index, holds_fatbins })
     }
 
     /// Reserves space for the new program headers, which are loaded at the addresses of the first removed pages. Gaps
     /// that are too small for them are left out of `removed`, until the first one is large enough. Gaps at the end are
-    /// left out if the program headers are too many. If no gap remains, the error is `Limits` in the second case,
-    /// otherwise `Small`.
+    /// left out if the program headers are too many.
+    ///
+    /// # Errors
+    /// - [`HoleReason::Headers`] if a number is too large
+    /// - [`HoleReason::Limits`] if no gap remains, and at least one was left out because of too many program headers
+    /// - [`HoleReason::Small`] if no gap remains, and all were too small
     fn reserve_headers(&self, removed: &mut Vec<RemovedPages>) -> Result<FrontHeaders, HoleReason> {
         let mut reason = HoleReason::Small;
         while let Some(first) = removed.first() {
@@ -845,6 +851,7 @@ impl<'d> ElfLibrary<'d> {
         let moves = moves_without(&front, &removed);
         let sections: Vec<Section> = table_at(self.data, moves.moved(header.sections_at), header.section_count)?;
         let added = self.sections.get(sections.len()..)?;
+        // `close` adds no more sections. Each of the removed pages is compared with all of them.
         if added.len() > PARTS_MAX {
             return None;
         }
@@ -860,6 +867,7 @@ impl<'d> ElfLibrary<'d> {
         // The length of the old file: with the removed pages, and without the new headers at the front and at the end.
         let with_pages = len_u64(self.data).checked_add(removed_len(&removed))?;
         let len = with_pages.checked_sub(front_len)?.checked_sub(padding.checked_mul(2)?)?.checked_sub(table)?;
+        // Only a broken file records removed pages of such a length.
         if len > OPENED_MAX {
             return None;
         }

@@ -133,6 +133,7 @@ pub(crate) fn close(data: &[u8], gaps: &[Range<u64>]) -> Result<GapRemoval, Hole
     }
     let saved = removed_len(&removed);
     let (headers, moves) = image.close_gaps(&removed).ok_or(HoleReason::Headers)?;
+    // The new headers may be longer by as much as the pages save.
     if saved <= len_u64(&headers).saturating_sub(image.header.headers_len) {
         return Err(HoleReason::Small);
     }
@@ -367,7 +368,8 @@ impl PeImage {
         let (_, directories_at) = DIRECTORIES_AT.into_iter().find(|(magic, _)| *magic == header.magic)?;
         let directories = optional.checked_add(directories_at)?;
         let table = optional.checked_add(header.optional_len)?;
-        // The recorded number of directories may be larger than the optional header has room for.
+        // The number of directories is in the 4 bytes before them, and each has 8 bytes. The number may be larger than
+        // the optional header has room for.
         let room = table.checked_sub(directories)?.checked_div(8)?;
         let recorded_count = number::<4>(data, directories.checked_sub(4)?)?;
         let directory_count = recorded_count.min(DIRECTORIES_MAX).min(room);
@@ -549,9 +551,11 @@ impl PeImage {
                     continue;
                 }
                 Ok(_) => HoleReason::Shared,
+                // A gap without whole pages needs no reason.
                 Err(HoleReason::Small) => continue,
                 Err(reason) => reason,
             };
+            // A smaller gap would save too little to need a reason.
             if len_of(gap) > PAGE && stay_reason.is_none() {
                 stay_reason = Some(reason);
             }
@@ -588,6 +592,7 @@ impl PeImage {
         let start_in_section = gap.start.saturating_sub(section.offset).checked_next_multiple_of(PAGE);
         let start = section.offset.saturating_add(start_in_section.ok_or(HoleReason::Headers)?);
         // A gap at the end of the section is taken out with the padding after it, and needs no other section header.
+        // The section must have all its bytes in the file, because `rejoin_sections` fills it up to `aligned` bytes.
         let padding = gap.end..section.range().end;
         let is_at_end = gap.end == loaded_end && aligned == section.size;
         if is_at_end && bytes_in(data, padding.clone()).is_some_and(is_zero) {
@@ -707,7 +712,8 @@ impl PeImage {
         Some((self.headers_with(&sections, len, &moves, data_len)?, moves))
     }
 
-    /// Returns the headers for other sections, with the length `len`. `data_len` is the new size of the initialized
+    /// Returns the headers of the file with `sections` in place of its section headers, filled with zeros up to the
+    /// length `len`. `moves` has the new offset of the symbol table, and `data_len` is the new size of the initialized
     /// data. Returns `None` if the section headers need more than `len` bytes, or if a number is too large.
     fn headers_with(&self, sections: &[CoffSection], len: u64, moves: &OffsetMap, data_len: u64) -> Option<Vec<u8>> {
         let mut headers = self.headers.clone();
@@ -746,6 +752,7 @@ impl PeImage {
                 continue;
             }
             let whole = *joined.sections.last()?;
+            // Both calls of `give_back` say where the bytes of the section then end, and whether another part follows.
             match sections.peek() {
                 Some(next) if self.can_continue(section, next) => {
                     joined.give_back(section, next.address.checked_sub(whole.address)?, true)?;
@@ -782,6 +789,7 @@ impl PeImage {
         // Headers of the minimum length may have grown, so they get the minimum length for the joined sections.
         let closed_len = self.header.headers_len;
         let len = if self.has_minimum_headers() { self.minimum_headers_len(sections.len())? } else { closed_len };
+        // The pages come back, and the headers lose their bytes after `len`.
         let moves = OffsetMap::new([inserted.clone(), vec![(len..closed_len, 0)]].concat());
         for section in &mut sections {
             if section.size > 0 {
@@ -863,6 +871,7 @@ impl Sink for Checksum {
         for &pair in pairs {
             add(&mut self.sum, u16::from_le_bytes(pair).into());
         }
+        // The first byte of a number. The second one begins the next data, and counts as zero at the end of the file.
         for &byte in last {
             add(&mut self.sum, byte.into());
         }
