@@ -400,6 +400,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,
 /// with the number of the other bundles. A package with 1000 bundles would fill the screen otherwise.
 fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
+    // The text names the GPU, so faults about different GPUs have different keys.
     fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }
