@@ -198,11 +198,13 @@ impl ExtractOptions {
         if let [file] = self.files.as_slice()
             && let Some(file_name) = file.file_name()
         {
+            // `plain` returns only ASCII, so every index is the end of a character. A shorter name is taken whole.
             let file_name = plain(file_name.as_encoded_bytes());
             let start = file_name.get(..OWN_DIRECTORY_NAME_MAX).unwrap_or(&file_name);
             // A name that begins with a point would hide the directory.
             name = format!("{}.extracted", start.trim_start_matches('.'));
         }
+        // Up to `other_max` files go to the current directory instead.
         Some(OwnDirectory { path: Path::new(".").join(name), other_max: OWN_DIRECTORY_ABOVE })
     }
 

@@ -47,7 +47,7 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
         bail!("it is not a file with a list of at most 1 MiB");
     }
     let content = fs::read_to_string(path)?;
-    // Some editors write a byte order mark at the start.
+    // Some editors write a byte order mark at the start. After `#`, the rest of a line is a comment.
     let lines = content.trim_start_matches('\u{feff}').lines();
     let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
@@ -268,6 +268,7 @@ fn products_of_family(family: &str) -> Vec<&'static str> {
 /// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each
 /// series, such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
 pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
+    // PTX and SPIR-V have a description in place of products.
     if let [target] = targets
         && let Some(description) = description_if_compiled(processor_of(target))
     {
@@ -301,7 +302,8 @@ pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> Str
 struct ProductsBySeries<'p>(Vec<(&'p str, Vec<&'p str>)>);
 
 impl<'p> ProductsBySeries<'p> {
-    /// Takes at most `most` products of each series with each processor.
+    /// Takes at most `most` products of each series with each processor. An item of `products` has the names of all
+    /// products with one processor.
     fn new(products: &[Vec<&'p str>], most: usize) -> Self {
         let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         for names in products {

@@ -56,6 +56,7 @@ impl Judgement {
         if judged == Judged::Elsewhere {
             ways.push("the device code is in kpack archives: name them too, or a directory that holds all with -r");
         }
+        // Code without the numbers of the conditions was found, so a wider search is not the way.
         if self.is_flat && judged != Judged::Unrecorded {
             ways.push("-r also searches subdirectories");
         }

@@ -107,6 +107,7 @@ fn hint_for_error(error: &Error) -> Option<String> {
         return Some(hint.to_owned());
     }
     match error.kind() {
+        // `sole_match` returns an ID that selects one of the matches alone, or `None` if there is no such ID.
         ErrorKind::Ambiguous => Some(match error.sole_match() {
             Some(id) => format!("choose one, such as --exact --target='{id}' with no other --target, or {ALL}"),
             None => ALL.to_owned(),

@@ -162,9 +162,11 @@ impl Options for RecompressOptions {
             let reason = "where the runtime loads all bundles at the start, the program fails there";
             console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
         }
+        // Code that was left out although a GPU, which `--keep` names, would have used it.
         for missed in &result.missed {
             console.line(&missed_note(missed));
         }
+        // Code that stays although its GPU was left out.
         if !result.left.is_empty() {
             console.line(&left_note(&result.left));
         }

@@ -135,6 +135,7 @@ impl Outcome {
         self.total.faults += faults.len();
         // All problems that are added from here on are our own, and not errors of reading.
         let before = problems.borrow().len();
+        // In a second call, there is a problem already if nothing was verified, and no other is added.
         self.judgement.add_error_if_not_judged(
             self.judged(),
             || "no device code was read, so nothing was verified".to_owned(),
@@ -275,7 +276,7 @@ impl Options for VerifyOptions {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
-        // `--compressed` limits the plain code of each bundle.
+        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
         verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
@@ -295,6 +296,7 @@ impl Options for VerifyOptions {
         let mut outcome = outcome.into_inner();
         outcome.finish(&problems);
         let problems = problems.into_inner();
+        // Faults fail too, so the outcome decides the exit status below, and not the problems alone.
         console.problems(&problems);
         written?;
         if outcome.is_served_by_libraries == Some(true) {
@@ -326,6 +328,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
         if total.kpack_references > 0 {
             return "device code in kpack archives".to_owned();
         }
+        // If there are faults, `is_none` is false: one may be the reason why nothing was read. The numbers are 0 then.
         if total.is_none() {
             return if total.unread == 0 { "no device code" } else { "no readable device code" }.to_owned();
         }
@@ -334,7 +337,6 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.bundles == 0 && total.without_bundle > 0 {
         return bare;
     }
-    // Without any code object, a fault is the reason: then the numbers are 0.
     let mut details = Vec::new();
     for (number, what) in [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
@@ -379,6 +381,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
         };
         write_line(out, &format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
     }
+    // The total also counts unread parts that are not listed, because there are too many.
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
         let more = count(more_unread, "part", "parts");
@@ -397,6 +400,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,
 /// with the number of the other bundles. A package with 1000 bundles would fill the screen otherwise.
 fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
+    // The text names the GPU, so faults about different GPUs have different keys.
     fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
     }

@@ -54,7 +54,8 @@ impl KernelRows {
         for kernel in &kernels {
             rows.numbers.add(kernel.change());
             if kernel.spills_more() {
-                let key = (Arc::clone(&kernel.gpu), kernel.old.is_none());
+                let is_new = kernel.old.is_none();
+                let key = (Arc::clone(&kernel.gpu), is_new);
                 add_spills(&mut rows.spills, key, SpillingKernels { kernels: 1, worst: kernel.clone() });
             }
         }

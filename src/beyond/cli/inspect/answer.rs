@@ -180,8 +180,9 @@ const LABEL_MAX: usize = 24;
 const PRODUCTS_MIN: usize = 20;
 
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
-/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Stored sizes
-/// are shown only if `is_compressed`, because all others equal the sizes.
+/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Without
+/// `is_compressed`, stored sizes equal the sizes and are not shown. Full tables, and tables narrower than [`WIDE`],
+/// never show them.
 pub(super) fn write(
     totals: &[Line],
     servers: Servers<'_>,
@@ -264,7 +265,8 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
     }
     let has_one_table = by_package.len() == 1;
     for (package, libraries) in by_package {
-        // Names of packages tell tables apart. Without a package, parentheses are a part of the names of files.
+        // The heading of a single table leaves out the name of the package, which only tells tables apart. Libraries
+        // that are files themselves have no such name to leave out.
         let is_only_package = has_one_table && package.is_some();
         write_package(&libraries, is_only_package, (largest, is_compressed), text)?;
     }

@@ -182,6 +182,7 @@ impl Line {
         // Only the stored size of the whole compressed data is known. Each code object in it has a share of this size,
         // in proportion to its inflated size.
         let is_share = bundle.compressed.is_some() || is_packed_with_others;
+        // The line shows the sizes of the code object itself. Sums take `counted`, where nothing counts twice.
         let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
         let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
         Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
@@ -252,7 +253,8 @@ impl Line {
     }
 }
 
-/// Writes a table. `title` is the title of the column of labels; the kinds follow it if `has_kinds`.
+/// Writes a table. `title` is the title of the column of labels; the kinds follow it if `has_kinds`. Shares and bars
+/// are relative to the sizes in `scale`. Stored sizes have a column only if `is_compressed`.
 pub(super) fn write_lines(
     lines: &[Line],
     scale: Scale,

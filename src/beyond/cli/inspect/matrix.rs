@@ -33,12 +33,12 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     // A package may have hundreds of columns, so even a file gets tables of 80 columns.
     let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
     let tables = tables(&served, text.style);
-    for (position, (names, grids)) in tables.iter().enumerate() {
+    for (position, (heading, grids)) in tables.iter().enumerate() {
         if position > 0 {
             text.write_empty_line()?;
         }
-        if let Some(names) = names {
-            text.write_line(names)?;
+        if let Some(heading) = heading {
+            text.write_line(heading)?;
             text.write_empty_line()?;
         }
         for (position, grid) in grids.iter().enumerate() {
@@ -262,9 +262,12 @@ impl Grid {
     }
 }
 
-/// Returns the cell for a number of bundles, or an empty cell. Gaps stand out in bold letters.
+/// Returns the cell for the number of bundles that serve a GPU, in bold letters if some bundles do not serve it. The
+/// cell is empty if the library has no code for the vendor of the GPU. `None` would be a row that is too short, and
+/// does not occur.
 fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
+        // A library without bundles for the vendor is complete too, and `text_of` returns an empty text for it.
         Some(served) if served.is_complete() => Cell::Text(text_of(*served)),
         Some(served) => Cell::Bold(text_of(*served)),
         None => Cell::Text(String::new()),

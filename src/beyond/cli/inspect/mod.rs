@@ -111,6 +111,7 @@ impl Options for InspectOptions {
         (job.scan, job.inflate) = (scan, self.inflate);
         let problems = Problems::default();
         let (coverage, libraries) = (RefCell::new(Coverage::default()), RefCell::new(Libraries::default()));
+        // Looking for hints takes long, so only a few files have them.
         let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);

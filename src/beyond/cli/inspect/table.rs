@@ -104,7 +104,8 @@ impl<'o> InspectTables<'o> {
         Ok(())
     }
 
-    /// Writes everything that was kept, and the totals. Call it after the last file.
+    /// Writes everything that was kept, and the totals. Call it after the last file. With `--each`, the texts of all
+    /// files are written already, and only the totals follow.
     pub(super) fn write_rest(&mut self) -> io::Result<()> {
         self.libraries.sort_and_name();
         if self.rows.is_summary() {
@@ -113,6 +114,8 @@ impl<'o> InspectTables<'o> {
         if !self.rows.is_each() && self.totals.libraries > 1 {
             return self.write_several_libraries();
         }
+        // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
+        // notes are the texts about files before it and after it.
         let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
         text.out.write_all(before)?;
         if let Some(file) = only {
@@ -144,6 +147,7 @@ impl<'o> InspectTables<'o> {
         }
         let is_full = false;
         totals.write_gpus(is_full, libraries, text)?;
+        // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, totals.is_compressed, text)?;
         }
@@ -163,7 +167,8 @@ impl<'o> InspectTables<'o> {
 
 /// Writes the text about a file: a table of GPUs if it has several groups of bundles, a table for each group, the
 /// unread parts, and the references to kpack archives. A file without bundles has no tables, but the reason in its
-/// heading.
+/// heading. With `--each`, a line is about one code object, so no line has a number of bundles that serve its GPU. The
+/// table of GPUs, which has this number, then comes after the last file.
 fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let name = printable(&file.path.to_string_lossy());
     if let Some(reason) = reason_without_table(file) {
@@ -201,6 +206,7 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
     if groups.len() == 1 {
         write_incomplete(&file.coverage(), text)?;
     } else if !rows.is_each() {
+        // With `--each`, these lines follow the table after the last file.
         for line in unfound_lines(&file.coverage()) {
             text.write_item(&line)?;
         }

@@ -30,20 +30,22 @@ const SHOWN_NAMES_MAX: usize = 3;
 /// NUL, and the names in the output are read line by line.
 const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL"), ('\n', "has a line end")];
 
-/// The bytes of the code objects of some kernels, in their order.
+/// The bytes of the code objects of some kernels: one item for each slice that [`by_code_object`] returns, in the same
+/// order.
 pub(super) type Contents = Vec<Vec<u8>>;
 
-/// Reads the code objects of kernels, in the order of [`by_code_object`]. The file is open only now; the kernels are
-/// written later.
+/// Reads the code objects of kernels, in the order of [`by_code_object`], but at most [`CODE_OBJECTS_MAX`] of them. The
+/// file is open only now; the kernels are written later. Fails if one of the code objects cannot be read.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
-    // `write` fails if there are more.
+    // If there are more, `write` fails before it uses any of these.
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
     scan.read(input, &wanted, &mut |index, code| {
         contents.push((index, code));
         std::ops::ControlFlow::Continue(())
     })?;
+    // Code objects in members of a package are read after all others, whatever their index in `wanted` is.
     contents.sort_by_key(|(index, _)| *index);
     contents.into_iter().map(|(_, code)| code).collect()
 }
@@ -83,6 +85,7 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
     Ok(())
 }
 
+/// Returns slices of the kernels, one for each code object. The kernels of a code object follow each other.
 fn by_code_object(rows: &[NamedKernel]) -> impl Iterator<Item = &[NamedKernel]> {
     rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object))
 }

@@ -125,6 +125,7 @@ impl Options for KernelsOptions {
             files,
             in_turn,
             |file| self.list(&job, file, wanted),
+            // The weight of a result: 1 for each row, and 1 for the file itself.
             |file| file.rows.len() + 1,
             |file, problems| {
                 problems.extend(file.problems.drain(..).map(Problem::from));

@@ -157,8 +157,8 @@ impl NameMatches {
         self.similar.add(&more.similar);
     }
 
-    /// Fails if no kernel has the typed name. Does not fail if no kernel was found at all and a file could not be read:
-    /// that file may have the kernel.
+    /// Fails if no kernel has the typed name. Does not fail if no kernel was found at all and a file could not be read
+    /// (`is_complete` is false): that file may have the kernel.
     pub(super) fn ensure_match(&self, typed: &str, paths: &[PathBuf], is_complete: bool) -> anyhow::Result<()> {
         if self.has_match || (self.present.is_empty() && !is_complete) {
             return Ok(());

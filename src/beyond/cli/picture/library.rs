@@ -131,7 +131,8 @@ impl Libraries {
         let mut targets = Targets::default();
         for (member, parts) in by_member {
             self.kept.push(Library::new(file, member, &parts, &mut targets));
-            // Sorting after each library would take too long.
+            // Sorting after each library would take too long, so more libraries than the limit may be kept for a while.
+            // `sort_and_name` keeps only the largest at the end.
             if self.kept.len() > 2 * LIBRARIES_MAX {
                 self.keep_largest(LIBRARIES_MAX);
             }
@@ -270,6 +271,7 @@ impl Libraries {
         for library in self.iter() {
             for (_, gpu, sizes) in sections(library) {
                 code_objects += sizes.code_objects;
+                // Code for the host counts among the code objects, but the host is not a target of device code.
                 if gpu != "host" {
                     targets.insert(gpu);
                 }

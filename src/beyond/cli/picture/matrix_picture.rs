@@ -271,7 +271,8 @@ fn services(rows: &[(&GpuGroup, Vec<Cell>)]) -> Vec<Service> {
     found
 }
 
-/// Draws a cell. In a gap, a line shows by its length the share of the bundles that serve the GPU.
+/// Draws a cell. In a gap, a line shows by its length the share of the bundles that serve the GPU. The text `hint` is
+/// shown while a mouse points at the cell.
 fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
     let served = cell.served;
     draw_background(canvas, rect, cell.service, hint);

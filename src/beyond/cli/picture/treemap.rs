@@ -152,6 +152,7 @@ impl Canvas {
         let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
         let area = self.reserve(rows * LEGEND_ROW);
         for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
+            // `gpu_styles` returns a style for each of these GPUs, so none is left out.
             let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
             let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
             self.draw_rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
@@ -177,6 +178,7 @@ pub(crate) fn legend(libraries: &Libraries) -> String {
     let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
     let mut out = String::from("<ul class=\"legend\">\n");
     for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
+        // `gpu_styles` returns a style for each of these GPUs, so none is left out.
         let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
         // `<wbr>` allows a line break in a long target ID.
         let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");

@@ -185,6 +185,7 @@ impl Cell {
     fn shown(&self, width: usize, is_left_aligned: bool, style: Style) -> String {
         match self {
             Self::Text(text) | Self::Bold(text) => {
+                // If the text is too wide, its middle is left out, and its end gets half of the width.
                 let (text, _) = style.elided(text, width, width / 2);
                 let padding = padding(&text, width);
                 let cell = if is_left_aligned { text + &padding } else { padding + &text };

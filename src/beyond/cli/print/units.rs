@@ -22,6 +22,7 @@ pub(crate) fn bytes(count: u64) -> String {
             }
         }
     }
+    // Never reached: the largest `u64` is 18.4 EB.
     format!("{count} B")
 }
 
