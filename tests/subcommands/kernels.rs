@@ -717,6 +717,15 @@ fn scripts(dir: &Path, scripts: &[(&'static str, &str)]) -> Vec<(&'static str, P
 const OBJDUMP: &str = r#"echo "$@"; IFS=,; for name in ${2#*=}; do echo "0000 <$name>:"; done"#;
 
 #[test]
+fn a_kernel_with_a_very_long_name_is_disassembled_in_one_run() {
+    let dir = memory_directory();
+    let made = scripts(dir.path(), &[("works", OBJDUMP)]);
+    let data = formats::binary(&[(GFX906, &amd(&[Kernel::named(&"k".repeat(25_000))]))], 4096);
+    let (status, printed, errors) = disassembled(&["k*"], &data, &[("llvm-objdump", &made[0].1)]);
+    assert_eq!((status, printed.matches("# in").count(), errors.as_str()), (0, 1, ""), "{printed:.300}");
+}
+
+#[test]
 fn the_disassembler_is_the_newest_that_works_and_fits_the_code() {
     let dir = memory_directory();
     let of_version =

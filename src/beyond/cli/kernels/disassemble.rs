@@ -116,7 +116,7 @@ impl Disassembler {
         for row in rows {
             let name = selectable_name(row)?;
             let len_with_comma = name.len() + 1;
-            if len + len_with_comma > NAMES_MAX {
+            if !run.is_empty() && len + len_with_comma > NAMES_MAX {
                 runs.push(std::mem::take(&mut run));
                 len = 0;
             }
