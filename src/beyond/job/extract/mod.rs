@@ -552,6 +552,7 @@ impl<'j> Extraction<'j> {
             // A runtime chooses among all code objects. `add_code_object` applies the selection to its choice.
             Some(loader) => {
                 let chosen = loader.add(found)?;
+                // The error for a GPU without code mentions code that its runtime does not find.
                 for (device_index, code) in loader.take_unfound() {
                     if let Some(device) = self.job.devices.get(device_index) {
                         file.part.matches.note_unfound(device, code);
