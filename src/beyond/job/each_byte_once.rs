@@ -189,6 +189,7 @@ fn opening_a_uri_walks_at_most_twice_whatever_its_content() {
     for missing in ["#offset=1&size=3", "#member=pkg/plain.hipfb&offset=1&size=3", "#member=gone&offset=1&size=3"] {
         let uri = format!("file://{file}{missing}");
         Uri::open(Path::new(&uri), Limits::default(), map).unwrap_err();
+        // A code object that is not found is looked for a second time, in a deep search.
         let WorkDone { walks, inflated } = take_work_done(&wheel.path);
         assert!(walks <= 2 && inflated <= 2 * (wheel.size + 5 * HEADS), "{missing}: {walks} {inflated}");
     }

@@ -118,6 +118,7 @@ impl Inspected {
             Finding::Bundle(found) => {
                 self.coverage.entry(container(found.format, found.place).to_vec()).or_default().add(found);
                 self.bundles.push(InspectedBundle::new(found)?);
+                // For `complete_bundles`: the code object around this bundle, if any, has others inside.
                 self.holders.note(found.place);
             }
             Finding::Unread { place, offset, what } => {
@@ -147,8 +148,9 @@ impl Inspected {
         }
     }
 
-    /// Returns the number of bundles of a container that serve each GPU, or `None` if there is no such container. The
-    /// container is that of a [bundle](BundleInfo::container), or the place of a [reference](Self::references).
+    /// Returns the number of bundles of a container that serve each GPU, or `None` if there is no such container.
+    /// `container` has the steps to it: [`BundleInfo::container`] returns them for a bundle. For a split library, they
+    /// are the steps of the place in its [reference](Self::references).
     pub fn coverage_in(&self, container: &[Step]) -> Option<&Coverage> {
         self.coverage.get(container)
     }

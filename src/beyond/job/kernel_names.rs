@@ -77,7 +77,7 @@ impl MeantNames {
         self.equal.len() + self.contained.len() + self.matching.len()
     }
 
-    /// Adds the names that mean kernels or variables of another code object.
+    /// Adds the matches in another code object, so that `self` has the matches of both.
     pub(super) fn add(&mut self, more: &Self) {
         self.equal.extend(&more.equal);
         self.contained.extend(&more.contained);

@@ -311,7 +311,8 @@ impl<'c> FileComparison<'c> {
                 continue;
             }
             let of_other = if self.unpaired.is_new(index) { &of_old } else { &of_new };
-            // The hash of a compressed bundle is checked when it is inflated.
+            // The hash of a compressed bundle is checked when it is inflated. The code objects in such a bundle have no
+            // range in the file. A few others have none either (`StoredBytes::NotOneRange`), and are read too.
             let is_compressed = object.packed_form().is_some() || matches!(object.stored, StoredBytes::NotOneRange);
             if of_other.may_have_equal(object) || (is_compressed && !self.job.trust_hashes) {
                 wanted.push(index);

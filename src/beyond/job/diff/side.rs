@@ -221,6 +221,7 @@ impl<'i> Side<'i> {
             kernel_room: ListRoom::default(),
         };
         let Some(input) = input else { return Ok(side) };
+        // A cell, because the search takes `is_searched_and_noted` as a `Fn`, which could not change the set otherwise.
         let members = RefCell::new(HashSet::new());
         // Members of a static library are objects, not libraries that can be renamed or lost.
         let are_libraries = Magic::identify(input.bytes()) != Magic::Archive;
@@ -324,6 +325,7 @@ impl<'i> Side<'i> {
     ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         self.coverage_of(found.place, found.format).add(found);
+        // If the bundle is inside of a code object, that one is left out at the end, and its parts are compared.
         self.holders.note(found.place);
         for code_object in found.code_objects() {
             if !self.matches.takes(&search.selector, &code_object.parsed_id()) || !is_compared(&code_object, found) {

@@ -256,6 +256,7 @@ impl Extract {
                                     meant_by_position.push((position, meant));
                                 }
                             }
+                            // The first error is returned.
                             Err(error) => failed = failed.take().or(Some(error)),
                         }
                     }
@@ -425,11 +426,14 @@ impl<'j> Extraction<'j> {
         // Compressed bundles are inflated when their code objects are read, on all processors.
         let scan = Scan { inflate: Inflate::Headers, checksums: Checksums::OfFound, ..scan.clone() };
         let loader = if devices.is_empty() { None } else { Some(Loader::new(devices)) };
+        // If kernels are asked for, a search before the extraction finds the code objects that define them. Only these
+        // are extracted (`add_code_object`).
         let mut defining = None;
         if let Some(found) = self.job.find_defining(self.selector, &scan, input)? {
             part.similar.add(&found.similar);
             defining = Some(found.names_by_position);
         }
+        // The code objects that have others inside.
         let holders = CodeObjectsWithParts::default();
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
@@ -458,6 +462,8 @@ impl<'j> Extraction<'j> {
             };
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
+        // The search finds the code objects inside of another one after that one, so `holders` is complete only now.
+        // The mark `has_parts` is for reports: the sizes of the parts count instead of the size of the whole.
         for (_, extracted) in &mut done {
             if let Ok(pending) = extracted {
                 file.holders.mark(&mut pending.extracted.code_object);
@@ -534,6 +540,7 @@ impl<'j> Extraction<'j> {
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) -> Result<()> {
         let selected = self.select_in_bundle(found, file);
+        // If the bundle is inside of a code object, note that one as a holder.
         file.holders.note(found.place);
         // Positions count all code objects in the order of the file, as `Loader` counts them.
         let first_position = file.code_objects;
@@ -545,6 +552,7 @@ impl<'j> Extraction<'j> {
             // A runtime chooses among all code objects. `add_code_object` applies the selection to its choice.
             Some(loader) => {
                 let chosen = loader.add(found)?;
+                // The error for a GPU without code mentions code that its runtime does not find.
                 for (device_index, code) in loader.take_unfound() {
                     if let Some(device) = self.job.devices.get(device_index) {
                         file.part.matches.note_unfound(device, code);
@@ -589,7 +597,7 @@ impl<'j> Extraction<'j> {
 
     /// Adds a code object to `reads`, with the name of its new file. Leaves it out if it does not match the whole
     /// request, or if standard output already gets another one. The code object is from the bundle that was `found`, or
-    /// from an earlier one.
+    /// from an earlier one. `found` is `None` at the end of a place, after all of its bundles.
     fn add_code_object(
         &mut self,
         file: &mut FileSearch<'_, 'j>,
@@ -659,7 +667,8 @@ impl<'j> Extraction<'j> {
     /// Fails if a part of the request has matched nothing, or if nothing was extracted. The most specific error comes
     /// first.
     fn ensure_request_met(&mut self) -> Result<()> {
-        // The message tells parts that match only in files that were left out from parts that match nowhere.
+        // The matches in files that were left out. The message distinguishes the parts of the request that match only
+        // there from the parts that match nowhere.
         let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
         let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
         // A target or kind that matches nothing can be the reason why a kernel is missing, so its error comes first.
@@ -693,7 +702,8 @@ impl<'j> Extraction<'j> {
     /// Puts all files in place and returns them.
     fn commit_files(self) -> Result<Vec<Extracted>> {
         let mut pending = self.all.done;
-        // Files from `other_max` on are in the own directory already.
+        // If there are more files than the destination may get, all files go to the own directory. `Pending::new` has
+        // put the files from `other_max` on there already, so this moves the first ones.
         if let Some(own) = &self.job.own_directory
             && pending.len() > own.other_max
         {
@@ -761,6 +771,7 @@ fn extract<'j>(
         pending.push((index, position, Pending::new(job, stem, earlier, code_object)));
     }
     let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
+    // The error is in an `Option`, so that the loop below can move it to the first code object.
     let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);
     let mut finished = Vec::with_capacity(pending.len());
     for (_, position, pending) in pending {

@@ -134,6 +134,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                     break;
                 }
                 next = bundles.next().transpose()?;
+                // The room of the last bundle ends at data that is not a bundle, or at the end of the section.
                 let room_end = match &next {
                     Some(next) => next.offset,
                     None => bundles.stopped_at().unwrap_or(section_end),

@@ -77,6 +77,7 @@ impl Recompression<'_> {
         if is_archive && self.replacing.is_none() {
             return archive::rewrite(self, data, place, output, observer);
         }
+        // `read_fat_object` returns a bundle only if the job removes code: a fat object is not compressed.
         if let Some(bundle) = object::read_fat_object(self, data)? {
             return object::rewrite_fat(self, data, &bundle, output);
         }

@@ -256,7 +256,7 @@ fn find_field(metadata: &[u8], name: &str) -> Option<Field> {
         if line.trim_ascii().is_empty() {
             break;
         }
-        // `key` has the colon at its end.
+        // `key` has the colon at its end, so `strip_suffix` never returns `None`.
         if let Some(colon) = line.iter().position(|&byte| byte == b':')
             && let Some((key, value)) = line.split_at_checked(colon.saturating_add(1))
             && key.strip_suffix(b":")?.eq_ignore_ascii_case(name.as_bytes())

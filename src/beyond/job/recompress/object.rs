@@ -80,7 +80,8 @@ pub(super) fn read_fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) 
     Ok(bundle)
 }
 
-/// Removes code from a fat object. The bundler's form is written, around the same host: linkers read no other form.
+/// Removes code from a fat object. The new object is written as the bundler writes it, with a section for each kept
+/// code object added to the same host. Linkers read code objects only from such sections.
 pub(super) fn rewrite_fat(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
@@ -102,10 +103,14 @@ pub(super) fn rewrite_fat(
     ensure_fat(data, &members)?;
     let mut pieces = FatObject.plan(&members)?;
     // The bundler writes some tables of the host twice, and other tools do not. If the new object is therefore larger
-    // than the old one, keep the old object and take out only the sections of the removed code.
+    // than the old one, keep the old object and take out only the sections of the removed code. The old object has its
+    // code in sections of the same names, so linkers read it too.
     if total_len(&pieces)? > data.len() {
         let dropped: Vec<usize> = (0..bundle.entries.len()).filter(|index| !kept.contains(index)).collect();
-        pieces = FatObject.without(data, &dropped).unwrap_or(pieces);
+        // If the sections cannot be taken out (`None`), the larger object is written: the code has to be removed.
+        if let Some(old_without_dropped) = FatObject.without(data, &dropped) {
+            pieces = old_without_dropped;
+        }
     }
     let changes = [(0..data.len(), pieces)];
     (result.dropped, result.emptied) = (dropped, usize::from(device_count == 0));

@@ -91,6 +91,8 @@ impl Recompress {
         let wheel = self.new_wheel(&input)?;
         let output = Output::stage(wheel.as_ref().unwrap_or(&self.output))?;
         let mut run = Recompression::new(self, input.len());
+        // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
+        // rewritten.
         input.unless_changed(run.filter.settle_names(&input))?;
         let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;

@@ -258,10 +258,14 @@ impl ZipRewrite<'_, '_, '_> {
         let magic = Magic::identify(&head);
         let is_rewritten = (may_hold_bundles(magic) || is_archive(&head)) && self.may_change(member);
         if is_rewritten {
+            // In a replacement, the offset of the bundle counted from the start of the zip file until now.
+            // `Recompression::rewrite_member` below reads this member alone.
             self.count_from_stored_member(member);
         }
+        // The search for code that remains (`note_remaining`) is needed only in members that may hold code.
         let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
-        // A member that exceeds a limit is not searched, but it is an error if the member is to be rewritten.
+        // A member is inflated to be rewritten or searched. A member that exceeds a limit is not searched, but it is an
+        // error if the member is to be rewritten.
         let is_inflated = if is_rewritten {
             self.charge(content).map_err(|error| error.at(&member.place))?;
             true
@@ -271,8 +275,8 @@ impl ZipRewrite<'_, '_, '_> {
         if !is_inflated {
             return if is_hash_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
         }
-        // Errors of rewriting get the place of the member, so the inflated data needs no path. A search needs the path
-        // of the zip file, because it looks there for the members of thin archives.
+        // Errors of rewriting get the place of the member, so the inflated data needs no path. A search gets the path
+        // of the zip file: it opens the members of a thin archive, which are separate files, relative to this path.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
         let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
             // A broken member is copied as it is, unless its hash is needed.
@@ -289,9 +293,10 @@ impl ZipRewrite<'_, '_, '_> {
             return self.keep_member(member, &old, is_hash_needed);
         };
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
-        // A stored member whose bundles became smaller keeps its length, with a hole. It is written nevertheless,
-        // because the hole compresses well if the wheel is compressed as a whole. A compressed member has to become at
-        // least one byte shorter.
+        // The new member is written if it takes at most `len_max` bytes in the zip file. A stored member whose bundles
+        // became smaller keeps its length, with a hole. It is written nevertheless, because the hole compresses well if
+        // the wheel is compressed as a whole. A compressed member (`form` is `Some`) has to become at least one byte
+        // shorter.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
         if packed.header_values.stored > len_max && !self.run.must_change(result.dropped) {
             self.result.kept += 1;

@@ -32,6 +32,7 @@ impl KindAndTarget {
                 File::parse(data).ok().map(|file| format!("{:?}", file.architecture()))
             }
             ContentKind::Elf | ContentKind::SpirV | ContentKind::Bitcode => Some(target::triple_and_target_id(data)),
+            // Cubins do not always record the suffix, as in `sm_90a`. If they do, it is in `made_for`.
             ContentKind::Cubin | ContentKind::Ptx => Some(without_suffix(&target::triple_and_target_id(data))),
             _ => None,
         };

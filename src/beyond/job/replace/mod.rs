@@ -261,8 +261,8 @@ impl Replace {
         }
     }
 
-    /// Writes the file with the whole bundle written again. Returns also whether the bundle was plain and is compressed
-    /// now.
+    /// Writes the file with the whole bundle written again. Fails if the new bundle has no room, or cannot be written.
+    /// Returns also whether the bundle was plain and is compressed now.
     fn write_bundle_again(
         &self,
         file: &Input,
@@ -270,14 +270,15 @@ impl Replace {
         target: &ReplacedCodeObject,
         observer: &mut Observer<'_>,
     ) -> Result<(Output, bool)> {
+        // The new bytes of a plain fatbin or offload binary, or `None` for all other bundles.
         let container = target.write_container(file.as_slice(), new.as_slice(), self.limits)?;
         if let Some(container) = &container
             && let Some(change) = target.change_container(container)
         {
             return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
         }
-        // `recompress` writes bundles of LLVM's format, and compressed fatbins. A container that was written above has
-        // no room, and is refused below.
+        // Either there is no `container`, or it has no room at its offset. A recompression writes bundles of LLVM's
+        // format, and compressed fatbins.
         let mut job = Recompress::new(self.uri.path(), &self.output);
         (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
         let replacing = Replacing {
@@ -291,10 +292,12 @@ impl Replace {
             Format::Bundle | Format::Fatbin if container.is_none() => {
                 rewrite_with(&job, replacing, file.as_slice(), Output::temporary()?, observer)?
             }
+            // The `container` has no room, or bundles of the format cannot be written again.
             _ => None,
         };
         match written {
             Some(written) => Ok(written),
+            // `rewrite_with` too returns `None` if a recompression does not reach the bundle.
             None => {
                 let container_len = container.as_ref().map(Input::len);
                 Err(self.refused(target, target.refusal_reason(new.len(), container_len)))
@@ -317,6 +320,7 @@ impl Replace {
             let mut target = None;
             let survey = FileSurvey::run(file, scan, &mut |code_object| {
                 let is_named = self.uri.names(code_object, file)?;
+                // If several code objects have the URI, `FileSurvey::find_difference` fails later.
                 if is_named && target.is_none() {
                     target = ReplacedCodeObject::new(code_object, is_zip, file)?;
                 }

@@ -116,13 +116,15 @@ impl KpackTree {
         self.archives.push(FoundArchive { place: place.clone(), path, table });
     }
 
-    /// Adds a split library. Returns the faults of a library whose reference was followed to archives on disk.
+    /// Adds a split library. Returns the faults of a library whose reference was followed to archives on disk. `is_zip`
+    /// says whether the searched file is a zip file: a member may otherwise be one of a static library.
     ///
     /// A member of a zip file has no faults yet: [`faults`](Self::faults) compares it with the archives in all zip
     /// files. A library in any other container is not compared.
     pub(super) fn add_library(&mut self, place: &Place, is_zip: bool, split: &Split<'_>) -> Vec<String> {
         let indices = split.indices.iter().copied().collect();
         match (split.archives, place.steps()) {
+            // The reference was followed to archives on disk.
             (Some(archives), _) => {
                 self.has_library = true;
                 self.referred.extend(archives.iter().map(|followed| followed.path.clone()));
@@ -161,7 +163,10 @@ impl KpackTree {
     /// Returns the faults that are known only when all files are added. The faults of libraries come first.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
+        // The archives in zip files that a library refers to.
         let mut referred = HashSet::new();
+        // These are the libraries in zip files. `add_library` has checked the libraries on disk, and has noted their
+        // archives in `self.referred`.
         for library in &self.libraries {
             let mut served = ServedWrappers::new();
             let archives = self.members_for(library);
@@ -176,8 +181,7 @@ impl KpackTree {
         // A tree with archives alone, without any split library, has no faults.
         if self.has_library {
             for archive in &self.archives {
-                // An archive with a table is a member of a zip file: `referred` has these, by the references of the
-                // libraries above. `self.referred` has the archives on disk.
+                // Only an archive in a zip file has a table here.
                 let is_referred = match archive.table {
                     Some(_) => referred.contains(archive.path.as_path()),
                     None => self.referred.contains(&archive.path),

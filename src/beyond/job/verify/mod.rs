@@ -274,6 +274,7 @@ impl Verify {
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
         let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
+        // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
             match finding {
@@ -284,6 +285,7 @@ impl Verify {
                     }
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
+                // Sections are hidden if their names or tables are broken. Code in them could not be checked.
                 Finding::Broken { place, error } | Finding::Hidden { place, error } => {
                     verified.list_fault(place, None, None, VerifyRule::Readable, &inner_text(&error));
                 }

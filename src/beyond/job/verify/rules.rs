@@ -131,6 +131,7 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
                 fault((VerifyRule::CodeObject, text));
                 return Ok(());
             }
+            // `last` keeps the inflated bytes for the next code objects that were compressed together with this one.
             match found.bundle.content_after(code_object.index(), &mut last) {
                 Ok(content) => check_read(&code_object, kind, content.as_slice().bytes(), fault),
                 Err(error) => {
