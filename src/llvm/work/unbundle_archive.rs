@@ -123,6 +123,7 @@ impl UnbundleArchive {
         // The sizes of the new archives are not known yet. `stage_archives` adds them to the total.
         let mut done = 0_u64;
         for member in members {
+            // With `Inflate::Whole`, the hash and sizes of a bundle are checked before its entries are chosen.
             member.for_each_bundle(Inflate::Whole, observer, &mut |bundle, observer| {
                 self.choose_entries_of_bundle(&member, &bundle, &mut archives, observer)
             })?;
