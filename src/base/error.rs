@@ -263,9 +263,10 @@ impl Error {
         Self::unmatched(&format!("{wanted} in {place}; {have}"), unmatched, present)
     }
 
-    /// The error for a selection that matches no code object, if some files were skipped. `only_skipped` are the
-    /// parts of the selection that match only in skipped files, as far as these could be read. `skipped` is the
-    /// number of matching code objects in them.
+    /// The error for a selection that matches no code object, if some files were skipped. `unmatched` are the parts of
+    /// the selection that match nowhere. `only_skipped` are the parts that match only in skipped files, as far as these
+    /// could be read. `skipped` is the number of matching code objects in them. `present` are the targets that the
+    /// other files have code for.
     pub(crate) fn no_sound_match(
         unmatched: &[String],
         only_skipped: &[String],

@@ -79,8 +79,8 @@ impl Globs {
 impl SameEnds {
     /// Adds the numbers of the patterns that match a name, which begins and ends with the fixed ends of these patterns.
     fn add_matching(&self, name: &str, numbers: &mut Vec<usize>) {
-        // Looking up one part of the name takes about as long as comparing one pattern. So all patterns are compared,
-        // unless the name has fewer parts that may be inner texts.
+        // `positions_in` looks up the part of each inner length at each byte of the name. Looking up one part takes
+        // about as long as comparing one pattern. So all patterns are compared, unless there are fewer parts.
         let lookups = self.inner_lens.len().saturating_mul(name.len());
         if self.globs.len() <= lookups {
             for (number, pattern) in &self.globs {

@@ -194,6 +194,7 @@ fn parse_of_dpcpp(kind: OffloadKind, id: &str, rest: &str) -> Option<Result<Entr
         triple.truncate(triple.trim_end_matches('-').len());
     }
     let triple = Triple::parse(&triple);
+    // In IDs of OpenMP, the check above has let only architectures of DPC++ pass. In IDs of SYCL, any may be here.
     if !triple.is_known() && !is_arch_of_dpcpp(kind, triple.arch_name()) {
         return Some(Err(unknown_error(id, kind.name(), Some(kind), rest)));
     }

@@ -38,6 +38,7 @@ fn thread_count(items: usize) -> usize {
 }
 
 /// Does the work of [`in_order`] on `threads` threads, or on this one if `threads` is 0 or no thread can be started.
+/// `weight` limits the results that wait for their turn. On this thread alone, no result waits, so it has no effect.
 fn on_threads<I: Send, T: Send, R>(
     threads: usize,
     items: Vec<I>,
@@ -61,6 +62,7 @@ fn on_threads<I: Send, T: Send, R>(
             has_threads = true;
         }
         if has_threads {
+            // Each result that `next` returns lowers the weight of the waiting results.
             consume(&mut std::iter::from_fn(|| queue.next(weight)))
         } else {
             consume(&mut std::iter::from_fn(|| {

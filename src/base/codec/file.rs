@@ -33,6 +33,7 @@ impl Coding {
     /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros,
     /// as tapes are padded to whole blocks. The reader ends before any other data; see [`Decoder::trailing`].
     pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<Decoder<'d>> {
+        // `with!` returns an error in a build without the library of the format.
         Decoder::new(reader, |reader| match self {
             Self::Gzip => with!("zlib", {
                 type Part<R> = flate2::bufread::GzDecoder<R>;

@@ -197,6 +197,7 @@ fn encoder_with(
     if total <= u64::from(JOB) {
         return Ok(encoder);
     }
+    // A larger table for long-distance matching than zstd's default finds more matches.
     encoder.set_parameter(CParameter::LdmHashLog(window_log.saturating_sub(LDM_BYTES_LOG).max(LDM_HASH_LOG_MIN)))?;
     // These sizes are one more than zstd's own at the default level. Other levels keep zstd's own.
     if compression.level == Method::Zstd.default_level() {

@@ -282,6 +282,7 @@ impl StreamForm {
     ) -> Result<W> {
         match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
+                // zlib has the levels 0 to 9.
                 let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
                 let has_zlib_header = self == Self::Zlib;
                 let encoder = flate2::Compress::new(level, has_zlib_header);

@@ -42,6 +42,8 @@ fn difference(after: u64, before: u64) -> usize {
 
 impl<R: BufRead> Read for Xz<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        const MAGIC: &[u8] = b"\xfd7zXZ\0";
+        const NO_FLAGS: u32 = 0;
         while !buffer.is_empty() {
             let Some(stream) = &mut self.stream else { break };
             let input = self.reader.fill_buf()?;
@@ -55,9 +57,10 @@ impl<R: BufRead> Read for Xz<R> {
             self.reader.consume(read);
             match status {
                 Status::StreamEnd => {
-                    let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, b"\xfd7zXZ\0"))?;
-                    // Threads are worth their start only for the first stream: packages have one.
-                    self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, 0)?) } else { None };
+                    let has_next = self.reader.skip_to_next_part(|rest| may_begin_with(rest, MAGIC))?;
+                    // Threads are worth their start only for the first stream, because packages have one. So this
+                    // decoder of a further stream works on one thread.
+                    self.stream = if has_next { Some(Stream::new_stream_decoder(MEMORY_MAX, NO_FLAGS)?) } else { None };
                 }
                 // The decoder needs more input: the crate gives this name to liblzma's `LZMA_BUF_ERROR`.
                 Status::MemNeeded if is_end => return Err(io::ErrorKind::UnexpectedEof.into()),

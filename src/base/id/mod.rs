@@ -383,8 +383,8 @@ pub(crate) fn split_triple(text: &str) -> (String, &str) {
         if !target_id::names_gpu(gpu, arch_name) {
             continue;
         }
-        // Normalising shows which of the fields is the operating system. LLVM has no normal form for an unknown
-        // architecture.
+        // Normalising shows which of the fields is the operating system. The dash after the three fields is that of an
+        // empty environment. LLVM has no normal form for an unknown architecture.
         let triple = if Triple::parse(short).is_known() {
             triple::normalize(short, Form::Three) + "-"
         } else {

@@ -35,7 +35,7 @@ pub fn normalize(text: &str, form: Form) -> String {
     let mut words = Words::split(text);
     words.sort_into_positions();
     words.name_the_missing();
-    // `words` borrows its words, so this new one must outlive it.
+    // `words` only borrows its texts, so this variable keeps the new text for `androideabi`.
     let android = words.android_without_eabi();
     if let Some(word) = &android {
         words.set(ENVIRONMENT, word);
@@ -93,6 +93,7 @@ impl<'a> Words<'a> {
             environment: tables::environment(environment),
             format: tables::object_format(format),
         };
+        // An object format in the fifth position is never settled, as in LLVM.
         let settled = [
             !meaning.arch.is_empty(),
             !meaning.vendor.is_empty(),
@@ -236,6 +237,7 @@ impl<'a> Words<'a> {
         } else {
             ("cygnus", other_format)
         };
+        // As in LLVM, words after the environment are dropped. A format other than COFF is appended again.
         self.list.resize(POSITIONS, "");
         self.set(OS, "windows");
         self.set(ENVIRONMENT, environment);
@@ -271,6 +273,7 @@ impl Meaning {
                 !self.vendor.is_empty()
             }
             OS => {
+                // The table lacks MinGW and Cygwin. `respell_windows` replaces their names.
                 self.os = tables::os(word);
                 self.mingw = word.starts_with("mingw");
                 self.cygwin = is_cygwin(word);

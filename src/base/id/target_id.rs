@@ -90,12 +90,13 @@ impl TargetId {
             return Err(FeatureError::NoProcessor);
         }
         features.sort_unstable();
-        // An alternative name is only one for AMD GPUs. For another architecture, the same word is an unknown
-        // processor.
+        // A processor is found by its primary name or an alternative one, such as `fiji` for `gfx803`. An alternative
+        // name is valid only in a triple for AMD GPUs. In another triple, the same word is an unknown processor.
         let (known, processor) = match processors::find(name) {
             Some(known) if known.name == name || is_native(known, arch) => (Some(known), known.name),
             _ => (None, name),
         };
+        // LLVM compares the name as it was parsed, not the primary name.
         let kept_by_llvm = processors::is_offload_arch(name);
         Ok(Self { processor: processor.to_owned(), features, known, kept_by_llvm })
     }
@@ -216,6 +217,7 @@ fn is_native(processor: &Processor, arch: &str) -> bool {
 /// Whether `text`, found where a triple may have its environment, is a target ID instead. `arch_name` is the first
 /// field of the triple. Names in the style of AMD and NVIDIA are target IDs even if the processor is unknown.
 pub(crate) fn names_gpu(text: &str, arch_name: &str) -> bool {
+    // Dashes may follow a processor without features. They separate nothing.
     let processor = text.split(':').next().unwrap_or_default().trim_end_matches('-');
     for prefix in ["gfx", "sm_"] {
         if let Some(number) = processor.strip_prefix(prefix)

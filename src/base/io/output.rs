@@ -227,6 +227,7 @@ pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
         output.flush()?;
     }
     refuse_repeats(&outputs)?;
+    // Outputs that can fail or cannot be undone come first.
     outputs.sort_by_key(|output| output.place.commit_rank());
     let mut remaining = outputs.len();
     let mut done = Vec::with_capacity(remaining);
@@ -364,7 +365,8 @@ fn name_new(staged: Staged, target: PathBuf) -> io::Result<Committed> {
     }
 }
 
-/// Gives a staged file the name of an existing file.
+/// Gives a staged file the name of an existing file. `existing_file` says whether the file may be written in place if
+/// its name cannot be taken. `old` says whether the old content is kept, so that a later failure can restore it.
 fn replace_existing(
     staged: Staged,
     target: PathBuf,
@@ -460,6 +462,7 @@ fn stage_once(path: &Path, overwrite: OverwriteMode) -> io::Result<Option<Output
     if sys::is_null(path) {
         return process::open(tempfile::tempfile).map(|file| Some(OutputPlace::Nowhere(file)));
     }
+    // The path of an open file of this process (`/dev/stdout`) has no target: a rename would not affect that file.
     let Some(target) = destination_of(path, overwrite)? else { return stage_into(path) };
     let replaces_links = matches!(overwrite, OverwriteMode::Replace | OverwriteMode::Generated);
     match existing(&target)? {

@@ -39,6 +39,7 @@ pub(crate) fn read(command: &Command, program: &Program<'_>, words: &[OsString])
             reader.add_positional(word);
             continue;
         };
+        // For `option_name`, this word is an option with an empty name.
         if word == b"--" {
             options_ended = true;
             continue;
@@ -191,7 +192,8 @@ impl<'a> GrammarReader<'a> {
     fn into_result(mut self) -> GrammarResult {
         if self.positionals.len() > most_positionals(self.command) {
             let Program { typed, name } = *self.program;
-            // Tools that allow such words allow 1 or any number, so the maximum is 1 here.
+            // A tool allows no positional words, 1, or any number. A tool that allows none keeps none (see
+            // `add_positional`), so the maximum is 1 here.
             let text = b": Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: ";
             self.complaints.extend([name, text, typed, b" --help\n"].concat());
         }

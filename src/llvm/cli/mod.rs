@@ -49,6 +49,7 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
     crate::base::io::hand_over();
     let (tool, mut argv) = select_tool(argv);
     if tool.serves_every_name() {
+        // The other part runs the command line if it is for one of its subcommands.
         if let Some(status) = (additions.run)(&argv) {
             return status;
         }
@@ -75,6 +76,7 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
             (matches, called)
         }
     };
+    // Without matches, a response file could not be read, and the tool goes on without any option, as LLVM's does.
     let call = Call { program: Program::new(&called), additions };
     let executed = (tool.execute)(matches, &call, &mut console);
     // Only command lines that cannot be parsed get a hint.

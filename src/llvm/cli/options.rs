@@ -160,6 +160,8 @@ pub(crate) enum ValueKind {
 }
 
 impl ValueKind {
+    /// Returns the kind of the value of an option. Apart from options that take effect at once, the parser that `clap`
+    /// derives from the type of the option's field decides.
     pub(crate) fn of(arg: &Arg) -> Self {
         if let Some(action) = ImmediateAction::of(arg) {
             return Self::Immediate(action);

@@ -147,6 +147,7 @@ fn current_directory() -> io::Result<OsString> {
 /// Removes a UTF-8 byte order mark, and converts UTF-16 with a byte order mark to UTF-8. Returns any other content as
 /// it is. Fails for broken UTF-16, with LLVM's message.
 fn decode(mut content: Vec<u8>) -> Result<Vec<u8>, Vec<u8>> {
+    // The byte order marks of UTF-16, little-endian and big-endian, and of UTF-8.
     let read_unit: fn([u8; 2]) -> u16 = match content.as_slice() {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
         [0xfe, 0xff, ..] => u16::from_be_bytes,

@@ -74,6 +74,7 @@ impl BundleFiles {
         for (id, input) in self.recorded_ids().into_iter().zip(inputs) {
             members.push(Member { id, content: input.as_slice() });
         }
+        // `Objects::is_fat` looks only for IDs that begin with `host-`, so the parsed kind is checked too.
         let has_host = self.members.iter().any(|(id, _)| id.kind() == OffloadKind::Host);
         let is_fat = self.file_type == FileType::Object && has_host && Objects::is_fat(&members);
         let plan = self.plan(&members, is_fat, observer)?;

@@ -38,7 +38,7 @@ impl BundleFiles {
         for ((id, path), recorded) in self.members.iter().zip(self.recorded_ids()) {
             let name = [MAGIC, &recorded].concat();
             // The host's code stays outside the sections. LLVM takes the content of its section, one zero byte, from a
-            // temporary file.
+            // temporary file. The arguments are only shown here, so the file is named but not created.
             let content = if id.kind() == OffloadKind::Host { temporary_path() } else { path.clone() };
             let mut section = OsString::from(format!("--add-section={name}="));
             section.push(content);
@@ -85,7 +85,8 @@ fn arguments_to_remove_sections(input: &Path) -> Vec<OsString> {
     vec!["--regex".into(), pattern.into(), "--".into(), input.into(), temporary_path().into()]
 }
 
-/// Returns a path in the style of LLVM's temporary files, different at each call. The file is not created.
+/// Returns a path in the style of LLVM's temporary files, different at each call. The file is not created, because the
+/// arguments that name it are only shown.
 fn temporary_path() -> PathBuf {
     let six_hex_digits = new_number() >> 40;
     std::env::temp_dir().join(format!("clang-offload-bundler-{six_hex_digits:06x}.tmp"))

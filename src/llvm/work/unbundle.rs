@@ -131,6 +131,7 @@ impl Unbundle {
             self.stage_entries(&bundle, &mut requests, &mut served, observer)?;
         }
         let are_served = served.are_served();
+        // LLVM refuses an ID that it cannot parse, so its error for that ID comes before the one for missing entries.
         check_names_served(&self.requests, &are_served)?;
         if !self.allow_missing {
             self.check_all_served(&are_served)?;
@@ -224,6 +225,7 @@ impl Unbundle {
         let mut assigned = requests.assign(&candidates);
         // Outputs are staged in the order of the requests, so the first one that cannot be opened is reported.
         assigned.sort_unstable_by_key(|(request, _)| *request);
+        // A user who requests a host and gets no code may have misspelled the ID of this one: a warning names it.
         if served.other_host.is_none() {
             served.other_host = unassigned_host(bundle, &candidates, &assigned);
         }

@@ -120,8 +120,10 @@ impl UnbundleArchive {
             other_host: None,
             stored: StoredContents::new(&self.input),
         };
+        // The sizes of the new archives are not known yet. `stage_archives` adds them to the total.
         let mut done = 0_u64;
         for member in members {
+            // With `Inflate::Whole`, the hash and sizes of a bundle are checked before its entries are chosen.
             member.for_each_bundle(Inflate::Whole, observer, &mut |bundle, observer| {
                 self.choose_entries_of_bundle(&member, &bundle, &mut archives, observer)
             })?;
@@ -187,6 +189,7 @@ impl UnbundleArchive {
             requests.report_all_comparisons(&candidates, observer);
         }
         for (candidate, served) in requests.served_by_each(&candidates) {
+            // A user who requests a host and gets no code may have misspelled the ID of this one: a warning names it.
             let is_unassigned_host = served.is_empty() && candidate.id.kind() == OffloadKind::Host;
             if is_unassigned_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
                 *other_host = Some(candidate.id.clone());

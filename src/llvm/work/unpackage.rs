@@ -125,6 +125,7 @@ impl Unpackage {
         // A request without conditions and without a file: all images match, and get generated names.
         let everything = [ImageRequest::default()];
         let requests = if self.requests.is_empty() { &everything } else { self.requests.as_slice() };
+        // Without a request, no archive has a name, so every image goes to a file of its own.
         if self.archive && self.requests.is_empty() {
             observer(Event::NoArchiveFile);
         }
@@ -301,7 +302,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
                         None => stored.insert(self.stored.store(binary, index)?).clone(),
                     };
                     let name = self.job.member_name(member);
-                    // Without a member, the name is the path of the input, which the user gave.
+                    // Names from the file count against a limit on their total length. Without a member, the name is
+                    // the path of the input, which the user gave.
                     if member.is_some() {
                         self.member_names.charge(&name)?;
                     }
@@ -358,8 +360,10 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         let mut wanted = Vec::new();
         for ((request, results), last) in self.requests.iter().zip(&mut self.results).zip(last) {
             if let (Some(path), Some(index)) = (&request.file, *last) {
+                // As in LLVM, an empty image is written into the old file, and any other image replaces that file.
                 let size = binary.entries.get(index).map_or(0, Entry::size);
                 match Output::stage_as(path, OverwriteMode::for_len(size)) {
+                    // This output takes the place of one with an image of an earlier offload binary.
                     Ok(output) => wanted.push((index, results.last.insert(output))),
                     Err(error) => results.failed = Some(error),
                 }
@@ -405,7 +409,8 @@ impl<'j, 'o> Unpacking<'j, 'o> {
             }
         }
         let by_path = outputs_of_requests(job, requests, results, &stored, observer)?;
-        // LLVM does not report these, so they follow LLVM's reports, and are missing after a failure.
+        // LLVM does not report requests without a match. So these reports follow LLVM's reports, and are missing after
+        // a failure.
         report_unmatched(job, &unmatched, present.shown(), observer);
         let (names, mut outputs): (Vec<OsString>, Vec<Output>) = generated.into_iter().unzip();
         if let Some(name) = names.iter().find(|name| sources.contains(name.as_ref())) {

@@ -112,6 +112,7 @@ impl Storage {
             return Ok((Self::spool(file, MEMORY_MAX)?, None));
         }
         let opened = Self::of_file(file, max, access)?;
+        // Copying has moved the position to the end. A mapping leaves it at the start.
         if let (Self::Mapped { file: Some(file), .. }, _) = &opened {
             let mut file: &File = file;
             file.seek(SeekFrom::End(0))?;
@@ -139,6 +140,7 @@ impl Storage {
         let opened = Stamp::of(&metadata);
         match access {
             Access::Copied => Ok((Self::copy_of_one_state(&file, &opened)?, None)),
+            // `max` has an effect only if the file cannot be mapped and is a pseudo-file that records a length.
             Access::Mapped => Self::map_or_copy(file, &metadata, max),
         }
     }

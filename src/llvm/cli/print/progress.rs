@@ -28,7 +28,8 @@ const ESTIMATE_AFTER: Duration = Duration::from_secs(2);
 /// One part in this many must be done before the time left is estimated, because early estimates are far off.
 const ESTIMATE_PARTS: u64 = 50;
 
-/// While the last one of this many parts of the files is read, no share is shown.
+/// No share is shown while the last 1/33 (3 percent) of the bytes of the files is read. A file counts as read before it
+/// is processed, and that may take long. A share near 100 percent would then stand still.
 const LAST_OF_PARTS: u64 = 33;
 
 /// The only line of the process.
