@@ -140,6 +140,7 @@ impl Text {
     /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. More
     /// lines inside contents than allowed are cut off after the first that is too many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
+        // `at` is the length of the bundle before the member.
         let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
             let content = member.content.bytes();
@@ -149,7 +150,7 @@ impl Text {
                 allowed -= 1;
                 let origin = Some((member, marker.comment_at));
                 // A marker line at the start or the end of a content shares a newline with the marker line of the
-                // entry.
+                // entry: the last one of the start line, or the first one of the end line.
                 let comment_at = start.end + marker.comment_at;
                 let begin = if marker.comment_at == 0 { comment_at - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));

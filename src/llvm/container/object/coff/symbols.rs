@@ -96,6 +96,7 @@ impl SymbolMoves<'_> {
         has_lines: bool,
     ) -> SymbolChange {
         let is_function = symbol.kind >> 4 & 3 == FUNCTION;
+        // The offset 0 says that a function has no line numbers.
         if has_lines
             && is_function
             && let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) = auxiliary
@@ -120,6 +121,7 @@ impl SymbolMoves<'_> {
             let Some(number) = new_number(record.associated_high << 16 | record.associated) else {
                 return SymbolChange::LosesAssociated;
             };
+            // Encoding cuts both fields to 16 bits. A plain object has no upper half.
             (record.associated, record.associated_high) = (number, number >> 16);
         }
         SymbolChange::Kept
