@@ -341,8 +341,8 @@ impl<'a> EndLines<'a> {
                 MarkerSide::Start => started.push((index, marker.end)),
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
-                    // A start line and its end line cannot share a newline. A start line that shares it has no end
-                    // line.
+                    // A start line and its end line cannot share a newline. If the last start line shares the newline
+                    // of this end line, it has no end line, and the start line before it is the partner.
                     started.pop_if(|(_, end)| marker.begin < *end);
                     if let Some((start, _)) = started.pop() {
                         lines.partners.insert(start, index);

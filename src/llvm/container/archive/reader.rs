@@ -121,7 +121,7 @@ fn is_padding_from(data: &[u8], position: u64) -> bool {
 }
 
 /// Finds the content of a member, whose header is at or after `position`, moves `position` to the member's end, and
-/// subtracts the content from `room`, the bytes that members may have together.
+/// subtracts the content from `room`, the bytes that members may have together. `thin` says that the archive is thin.
 fn locate_content<'a>(
     data: Slice<'a>,
     thin: bool,

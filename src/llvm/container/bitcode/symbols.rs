@@ -145,7 +145,7 @@ fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNa
             let is_note = kind == VARIABLE && metadata_section == Some(record.value(VARIABLE_SECTION))
                 || name.starts_with(b"llvm.");
             if is_visible(&record) && !is_note {
-                // The byte 1 only says that the name is already in its final form.
+                // A leading byte 1 only says that the name is already in its final form.
                 names.push(name.strip_prefix(b"\x01").unwrap_or(name)).ok_or(TOO_LONG)?;
             }
         }

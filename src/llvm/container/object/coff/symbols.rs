@@ -51,6 +51,7 @@ impl Coff<'_> {
         }
         let (symbols, mut emptied, mut index) = (&self.symbols, HashSet::new(), 0_u64);
         let mut table = self.view.read(symbols.start, len_of(symbols), "the symbol table")?.into_owned();
+        // An auxiliary record is stored in the place of a symbol, with the same length.
         let record_len = usize::try_from(self.encoding.len_of::<CoffSymbol>()).unwrap_or(usize::MAX);
         let mut records = table.chunks_exact_mut(record_len);
         while let Some(record) = records.next() {
