@@ -81,6 +81,7 @@ impl Container for Binary {
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents>, Malformed> {
         let Some(mut cursor) = Cursor::after(MAGIC.as_bytes(), data, base) else { return Ok(None) };
+        // `data` may be only the first of `total` bytes. Only the header is read, and `total` limits the code objects.
         let bundle = Bounds { base, len: total };
         let count = read_entry_count(&mut cursor, bundle)?;
         let mut entries = Vec::new();

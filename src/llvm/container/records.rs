@@ -58,6 +58,7 @@ impl Encoding {
 
     /// The encoding of an ELF file that begins with `head`, from the bytes for its class and its byte order.
     pub(crate) fn of(head: &[u8]) -> Self {
+        // The class 2 is 64-bit, the byte order 2 is big-endian.
         let word = if head.get(4) == Some(&2) { 8 } else { 4 };
         Self { word, order: if head.get(5) == Some(&2) { Endianness::Big } else { Endianness::Little } }
     }

@@ -411,6 +411,7 @@ pub(crate) fn find_inflated_whole<'a, E: BundleEntry>(
         }
         // The length is taken first, because the list takes the bundle.
         let stored_len = compressed.stored_len();
+        // A bundle that the walk may inflate only in part is not inflated ahead.
         if !bundles.may_read_prefix(&compressed) {
             whole.push(compressed);
         }
@@ -492,6 +493,7 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
         let offset = data.offset();
         let contents = self.container.read(data.bytes(), data.len(), offset).with_path(data.path())?;
         let Some(mut contents) = contents else { return Ok(None) };
+        // A bundle at a wrong position is read all the same, with this fault.
         if let Some(misplaced) = self.container.misplaced(position, offset) {
             contents.faults.insert(0, misplaced);
         }

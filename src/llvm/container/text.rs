@@ -140,6 +140,7 @@ impl Text {
     /// Returns the marker lines that a reader would find in the bundle of `members`, also those inside contents. More
     /// lines inside contents than allowed are cut off after the first that is too many, which is enough to refuse them.
     fn planned_lines<'m>(&self, members: &'m [Member<'_>]) -> Vec<PlannedLine<'m>> {
+        // `at` is the length of the bundle before the member.
         let (mut lines, mut at, mut allowed) = (Vec::new(), 0_usize, MARKERS_MAX + 1);
         for member in members {
             let content = member.content.bytes();
@@ -149,7 +150,7 @@ impl Text {
                 allowed -= 1;
                 let origin = Some((member, marker.comment_at));
                 // A marker line at the start or the end of a content shares a newline with the marker line of the
-                // entry.
+                // entry: the last one of the start line, or the first one of the end line.
                 let comment_at = start.end + marker.comment_at;
                 let begin = if marker.comment_at == 0 { comment_at - 1 } else { start.end + marker.begin };
                 let has_newline = content.get(..marker.end).is_some_and(|text| text.ends_with(b"\n"));
@@ -340,8 +341,8 @@ impl<'a> EndLines<'a> {
                 MarkerSide::Start => started.push((index, marker.end)),
                 MarkerSide::End => {
                     lines.by_id.entry(marker.id).or_default().push(index);
-                    // A start line and its end line cannot share a newline. A start line that shares it has no end
-                    // line.
+                    // A start line and its end line cannot share a newline. If the last start line shares the newline
+                    // of this end line, it has no end line, and the start line before it is the partner.
                     started.pop_if(|(_, end)| marker.begin < *end);
                     if let Some((start, _)) = started.pop() {
                         lines.partners.insert(start, index);

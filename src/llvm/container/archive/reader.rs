@@ -121,7 +121,7 @@ fn is_padding_from(data: &[u8], position: u64) -> bool {
 }
 
 /// Finds the content of a member, whose header is at or after `position`, moves `position` to the member's end, and
-/// subtracts the content from `room`, the bytes that members may have together.
+/// subtracts the content from `room`, the bytes that members may have together. `thin` says that the archive is thin.
 fn locate_content<'a>(
     data: Slice<'a>,
     thin: bool,
@@ -195,6 +195,8 @@ fn special_members_end(data: &[u8]) -> Option<u64> {
     }
     let mut end = MAGIC_LEN;
     while let Some(header) = bytes::slice(data, end, HEADER_LEN) {
+        // A space pads a shorter name, and tells `/` from `/` with the offset of a long name. In BSD archives, more may
+        // follow `__.SYMDEF`.
         let special: [&[u8]; 4] = [b"/ ", b"// ", b"/SYM64/ ", b"__.SYMDEF"];
         if !special.iter().any(|name| header.starts_with(name)) {
             break;

@@ -86,6 +86,7 @@ fn plan_with_limit<'a>(
         payload.push(Piece::Bytes(header(&long_names.field_of(name), MEMBER_FIELDS, content.len())));
         payload.push(Piece::Input(*content));
         payload.push(Piece::Bytes(padding.into()));
+        // These offsets count from the first member. `Index::into_member` adds the length of everything before it.
         offsets.push(offset);
         offset = sum([offset, HEADER_LEN, content.len(), len_u64(padding.as_bytes())])?;
     }
@@ -210,6 +211,8 @@ impl Index {
     /// Plans the member that holds the index. `offsets` are the offsets of the members, relative to the first one,
     /// which follows `names_len` bytes of long names; `limit` is the first offset that does not fit 4 bytes.
     fn into_member<'a>(self, offsets: &[u64], names_len: u64, limit: u64) -> Result<[Piece<'a>; 2]> {
+        // The index comes before the members, so its size is part of their offsets, and depends on the width of the
+        // offsets. The short width is tried first: it does if the offset of the last member, the largest, fits.
         let before = sum([len_u64(MAGIC), HEADER_LEN, names_len])?;
         let last = offsets.last().copied().unwrap_or(0);
         let is_short = sum([before, self.size(4)?, last])? < limit;
@@ -220,6 +223,7 @@ impl Index {
         push_number(&mut numbers, self.symbol_count()?, is_short);
         for (&offset, &count) in offsets.iter().zip(&self.counts) {
             let offset = sum([first_member, offset])?;
+            // Each symbol has the offset of its member.
             for _ in 0..count {
                 push_number(&mut numbers, offset, is_short);
             }

@@ -111,6 +111,7 @@ impl<'a> Bits<'a> {
             to.extend_from_slice(low);
             return Ok(());
         }
+        // `skip` has checked that the last bits are in the data, so `high` is not shorter than `low`.
         let high = bytes::tail(self.data, start.saturating_add(1)).ok_or(PAST_END)?;
         // A byte has its lower bits in one byte of the data, and its upper bits in the next.
         to.extend(low.iter().zip(high).map(|(&low, &high)| {
@@ -391,6 +392,7 @@ impl<'a> Record<'a> {
     pub(super) fn bytes(&self, extra: usize) -> Result<Vec<u8>> {
         let mut values = self.values();
         let mut content = Vec::new();
+        // Each round decodes the remaining values of one part of the abbreviation.
         loop {
             // This count is not only a claim: reading the record has skipped this number of values, so the file has
             // them.
@@ -453,8 +455,8 @@ impl<'a> Values<'a> {
                 self.part = element;
                 self.left = self.bits.vbr(6)?;
             }
-            // A blob is not a value, so it is only passed over. Its bytes are in `Record::blob` since the record was
-            // read.
+            // A blob is not a value, so it is only passed over. `Block::take_record` has put its bytes into
+            // `Record::blob`.
             Part::Blob => drop(self.read_blob()?),
             scalar => {
                 self.part = scalar;
@@ -493,8 +495,10 @@ impl<'a> Values<'a> {
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
-            // Literals take no bits, so all of them are skipped at once.
+            // Literals take no bits, so all of them are skipped at once: `next_stored` has the index of the next part
+            // that takes bits.
             self.next = self.abbreviation.next_stored.get(self.next).copied().unwrap_or(self.next);
+            // `next_part` would drop the blob.
             if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {
                 self.next = self.next.saturating_add(1);
                 blob = self.read_blob()?;

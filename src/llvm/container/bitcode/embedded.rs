@@ -297,7 +297,7 @@ impl Globals {
         // The number of the next value. Global values and constants are numbered together, in file order.
         let mut number = 0_u64;
         // The index of the initialiser in the record of a variable. From version 2 on, offset and length of the name
-        // come before the type.
+        // come before the type. A module that records no version has version 0.
         let mut initialiser = 2;
         let mut module = module.clone();
         while let Some(item) = module.next_item()? {

@@ -99,7 +99,8 @@ fn read_blob(mut block: Block<'_>) -> Result<&[u8]> {
 /// The offset of the number of modules in a symbol table.
 const MODULE_COUNT: u64 = 16;
 
-/// Adds the names of the global symbols that are defined according to the symbol table of a file.
+/// Adds the names of the global symbols that are defined according to the symbol table of a file. Leaves out
+/// format-specific symbols, which are not for linkers.
 fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -> Result<()> {
     const SYMBOLS_OFFSET_AT: u64 = 28;
     const SYMBOLS_COUNT_AT: u64 = 32;
@@ -114,7 +115,8 @@ fn add_symbols_of_table(symtab: &[u8], strtab: &[u8], names: &mut SymbolNames) -
     let table = slice(symtab, offset, count.saturating_mul(SYMBOL_LEN)).ok_or(cut)?;
     for symbol in table.chunks_exact(usize::try_from(SYMBOL_LEN).unwrap_or(usize::MAX)) {
         let flags = number::<4>(symbol, FLAGS_AT).ok_or(cut)?;
-        if flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL {
+        let is_listed = flags & (UNDEFINED | GLOBAL | FORMAT_SPECIFIC) == GLOBAL;
+        if is_listed {
             let (offset, len) = number::<4>(symbol, NAME_OFFSET_AT).zip(number::<4>(symbol, NAME_LEN_AT)).ok_or(cut)?;
             names.push(string(strtab, offset, len)?).ok_or(TOO_LONG)?;
         }
@@ -143,7 +145,7 @@ fn add_symbols_of_module(module: &Block<'_>, strtab: &[u8], names: &mut SymbolNa
             let is_note = kind == VARIABLE && metadata_section == Some(record.value(VARIABLE_SECTION))
                 || name.starts_with(b"llvm.");
             if is_visible(&record) && !is_note {
-                // The byte 1 only says that the name is already in its final form.
+                // A leading byte 1 only says that the name is already in its final form.
                 names.push(name.strip_prefix(b"\x01").unwrap_or(name)).ok_or(TOO_LONG)?;
             }
         }

@@ -102,7 +102,8 @@ pub(crate) struct ChosenSection<H> {
     pub(crate) range: Range<u64>,
 }
 
-/// Returns the sections that `select` returns a value for, in file order. Offsets in errors count from `base`.
+/// Returns the sections that `select` returns a value for, in file order. Leaves out sections without content in the
+/// file. Offsets in errors count from `base`.
 ///
 /// # Errors
 /// [`Malformed`] for a broken object or its names, for a section beyond its end, and for sections that share its bytes

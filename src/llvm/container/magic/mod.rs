@@ -211,6 +211,7 @@ impl Magic {
                 Some(EM_AMDGPU) => Self::AmdGpu,
                 Some(EM_CUDA) => Self::Cubin,
                 Some(EM_INTELGT) => Self::IntelGpu,
+                // Intel's OpenCL compiler records no machine, but its types of files are special.
                 Some(EM_NONE) if matches!(elf_type(data), Some(kind) if ET_OPENCL.contains(&kind)) => Self::IntelGpu,
                 _ => Self::Elf,
             },
@@ -248,7 +249,8 @@ impl Magic {
         !is_digits && is_text(head)
     }
 
-    /// Identifies a format without a magic, by fields that other data hardly has.
+    /// Identifies a format without a magic, by fields that other data hardly has. [`anything`] gives the name of a
+    /// format that is recognised, but not read.
     fn identify_by_fields(data: &[u8]) -> Self {
         match data {
             // A frame of data that decoders skip. Both LZ4 and zstd have such frames, so the frame after it decides.

@@ -61,7 +61,7 @@ pub(super) fn read_with_limit(
     let binary = PartialBinary { data: known, header, bounds };
     check_entry_count(header.count(), bounds.absolute(ENTRIES_AT))?;
     // Real images do not overlap, and neither do real tables of strings, so the size limits each of the two kinds. Real
-    // strings share bytes, so together they may be longer than the offload binary.
+    // strings share bytes, so together they may be longer than the offload binary. `STRINGS_MIN` is for small ones.
     let strings = header.size.saturating_mul(STRINGS_SHARED_MAX).saturating_add(STRINGS_MIN).min(strings_max);
     let [images, string_entries, strings] = [header.size, header.size, strings].map(Allowance::new);
     let mut budget = ImageBudget { images, string_entries, strings };

@@ -59,6 +59,7 @@ pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, l
             [Part::Range(range)] => data.claimed(range)?,
             _ => return Err(Error::internal("an image of an offload binary has no range")),
         };
+        // Each entry of an offload binary has an `image`. Its default is never used.
         images.push(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content });
     }
     plan_one(header.version, &images, least)
@@ -77,6 +78,7 @@ fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result
     head.extend(encode_entries(version, images, &layout)?);
     head.extend(encode_string_entries(version, images, &strings, layout.strings)?);
     head.extend(strings.bytes);
+    // Zeros align the first image. The others follow it without padding.
     head.resize(usize::try_from(layout.images).map_err(|_| too_long())?, 0);
     let mut pieces = vec![Piece::Bytes(head)];
     pieces.extend(images.iter().map(|image| Piece::Input(image.content)));
@@ -194,6 +196,7 @@ impl<'s> StringTable<'s> {
                 table.bytes.push(0);
                 last = string;
             }
+            // The table ends with `last`, so also with this string and its NUL.
             let len_with_nul = sum([len_u64(string), 1])?;
             let offset = len_u64(&table.bytes).checked_sub(len_with_nul).ok_or_else(no_string)?;
             table.offsets.insert(string, offset);

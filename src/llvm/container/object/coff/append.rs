@@ -68,8 +68,11 @@ impl<'a> Coff<'a> {
         pieces.push(Piece::Bytes(self.record_of_host(added_count).to_bytes()));
         match self.move_symbols(&SymbolMoves { offset: &|offset| shift.forward(offset), number: None })? {
             Some(moved) => pieces.push(Piece::Bytes(moved.table)),
+            // No symbol changes.
             None => pieces.extend(self.view.pieces(&self.symbols)),
         }
+        // The string table is its length, the strings of this object, and the new names. The length is at most `MAX`,
+        // so it fits four bytes.
         pieces.push(Piece::Bytes(strings_len.to_le_bytes()[..4].to_vec()));
         pieces.extend(self.view.pieces(&self.old_strings()));
         pieces.push(Piece::Bytes(names.bytes));
@@ -183,11 +186,13 @@ impl<'a> Coff<'a> {
         // The length field of the host's strings, without the bit above it.
         let recorded_len =
             if strings >= HAS_STRINGS { Some(u32::try_from(strings & u64::from(u32::MAX)).ok()?) } else { None };
+        // The fat object has all symbols of the host, so both tables have the same length.
         let symbols_len = self.symbols.end.checked_sub(self.symbols.start)?;
         let tail_len = symbols_len.checked_add(string_table_len(recorded_len))?;
         // Symbols and strings at the end of the host were moved. Otherwise the host is in one piece, with its symbols.
         let has_tail = symbols_offset != 0 && symbols_offset.checked_add(tail_len)? == record.host_len;
         let body_end = if has_tail { symbols_offset } else { record.host_len };
+        // `from` and `body_end` are offsets in the host. The range is that of the same data in the fat object.
         let mut parts = vec![Part::Bytes(header), Part::Range(from.checked_add(by)?..body_end.checked_add(by)?)];
         if has_tail {
             parts.extend(self.claimed_tail(&shift, recorded_len)?);

@@ -37,6 +37,7 @@ impl Coff<'_> {
         for (_, section) in self.kept_sections(&gone) {
             kept.push(section.map_offsets(|offset| cuts.moves.moved(offset)));
         }
+        // Without symbols, the header has the offset 0, and the range of the symbols is empty, at the end of the file.
         let has_symbols = self.header.symbols != 0;
         let symbols = if has_symbols { cuts.moves.moved(self.symbols.start) } else { 0 };
         let header = self.encode_headers(symbols, &kept);

@@ -51,6 +51,7 @@ impl Coff<'_> {
         }
         let (symbols, mut emptied, mut index) = (&self.symbols, HashSet::new(), 0_u64);
         let mut table = self.view.read(symbols.start, len_of(symbols), "the symbol table")?.into_owned();
+        // An auxiliary record is stored in the place of a symbol, with the same length.
         let record_len = usize::try_from(self.encoding.len_of::<CoffSymbol>()).unwrap_or(usize::MAX);
         let mut records = table.chunks_exact_mut(record_len);
         while let Some(record) = records.next() {
@@ -96,6 +97,7 @@ impl SymbolMoves<'_> {
         has_lines: bool,
     ) -> SymbolChange {
         let is_function = symbol.kind >> 4 & 3 == FUNCTION;
+        // The offset 0 says that a function has no line numbers.
         if has_lines
             && is_function
             && let Some(AuxiliaryRecord { lines: lines @ 1.., .. }) = auxiliary
@@ -120,6 +122,7 @@ impl SymbolMoves<'_> {
             let Some(number) = new_number(record.associated_high << 16 | record.associated) else {
                 return SymbolChange::LosesAssociated;
             };
+            // Encoding cuts both fields to 16 bits. A plain object has no upper half.
             (record.associated, record.associated_high) = (number, number >> 16);
         }
         SymbolChange::Kept

@@ -39,6 +39,7 @@ impl<'a> Elf<'a> {
         // The table of names is copied to the end of the file, where it can grow. Names need no alignment; the recorded
         // one is kept unless it is absurd.
         let names_at = align(self.view.len(), names.alignment.min(MAX_ALIGNMENT));
+        // At this point, `new_names` has at most the name of the section that was just added for the names.
         let first_name_at = len_of(&old_names).saturating_add(len_u64(&new_names));
         let names_len = first_name_at.saturating_add(total(added.iter().map(|section| name_len(&section.name))));
         let contents_at = names_at.saturating_add(names_len);
@@ -59,6 +60,7 @@ impl<'a> Elf<'a> {
         let (header, headers) = self.encode_headers(sections, table, names_index);
         self.check_len(table.saturating_add(len_u64(&headers)))?;
         let mut pieces = vec![Piece::Bytes(header)];
+        // The old names and the old section headers stay in the host's bytes, unused.
         pieces.extend(self.view.pieces(&(self.header_len()..self.view.len())));
         pieces.push(Piece::Zeros(names_at.saturating_sub(self.view.len())));
         pieces.extend(self.view.pieces(&old_names));

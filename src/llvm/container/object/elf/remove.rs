@@ -44,6 +44,7 @@ impl Elf<'_> {
         }
         let gone = self.mark_gone(found)?;
         let numbers = SectionNumbers::new(gone.iter().copied());
+        // If the section with the names is removed, the number 0 says that there is none.
         let names_index = numbers.get(to_u64(self.names_index)).unwrap_or(0);
         let names_index = usize::try_from(names_index).unwrap_or(0);
         let mut new_contents = self.renumber_symbols(&gone, &numbers)?;
@@ -56,6 +57,7 @@ impl Elf<'_> {
             let content = if section.is(SHT_GROUP) {
                 self.renumber_group(index, &section, &numbers)?
             } else {
+                // Only symbol tables, and tables of large section numbers, have a new content here.
                 new_contents.remove(&index)
             };
             if let Some(content) = &content {
@@ -123,6 +125,7 @@ impl Elf<'_> {
         }
         let Some(link) = numbers.get(section.link) else { return Err(self.lost_reference(index, &section, "link")) };
         section.link = link;
+        // In all other sections, `info` is not a section number.
         let is_relocation = section.is(SHT_REL) || section.is(SHT_RELA);
         if is_relocation || section.flags & SHF_INFO_LINK.0 != 0 {
             let Some(info) = numbers.get(section.info) else {
@@ -175,7 +178,7 @@ impl Elf<'_> {
         let mut moving = Vec::with_capacity(in_order.len());
         for kept in in_order {
             let content = content_of(&kept.section);
-            // A section without content stays where it is.
+            // A section without content stays if it is in the part that cannot move, or at its end.
             if len_of(&content) == 0 && content.start <= fixed_end {
                 continue;
             }
@@ -188,6 +191,7 @@ impl Elf<'_> {
                 fixed_end = fixed_end.max(content.end);
             }
         }
+        // Only checks that this part is inside the file.
         self.view.read(0, fixed_end, "the part of the file that segments describe")?;
         let mut parts = vec![Part::Range(self.header_len()..fixed_end)];
         let mut position = fixed_end;

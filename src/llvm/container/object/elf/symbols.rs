@@ -44,7 +44,8 @@ impl Elf<'_> {
         numbers: &SectionNumbers,
     ) -> Result<HashMap<usize, Vec<u8>>, Malformed> {
         let mut changed = HashMap::new();
-        // The table of large section numbers of each symbol table, by the index of the symbol table.
+        // The table of large section numbers of each symbol table, by the index of the symbol table. The link of such a
+        // table is the index of its symbol table.
         let large_tables: HashMap<u64, usize> =
             self.sections_of_kind(SHT_SYMTAB_SHNDX).map(|(index, section)| (section.link, index)).collect();
         for (index, section) in self.sections.iter().enumerate() {
