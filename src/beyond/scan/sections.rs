@@ -249,6 +249,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     // When `recompress` splits a section, the old section stays without content, and its parts have the same name.
     let with_content: HashSet<_> = for_device.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
+    // If names cannot be read, sections for device code may be missed, which the caller reports.
     let hidden = unreadable_names(data, nameless, base);
     Ok(Sections { for_device, is_linked, count, empty, others, hidden })
 }
