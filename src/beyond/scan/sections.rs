@@ -241,6 +241,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(None)
     })?;
+    // A container is read from the start of its range, so padding before it is left out.
     for section in &mut for_device {
         if section.holds.is_always_containers() {
             section.range = without_padding(data, std::mem::take(&mut section.range));
