@@ -239,6 +239,7 @@ impl Coverage {
         for (_, unit) in &self.units.incomplete {
             sets.push((Cow::Owned(unit.set()), 1));
         }
+        // The files of directories include the file that was read last.
         for files in self.directories().into_values() {
             let set = match files {
                 Cow::Borrowed(files) => Cow::Borrowed(&files.code),
@@ -401,8 +402,9 @@ pub(crate) struct LoadUnits {
     /// The units of offload binaries at one place, by their offload kind. The next offload binary may add code to them.
     /// The kind is `None` as long as a unit has no code.
     incomplete: Vec<(Option<OffloadKind>, LoadUnit)>,
-    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. If more bundles of the file
-    /// follow, it is not one, and counts in another way.
+    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. It is kept apart from
+    /// `incomplete`, because nothing is added to it. It waits only for the next bundle: if that bundle is in the same
+    /// file, the file counts in another way, see `end_file`.
     file: Option<LoadUnit>,
     /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its
     /// directory. Code objects without a bundle are no units then.
@@ -438,8 +440,8 @@ impl LoadUnits {
         if file.bundle.is_some() { Some(LoadUnit { directory: None, ..file }) } else { None }
     }
 
-    /// Adds the next bundle of the search, and returns the units that are complete. `self.file` is empty: `add` has
-    /// taken the file before it.
+    /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
+    /// out of `self.file` before the call.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<LoadUnit> {
         // The position of the first code object of the bundle in the search.
         let first = self.code_objects;
@@ -462,6 +464,7 @@ impl LoadUnits {
             if found.format == Format::CodeObject {
                 file.bundle = None;
             }
+            // The file is complete only once the next bundle shows that no more bundles of it follow.
             self.file = Some(file);
             return Vec::new();
         }
@@ -516,23 +519,26 @@ impl LoadUnits {
         complete
     }
 
-    /// Returns all units that were not complete. Called at the end of the search.
+    /// Takes and returns all units that waited for more bundles: the units of offload binaries, and the file that was
+    /// read last. They are complete now. Called at the end of the search.
     pub(crate) fn finish_all(&mut self) -> Vec<LoadUnit> {
-        let mut complete = self.take_all_incomplete();
-        complete.extend(self.end_file(None));
-        complete
+        let mut finished = self.take_all_incomplete();
+        finished.extend(self.end_file(None));
+        finished
     }
 
-    /// Returns the units that were not complete at the places that `is_over` accepts: no more bundles follow there.
+    /// Takes and returns the units that waited for more bundles at the places that `is_over` accepts. No more bundles
+    /// follow there, so these units are complete now.
     pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<LoadUnit> {
         let over = self.incomplete.extract_if(.., |(_, unit)| is_over(&unit.place));
-        let mut complete: Vec<LoadUnit> = over.map(|(_, unit)| unit).collect();
+        let mut finished: Vec<LoadUnit> = over.map(|(_, unit)| unit).collect();
+        // The file that was read last waits too, but is not in `incomplete`.
         if let Some(file) = &self.file
             && is_over(&file.place)
         {
-            complete.extend(self.end_file(None));
+            finished.extend(self.end_file(None));
         }
-        complete
+        finished
     }
 
     /// Takes the units of offload binaries, because nothing more is added to them.
@@ -540,12 +546,13 @@ impl LoadUnits {
         std::mem::take(&mut self.incomplete).into_iter().map(|(_, unit)| unit).collect()
     }
 
-    /// Returns whether the next offload binary may add code to some units.
+    /// Returns whether the next offload binary may add code to some units. The file in `self.file` does not count:
+    /// nothing is added to it.
     pub(crate) fn has_incomplete(&self) -> bool {
         !self.incomplete.is_empty()
     }
 
-    /// The number of code objects of all bundles so far.
+    /// Returns the number of code objects of all bundles so far.
     pub(crate) fn code_objects(&self) -> usize {
         self.code_objects
     }

@@ -29,7 +29,8 @@ const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"
 /// The reason why the runtime does not find an entry of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum UnfoundReason {
-    /// The part of the bundle that the runtime reads does not describe the entry, or one before it.
+    /// The runtime stops reading the bundle at this entry or at an earlier one, because the bytes that it gets do not
+    /// describe that entry completely. It reads no entry of a compressed bundle whose size it misreads.
     Position,
     /// The runtime looks for other triples.
     Triple,

@@ -97,7 +97,8 @@ impl Loader {
                 loaded.extend(self.choose(codes));
             }
         }
-        // If no unit waits for later bundles, no code object of the bundles so far can still be chosen.
+        // If no unit waits for later bundles, no code object of the bundles so far can still be chosen. Files that
+        // wait for their directory are not in `units`, because `of_bundles` made it.
         if !self.units.has_incomplete() {
             self.waiting.clear();
         }

@@ -348,6 +348,7 @@ impl<'f> CodeObjectRef<'f> {
             packed: self.packed().cloned().map(Box::new),
             recorded_target: self.recorded_target().map(Into::into),
             source: self.shown_source().map(Into::into),
+            // Whether it has parts is known only once all of its file is searched, and is set then.
             has_parts: false,
             shared: self.found.facts.shared.get(self.index).copied().unwrap_or_default(),
             number: self.number(),

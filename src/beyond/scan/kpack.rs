@@ -75,9 +75,9 @@ impl Follow {
         !matches!(value.as_encoded_bytes().first(), None | Some(b'0'))
     }
 
-    /// Finds the archives for a library, each once, in the order in which ROCm's loader searches them. Archives that
-    /// replace the references are the only ones then. Also returns the errors of directories that cannot be read or are
-    /// too large.
+    /// Finds the archives for a library, each once, in the order in which ROCm's loader searches them. If `instead` has
+    /// paths, only these archives are found. Also returns errors: of a library whose path cannot be resolved, of
+    /// directories that cannot be read or are too large, and of a reference to too many archives.
     pub(super) fn find_archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
         let mut found = FoundArchives::default();
         if !self.instead.is_empty() {
@@ -312,6 +312,7 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         };
         let indices = wrapper::kpack_indices(wrappers);
+        // The archives, or `None` if the reference is not followed.
         let mut archives = None;
         if let Some(follow) = &self.scan.follow
             && is_loadable(library, section)
@@ -366,7 +367,8 @@ impl Walk<'_, '_, '_> {
             Ok(opened) => opened,
             Err(error) => {
                 let error = error_at_library(error);
-                // The caller's own search of the archive reports faults of its content.
+                // The caller's own search of the archive reports faults of its content. It cannot report that the
+                // library refers to an archive that cannot be opened (`Referred`).
                 if !is_searched_by_caller || error.kind() == ErrorKind::Referred {
                     self.report_broken(at.at_place(&place, at.data), error)?;
                 }
@@ -390,6 +392,7 @@ impl Walk<'_, '_, '_> {
             code_objects = code_objects.saturating_add(entries.len());
             if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };
+                // The entries of a binary are the first and only bundle at its place, so its index is 0.
                 let searched = self.report_entries(at.at_place(&place, input.as_slice()), Format::Kpack, 0, entries);
                 input.unless_changed(searched)?;
             }

@@ -391,7 +391,8 @@ impl Walk<'_, '_, '_> {
     ) -> Result<Option<u64>> {
         let (rest, container) = (at.data, reader.container);
         let limits = self.budget.limits_at(at.place);
-        // Headers are enough, whatever the search inflates. So a search that inflates more finds no less.
+        // Headers are enough to tell a container from other data. They are read in the same way whatever the search
+        // inflates, so that every search finds the same containers.
         let mut trial = Bundles::new(rest, container, Inflate::Headers);
         let mut bundle = Ok(None);
         if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
@@ -426,18 +427,15 @@ fn has_any_in(offsets: &[u64], range: &Range<u64>) -> bool {
 
 /// Returns whether a section of an object was searched as a whole, so that its bytes need no search by content.
 fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bool {
-    let magic = match data.range(&section.range) {
-        Some(content) => Magic::identify(content.bytes()),
-        None => Magic::Unknown,
-    };
+    let range = &section.range;
     match section.holds {
         // All sections of a fat object were read together as one bundle.
         SectionContent::FatObject => true,
         // A section that begins with an unknown format may hold other data than device images.
-        SectionContent::DeviceImages => magic != Magic::Unknown,
+        SectionContent::DeviceImages => identify_range(data, range) != Magic::Unknown,
         // Only a section that begins with a container was searched for containers.
         SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
-            magic.is_container()
+            identify_range(data, range).is_container()
         }
         // In these sections, no containers were looked for.
         SectionContent::Wrappers(_)
@@ -445,6 +443,14 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
         | SectionContent::ImageTable
         | SectionContent::Data
         | SectionContent::Other => false,
+    }
+}
+
+/// Identifies the bytes in a range of some data. Bytes that are not in the data are of an unknown format.
+fn identify_range(data: Slice<'_>, range: &Range<u64>) -> Magic {
+    match data.range(range) {
+        Some(content) => Magic::identify(content.bytes()),
+        None => Magic::Unknown,
     }
 }
 

@@ -148,6 +148,7 @@ fn occupied_ranges(
             continue;
         }
         let name = section.name_bytes().unwrap_or_default();
+        // `has_bundles` compares the range with ranges from `sections::read`, which have no padding either.
         let range = sections::without_padding(data, span(start, size));
         let has_bundles = has_bundles(&range, name);
         occupied.push(OccupiedRange { name, is_table: false, range, has_bundles });

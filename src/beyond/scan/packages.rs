@@ -119,6 +119,8 @@ impl Walk<'_, '_, '_> {
             return Ok(());
         }
         match magic.unread() {
+            // The format begins at the start of the stream. `report_unread` would give an offset in `at.data`, the data
+            // around the stream.
             Some(what) => self.report_finding(1, at, Finding::Unread { place: at.place, offset: 0, what }),
             None => self.keep_and_search(at, stream),
         }
@@ -269,7 +271,9 @@ impl Walk<'_, '_, '_> {
         let Some(_) = self.read_or_report(at, AKS2, io::copy(&mut reader, &mut io::sink()))? else {
             return Ok(());
         };
-        if let Some(offset) = reader.reader.reader.trailing() {
+        let decoder = &reader.reader.reader;
+        if let Some(offset) = decoder.trailing() {
+            // The decoder counts from the end of the header, where the compressed stream begins.
             let offset = source.absolute(offset.saturating_add(aks2::HEADER_LEN));
             self.report_trailing(at, if stream.has_source_offsets { Some(offset) } else { None }, Some(AKS2))?;
         }

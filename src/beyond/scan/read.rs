@@ -195,8 +195,11 @@ impl Scan {
         let mut budget = ReadBudget::new(input, self.limits);
         self.walk(input.as_slice(), members, &mut |visit| match visit {
             WalkEvent::Found(finding) => {
+                // `each` takes the finding, but the bundle may be read after that.
                 let visited = if let Finding::Bundle(found) = &finding { Some(found.bundle) } else { None };
                 let flow = each(ReadEvent::Found(finding, &mut wanted))?;
+                // `each` has added to the list. Code objects in `during_visit` are read now, because the bundle stays
+                // inflated only during its visit.
                 if let Some(bundle) = visited
                     && !wanted.during_visit.is_empty()
                 {

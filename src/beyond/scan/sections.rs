@@ -241,6 +241,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(None)
     })?;
+    // A container is read from the start of its range, so padding before it is left out.
     for section in &mut for_device {
         if section.holds.is_always_containers() {
             section.range = without_padding(data, std::mem::take(&mut section.range));
@@ -249,6 +250,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
     // When `recompress` splits a section, the old section stays without content, and its parts have the same name.
     let with_content: HashSet<_> = for_device.iter().map(|section| &section.name).collect();
     empty.retain(|name| !with_content.contains(name));
+    // If names cannot be read, sections for device code may be missed, which the caller reports.
     let hidden = unreadable_names(data, nameless, base);
     Ok(Sections { for_device, is_linked, count, empty, others, hidden })
 }

@@ -218,6 +218,8 @@ impl<'d> JointSections<'d> {
 }
 
 impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
+    /// Returns a walk with no goal and no filter of members. `data` is the whole searched file: its length decides how
+    /// much the walk may read.
     pub(super) fn new(scan: &'w Scan, data: Slice<'a>, visitor: &'w mut Visitor<'v>) -> Self {
         let (sources, budget) = (InputFiles::new(data), Budget::new(scan.limits, data.len()));
         Self {
@@ -492,6 +494,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 // A broken bundle has an index too, so that the indices of later bundles do not depend on the fault.
                 index = index.saturating_add(1);
             }
+            // The bundles may be followed by data that is not a bundle.
             if let Some(offset) = bundles.stopped_at() {
                 self.report_trailing(at, Some(offset), None)?;
             }
@@ -562,7 +565,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         match (reader.format_of)(&bundle) {
             Ok(format) => {
-                // In a deep search, other data may follow the bundle.
+                // In a deep search, other data may follow the bundle, so the end of its space is not known.
                 let space_end = if self.scan.deep { UNKNOWN_SPACE_END } else { at.data.end() };
                 self.report_and_search(at, format, index, &bundle, space_end)?;
             }
@@ -770,6 +773,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         for section in &sections.for_device {
             self.search_section(at, section, &joint)?;
         }
+        // The number of bundles is compared with the number of wrappers. More wrappers mean that other sections have
+        // bundles too.
         let found = self.bundles_in_sections.saturating_sub(bundles_before);
         self.search_other_sections(at, sections, &joint, found)
     }
@@ -837,6 +842,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         let data = at.data;
         if Magic::identify(data.bytes()).is_container() {
+            // The flag goes into the facts of each fatbin that is found in the section.
             self.is_relinked = is_linked && is_relocatable_code(&section.name);
             let searched = self.search_part(at);
             self.is_relinked = false;
@@ -958,7 +964,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
         let Some(content) = self.ok_or_report(at.at_place(&place, at.data), member.content)? else { return Ok(()) };
-        if content.form.is_none() {
+        let is_uncompressed = content.form.is_none();
+        if is_uncompressed {
             return self.search_stored_member(at.at_place(&place, content.stored).as_file(), &content);
         }
         let (place, stored) = (place.inflated(), content.stored);

@@ -169,7 +169,7 @@ impl RecordedKernels {
             let &[format, attribute, low, high] = head else { return Ok(()) };
             let value = encoding.read(&[low, high]);
             let values = if format == SIZED { rest.take(value, what)? } else { &[] };
-            // The first three values, as many as any attribute here has.
+            // The first three values: no attribute that is read here has more.
             let values = [0, 4, 8].map(|at| u32::try_from(encoding.read(slice(values, at, 4)?)).ok());
             match (attribute, of_code, values) {
                 (REGISTERS, None, [Some(symbol), Some(registers), _]) => {
