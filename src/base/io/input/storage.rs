@@ -155,8 +155,8 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Maps a regular file for a caller of [`Input::map`](super::Input::map), or copies it if its file system cannot map
-    /// files. Returns the same as [`of_file`](Self::of_file).
+    /// Maps a regular file for a caller of [`Input::map`](super::Input::map), or copies it if its file system cannot
+    /// map files. Returns the same as [`of_file`](Self::of_file).
     fn map_or_copy(file: File, metadata: &Stat, max: Option<u64>) -> io::Result<(Self, Option<Stamp>)> {
         let len = mappable_len(metadata.len())?;
         #[allow(unsafe_code, reason = "mapping has no safe form")]
