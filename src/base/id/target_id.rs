@@ -96,7 +96,8 @@ impl TargetId {
             Some(known) if known.name == name || is_native(known, arch) => (Some(known), known.name),
             _ => (None, name),
         };
-        // LLVM compares the name as it was parsed, not the primary name.
+        // LLVM keeps a target ID only if the processor is in its list of offload architectures. It looks for the name
+        // as it was typed, not for the primary name.
         let kept_by_llvm = processors::is_offload_arch(name);
         Ok(Self { processor: processor.to_owned(), features, known, kept_by_llvm })
     }

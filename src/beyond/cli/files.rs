@@ -189,7 +189,8 @@ pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
 
 /// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
 /// their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that its
-/// result takes until it is printed. `note` gets each result before `print` does. See [`parallel::in_order`].
+/// result takes until it is printed, in findings. `note` gets each result before `print` does. See
+/// [`parallel::in_order`].
 pub(super) fn report<I: Send, T: Send>(
     items: Vec<I>,
     in_turn: bool,
@@ -207,7 +208,7 @@ pub(super) fn report<I: Send, T: Send>(
         work,
         |result| match result {
             Ok(result) => weight(result),
-            // An error takes as much memory as a finding.
+            // An error counts as one finding.
             Err(_) => 1,
         },
         |results| print_results(results, note, problems, print),

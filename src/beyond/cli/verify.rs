@@ -349,9 +349,10 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
 }
 
-/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total follows
-/// (`has_total`), the numbers of the file are written too, and only the total says whether nothing is wrong. For a file
-/// in a directory, only unread parts that are device code are reported, because most files there have none.
+/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total over
+/// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
+/// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
+/// are reported, because most files there have none.
 fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);

@@ -446,7 +446,8 @@ impl Sm {
     fn distance_to(self, gpu: Self, takes_earlier: bool) -> Option<u32> {
         let is_same = self.number == gpu.number;
         let is_family = is_same || (self.capability().0 == gpu.capability().0 && takes_earlier);
-        // The suffix of a GPU comes from a name such as `sm_90a`, which means code with a suffix alone.
+        // Code with the suffix `f` runs on the GPUs of its family, code with `a` only on its own GPU. A GPU that is
+        // named with a suffix, such as `sm_90a`, asks for code with this suffix or a narrower one.
         let runs = match (gpu.suffix, self.suffix) {
             (Suffix::None, Suffix::None) => is_same || takes_earlier,
             (Suffix::None | Suffix::Family, Suffix::Family) => is_family,

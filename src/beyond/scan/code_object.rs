@@ -197,7 +197,7 @@ impl CodeObject {
         Sizes { code_objects: 1, size: self.size, stored: self.stored() }
     }
 
-    /// The URI of the code object, as [`CodeObjectRef::uri`].
+    /// Returns the URI of the code object, or `None` if no URI can name it: see [`CodeObjectRef::uri`].
     ///
     /// # Errors
     /// The errors of [`Place::uri`].
@@ -413,7 +413,8 @@ impl<'f> CodeObjectRef<'f> {
         Some(base.checked_add(range.start)?..base.checked_add(range.end)?)
     }
 
-    /// Returns whether the bytes, perhaps compressed, are in a file rather than in inflated data around it.
+    /// Returns whether the bytes of the code object, perhaps compressed, are in a file as they are. Otherwise they are
+    /// in data that was inflated from a file.
     pub fn is_in_file(&self) -> bool {
         matches!(self.found.place.origin(), PlaceOrigin::File(_))
     }

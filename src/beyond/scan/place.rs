@@ -162,8 +162,8 @@ impl Place {
         self.first_steps(len)
     }
 
-    /// Returns whether the bytes were inflated from a compressed bundle, or from a code object that is compressed on
-    /// its own.
+    /// Returns whether the bytes were inflated from an entry that is packed: an entry of a compressed bundle, or one
+    /// that is compressed alone. For both, the last step to the inflated data is the entry.
     pub(crate) fn is_in_packed_entry(&self) -> bool {
         let inflated_steps = self.steps.get(..self.inflated_steps.end).unwrap_or_default();
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))

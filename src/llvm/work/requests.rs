@@ -215,7 +215,8 @@ impl<'j> Requests<'j> {
         self.compatible(&entry.id).next()
     }
 
-    /// Returns the first open request that the entry serves if a target ID is left out that LLVM would have dropped.
+    /// Returns the first open request that the entry serves if one of the two has a target ID that LLVM would have
+    /// dropped, because it does not know the processor.
     fn first_compatible_without_target_id(&self, entry: &Candidate<'_>) -> Option<usize> {
         self.compatible_without_target_id(&entry.id).next()
     }

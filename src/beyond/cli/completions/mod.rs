@@ -84,8 +84,8 @@ fn words_of(arg: &Arg) -> String {
     words.join(" ")
 }
 
-/// Returns the command line that the executable has under this name. A name that contains the name of another LLVM tool
-/// than the bundler has the options of that tool only. All other names have the subcommands.
+/// Returns the command line that the executable has under this name. If the name contains that of an LLVM tool other
+/// than the bundler, the command line has only the options of that tool. Otherwise it has the subcommands.
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     match tool_of_program(name.as_bytes()) {
         Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_files),

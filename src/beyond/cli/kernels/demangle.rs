@@ -93,7 +93,7 @@ const NO_LETTER: u8 = b' ';
 fn is_length(text: &[u8], before: u8) -> bool {
     let rest = skip(text, |byte| byte.is_ascii_digit());
     let may_be_index = rest.first() == Some(&b'_');
-    // A number at the end of the name has no identifier after it.
+    // A literal ends with `E` or `_`. A number at the end of the name has no identifier after it.
     let may_end_literal = matches!(skip(rest, is_hexadecimal).first(), None | Some(b'E' | b'_'));
     let belongs_to_letter = matches!(before, b'v' | b'_' | b'.' | b'C' | b'D' | b'F' | b'L' | b'S');
     !may_be_index && !may_end_literal && !before.is_ascii_digit() && !belongs_to_letter

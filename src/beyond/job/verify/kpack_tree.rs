@@ -105,7 +105,8 @@ impl ArchiveIndex {
 }
 
 impl KpackTree {
-    /// Adds an archive that is a file, or a member of a zip file.
+    /// Adds an archive that is a file, or a member of a zip file. The index of a member is made now, while its bytes
+    /// are there. A file has none, because it is read again with the library that refers to it.
     pub(super) fn add_archive(&mut self, place: &Place, is_zip: bool, archive: &KpackArchive) {
         let (path, table) = match place.steps() {
             [] => (place.file().canonicalize().unwrap_or_else(|_| place.file().to_owned()), None),

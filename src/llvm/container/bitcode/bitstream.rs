@@ -495,8 +495,8 @@ impl<'a> Values<'a> {
                 part => self.bits.skip(self.left.checked_mul(part.width()).ok_or(PAST_END)?)?,
             }
             self.left = 0;
-            // Literals take no bits, so all of them are skipped at once: `next_stored` has the index of the next part
-            // that takes bits.
+            // `next` is the index of the part after `part`. Literals take no bits, so all of them are skipped at once:
+            // `next_stored` has the index of the next part that takes bits. At the end, `next` stays.
             self.next = self.abbreviation.next_stored.get(self.next).copied().unwrap_or(self.next);
             // `next_part` would drop the blob.
             if self.abbreviation.parts.get(self.next) == Some(&Part::Blob) {

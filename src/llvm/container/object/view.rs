@@ -13,7 +13,8 @@ use crate::base::io::piece::{Piece, emit};
 use crate::llvm::container::limits::NAME_MAX;
 use crate::llvm::container::{MAGIC, Part};
 
-/// An object file: some bytes, or parts of them in another order. So a host can be read before it is restored.
+/// An object file: some bytes, or parts of them in another order. The host of a fat object, whose bytes bundling moved,
+/// is read in its own order in this way, without a copy.
 #[derive(Clone, Debug)]
 pub(super) struct View<'a> {
     data: Slice<'a>,
