@@ -186,9 +186,9 @@ impl InspectedBundle {
         }
     }
 
-    /// Returns the number, the inflated size and the stored size of the code objects, as they
-    /// [count](CodeObject::sizes) in sums. A compressed bundle counts with its whole [stored](Self::stored) size,
-    /// unless one of its code objects has others inside: those are listed with sizes of their own.
+    /// Returns the number, the inflated size and the stored size of the code objects, each [as it
+    /// counts](CodeObject::sizes) in sums. The stored size of a compressed bundle is that of the [whole](Self::stored)
+    /// bundle, unless one of its code objects has others inside. Then it is the sum over the listed code objects.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
         let mut is_whole = self.info.compressed.is_some();

@@ -404,7 +404,8 @@ impl GpuVariant {
 
     /// Returns the rank of some code on the GPU, or `None` if the code does not run there.
     pub(crate) fn rank(&self, code: &Code) -> Option<Rank> {
-        // The form is the kind of the code. The lowest is the best: machine code for the GPU itself is 0.
+        // The form is the kind of the code. The lowest is the best: machine code for the GPU itself is 0. Of two codes
+        // of one form, the nearer version is better, and then the narrower suffix.
         let (form, distance, suffix) = match (self, code) {
             (Self::Amd(own, _), Code::Amd(target)) if target.compatibility(own).is_compatible() => (0, 0, Suffix::None),
             (Self::Amd(_, Some(generic)), Code::Amd(target)) if target.compatibility(generic).is_compatible() => {

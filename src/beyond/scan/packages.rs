@@ -107,6 +107,7 @@ impl Walk<'_, '_, '_> {
             let Some(at) = self.enter_container(at)? else { return Ok(()) };
             return self.search_package(magic, at, stream);
         }
+        // A deep search looks for code in data of every format.
         if self.scan.deep {
             return self.keep_and_search(at, stream);
         }

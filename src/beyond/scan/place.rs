@@ -208,8 +208,8 @@ impl Place {
 
     /// Returns whether this is the place of the inflated data at the end of the steps of a URI.
     pub(super) fn is_end_of(&self, steps: &[UriStep]) -> bool {
-        // The steps of a URI begin at its file, so data in a separate file, such as a member of a thin archive, is not
-        // meant. Its steps are counted from that file: they do not start at 0.
+        // The steps of a URI begin at its file. Data in a separate file, such as a member of a thin archive, has the
+        // steps to that file before its own, so its own do not start at 0, and no URI of the outer file leads to it.
         let is_inflated_data =
             self.origin == PlaceOrigin::Inflated && self.inflated_steps.start == 0 && self.is_whole_data();
         let steps = steps.iter().map(|step| (Cow::Borrowed(step.name.as_slice()), step.number));

@@ -442,8 +442,8 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_finding(1, at, Finding::Unread { place: at.place, offset: at.data.offset(), what })
     }
 
-    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes follow bundles or,
-    /// if `after` has its format, a package.
+    /// Reports trailing bytes at an offset, or at an unknown offset if `offset` is `None`. The bytes follow a
+    /// package if `after` is the format of one, otherwise bundles.
     pub(super) fn report_trailing(
         &mut self,
         at: FilePart<'_>,

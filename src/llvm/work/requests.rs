@@ -290,7 +290,8 @@ pub(super) fn check_names_served(requests: &[(EntryId, PathBuf)], served: &[bool
     Ok(())
 }
 
-/// Returns LLVM's error for a request by name, which is an ID that cannot be parsed, or `None` for any other request.
+/// Returns LLVM's error for a request whose ID cannot be parsed, so that it is taken as a name. Returns `None` for any
+/// other request.
 fn error_of_request_by_name(id: &EntryId) -> Option<Error> {
     if id.kind() != OffloadKind::Other {
         return None;

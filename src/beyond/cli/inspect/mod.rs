@@ -143,7 +143,7 @@ impl Options for InspectOptions {
         console.last_hints = hints;
         let mut libraries = libraries.into_inner();
         libraries.sort_and_name();
-        // Problems are printed and the picture is drawn even if printing fails. Only then is the error returned.
+        // Even if printing fails, problems are printed and the picture is drawn before the error is returned.
         let shown = match written {
             Ok(()) if self.matrix && !self.json => {
                 to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?))

@@ -619,8 +619,9 @@ impl FileComparison<'_> {
     }
 
     /// Lists the code objects that differ: changed and removed ones, then added ones. Counts them by GPU. `changed` has
-    /// the index of the new code object by that of the old one. `unpaired` has the added and removed code objects, and
-    /// `self.unpaired` has the changed ones too.
+    /// the index of the new code object by that of the old one. `self.unpaired` still has the changed ones,
+    /// so its old indices are those of changed and removed code objects. The new indices in `unpaired` are the added
+    /// ones.
     fn list_code_objects(&mut self, changed: &HashMap<usize, usize>, unpaired: &Unpaired) {
         let mut pairs = Vec::new();
         for old in self.unpaired.old_indices() {

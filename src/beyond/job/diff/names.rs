@@ -114,7 +114,7 @@ pub(super) struct NameKey {
     pub(super) gpu: Arc<str>,
     /// The number of the place, without the versions of libraries.
     pub(super) place_number: usize,
-    /// The number of the library, whose name is the members of the place.
+    /// The number of the library. A library is named by the members in its place.
     pub(super) library_number: usize,
     /// The number of the entry ID.
     pub(super) id_number: usize,

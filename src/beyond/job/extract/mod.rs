@@ -67,7 +67,7 @@ pub struct Extract {
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDirectory {
     pub(crate) path: PathBuf,
-    /// The largest number of files that the destination may get.
+    /// The largest number of files that still go to the other directory, which is the destination.
     pub(crate) other_max: usize,
 }
 
@@ -323,7 +323,8 @@ impl Destination {
     fn is_standard_output(&self) -> bool {
         match self {
             Self::StandardOutput => true,
-            // Nothing is written, but names are reported as for this directory or for `-`.
+            // A dry run writes nothing, but reports names as for this directory, or for the standard output if that is
+            // `-`.
             Self::Nowhere(directory) => directory.as_os_str() == STANDARD_OUTPUT,
             Self::Directory(_) => false,
         }

@@ -249,7 +249,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if let Some(fault) = bundle.faults.first() {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
-        // A replacement keeps all code objects.
+        // A replacement keeps all code objects, and stores all but one as they are.
         let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => CodePacking::Replacing { index, content: content.bytes() },

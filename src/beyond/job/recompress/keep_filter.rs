@@ -373,13 +373,15 @@ fn is_in_device_images(place: &Place) -> bool {
     place.steps().iter().any(|step| matches!(step, Step::Section(name) if sections::has_device_images(name)))
 }
 
+/// Names the containers of a format that stay as they are. In linked files, bundles and fatbins are rewritten only in
+/// the sections that compilers put them into.
 fn plural_of(format: Format) -> &'static str {
     match format {
-        Format::Bundle => "bundles",
+        Format::Bundle => "bundles outside .hip_fatbin",
         Format::TextBundle => "text bundles",
         Format::FatObject => "fat objects",
         Format::OffloadBinary => "offload binaries",
-        Format::Fatbin => "fatbins",
+        Format::Fatbin => "fatbins outside .nv_fatbin",
         Format::Kpack => "kpack archives",
         Format::DeviceImages => "SYCL images",
         Format::SyclBin => "SYCLBIN files",

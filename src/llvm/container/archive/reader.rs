@@ -96,10 +96,12 @@ impl<'a> Archive<'a> {
         .fuse()
     }
 
-    /// The members, each with the end of the previous one. The header is there, or after a newline of padding.
+    /// The members, each with the end of the previous one. The header of the member is at that end, or after a newline
+    /// of padding.
     fn members_with_positions(&self) -> impl Iterator<Item = (u64, Result<ArchiveMember<'a>>)> + use<'a> {
         let (data, thin) = (self.data, self.file.is_thin());
         let mut position = self.first;
+        // Members may share bytes. All of them together may have as many bytes as the archive.
         let mut room = Allowance::new(data.len());
         self.file.members().map(move |member| {
             let start = position;

@@ -268,7 +268,8 @@ impl ClosedHeaders {
         changes.push((0..0, vec![Piece::Bytes([header, table].concat()), Piece::Zeros(zeros)]));
         changes.extend(removed.into_iter().map(|pages| (pages.range, Vec::new())));
         let (sections, padding) = (ENCODING.encode(&self.sections), self.padding);
-        // Changed symbols keep their length, and the caller compares this number with the length of the removed pages.
+        // Only inserted bytes count here: changed symbols keep their length, and the caller subtracts the removed
+        // pages.
         let added = total([front.len, padding, len_u64(&sections), padding]);
         // The first padding aligns the section headers. The second one has the same length and ends the file, so that
         // `open` knows the length of the first.

@@ -83,7 +83,9 @@ impl Coff<'_> {
         Ok(())
     }
 
-    /// Returns the symbol table with new offsets and section numbers, or its range if it does not change.
+    /// Returns the symbol table with new offsets and section numbers, or its range if it does not change. A symbol of a
+    /// removed section stays as an empty record, so that the numbers of other symbols stay valid. `gone` has the
+    /// indices of the removed sections.
     ///
     /// # Errors
     /// A remaining section or symbol that refers to a removed section.
