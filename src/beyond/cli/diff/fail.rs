@@ -255,7 +255,7 @@ fn lost_gpus(total: &DiffTotal) -> Vec<String> {
             reasons.push(format!("no code for {name} any longer, before {before}"));
         }
     }
-    reasons.extend(total.less_served());
+    reasons.extend(total.less_served(&presences));
     reasons
 }
 

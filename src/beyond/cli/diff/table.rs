@@ -196,11 +196,9 @@ impl DiffText<'_, '_> {
         for gpus in total.lost_and_gained(&self.presences) {
             self.text.write_item(&gpus)?;
         }
-        for (library, loss) in &total.losses {
-            // GPUs without any code are named in the lines above.
-            if self.presence(&loss.gpu) != Presence::Lost {
-                self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
-            }
+        // GPUs without any code are named in the lines above.
+        for (library, loss) in total.partial_losses(&self.presences) {
+            self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
         }
         Ok(())
     }

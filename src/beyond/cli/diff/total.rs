@@ -113,17 +113,22 @@ impl DiffTotal {
         sentences
     }
 
-    /// Returns a sentence for each GPU that fewer bundles of a library serve than before. GPUs that are lost everywhere
-    /// are left out.
-    pub(crate) fn less_served(&self) -> Vec<String> {
-        let presences = self.presences();
-        let mut sentences = Vec::new();
+    /// Returns the libraries that serve a GPU with fewer bundles than before, each with the GPU. GPUs that are lost
+    /// everywhere are left out.
+    pub(super) fn partial_losses(&self, presences: &HashMap<&str, Presence>) -> Vec<(&str, &LostCoverage)> {
+        let mut losses = Vec::new();
         for (library, loss) in &self.losses {
             if presences.get(&*loss.gpu) != Some(&Presence::Lost) {
-                sentences.push(loss_text(library, loss));
+                losses.push((library.as_str(), loss));
             }
         }
-        sentences
+        losses
+    }
+
+    /// Returns a sentence for each of the [partial losses](Self::partial_losses).
+    pub(crate) fn less_served(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
+        let losses = self.partial_losses(presences).into_iter();
+        losses.map(|(library, loss)| loss_text(library, loss)).collect()
     }
 
     /// Returns the sums for the code objects of all GPUs.

@@ -226,7 +226,7 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
     if !lost.is_empty() {
         let _ = writeln!(out, "<p class=\"gap\">GPUs lost: {}</p>", escaped(&lost.join(", ")));
     }
-    let less_served = total.less_served();
+    let less_served = total.less_served(&total.presences());
     if !less_served.is_empty() {
         // A long list is folded.
         let open = if less_served.len() <= LOSSES_OPEN_MAX { " open" } else { "" };
