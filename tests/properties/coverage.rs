@@ -67,7 +67,7 @@ pub fn coverage(data: &[u8]) {
     let gpu = if is_amd { choices.pick(&AMD) } else { choices.pick(&NVIDIA) };
     let device = Device::parse(gpu).unwrap();
     let (mut coverage, mut serving, mut bundles) = (Coverage::default(), 0, 0);
-    let (mut counted, mut is_for_others) = (Vec::new(), false);
+    let (mut counted, mut is_for_others, mut has_code) = (Vec::new(), false, false);
     let mut all = b"!<arch>\n".to_vec();
     for _ in 0..choices.below(5) {
         let unit = Unit::new(&mut choices);
@@ -90,11 +90,13 @@ pub fn coverage(data: &[u8]) {
             .unwrap();
         assert_eq!(found.bundles(), 1, "{unit:?}");
         coverage.merge(&found);
-        let faults = usize::from(!is_served && is_counted);
+        // A file with code for GPUs of the other vendor alone serves nothing.
+        let faults = usize::from(!is_served && (is_counted || unit.has_code()));
         assert_eq!(faults_of("in", &unit.data, Expect::new(vec![device.clone()])), faults, "{device}: {unit:?}");
         extracted(&unit, &device, gpu);
         add_member(&mut all, &unit.data);
         is_for_others |= !is_counted;
+        has_code |= unit.has_code();
         counted.extend(is_counted.then_some(unit));
     }
     // The members of a static library serve together, members of other files alone.
@@ -105,7 +107,10 @@ pub fn coverage(data: &[u8]) {
         false => !counted.is_empty(),
     };
     let together = usize::from(is_asked && !are_served(gpu, &counted));
+    // If no library should serve the GPU, the file as a whole should.
+    let of_file = usize::from(has_code && !are_served(gpu, &counted));
     for (name, faults) in [("in.a", together), ("in", each)] {
+        let faults = if faults == 0 { of_file } else { faults };
         assert_eq!(faults_of(name, &all, Expect::libraries(vec![device.clone()])), faults, "{device}: {counted:?}");
     }
     let served = coverage.served(&device);
@@ -244,6 +249,11 @@ impl Unit {
         let is_for_hip = form < 2 && is_code;
         let found = codes.iter().map(|code| !is_for_hip || code.is_found()).collect();
         Self { is_amd, is_fatbin: form == 2, codes, found, data }
+    }
+
+    /// Whether a runtime finds any code in it.
+    fn has_code(&self) -> bool {
+        self.found.contains(&true)
     }
 
     /// The index of the code object that is chosen in a setting.

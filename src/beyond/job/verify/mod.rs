@@ -16,7 +16,7 @@ use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::short_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
-use crate::beyond::scan::{Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
+use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{ExpectComparison, ServingDirectories};
@@ -92,6 +92,9 @@ pub struct Verified {
     /// requires.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_served_by_libraries: bool,
+    /// Whether the file is a package: a wheel or another file to be installed.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    is_package: bool,
     /// The libraries and archives that can only be checked together with other files.
     #[cfg_attr(feature = "serde", serde(skip))]
     kpack: KpackTree,
@@ -140,8 +143,8 @@ pub struct Fault {
     /// target ID that they claim, and only code that is claimed and loaded. `expected`: with `--expect`, every bundle
     /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
     /// each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
-    /// together; with `--expect-any`, every library serves it with any of its bundles. `unexpected`: with
-    /// `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
+    /// together; with `--expect-any`, every library serves it with any of its bundles; and each named file, and each
+    /// package in a directory, serves it with some of its code. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
     /// or offload binary has at most that many bytes of plain code.
     #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
     pub rule: VerifyRule,
@@ -157,15 +160,24 @@ pub struct Fault {
     pub offset: Option<u64>,
     /// The fault, as a sentence for people.
     pub text: String,
-    /// For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
+    /// For `expected`, the GPU that the bundle, the library, the directory or the file does not serve; for `unexpected`, the GPU
     /// for which it has code. Null for other rules.
     pub gpu: Option<String>,
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// Whether other files of the directory may correct the fault, as an [`ExpectTree`] finds out.
+    /// The files that may correct the fault, as an [`ExpectTree`] finds out, or `None` if no other file can.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) is_of_file_alone: bool,
+    pub(crate) alone: Option<Alone>,
+}
+
+/// The files that may correct a fault which a file has alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alone {
+    /// The other files of its directory.
+    InDirectory,
+    /// All files of the command, if the command line names a directory that holds the file.
+    InCommand,
 }
 
 /// The rules that device code must follow.
@@ -228,7 +240,7 @@ impl Fault {
     /// Creates a fault at a place, outside of bundles.
     pub(super) fn new(place: &Place, rule: VerifyRule, text: String) -> Self {
         let place = place.clone();
-        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, is_of_file_alone: false }
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, alone: None }
     }
 }
 
@@ -268,7 +280,8 @@ impl Verify {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub fn check(&self, input: &Input) -> Result<Verified> {
-        let mut verified = Verified { path: input.path().to_owned(), ..Verified::default() };
+        let path = input.path().to_owned();
+        let mut verified = Verified { path, is_package: scan::is_package(input.as_slice()), ..Verified::default() };
         let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
