@@ -26,7 +26,7 @@ use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SP
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
-use crate::llvm::container::{Container, compressed};
+use crate::llvm::container::{Container, Limits, compressed};
 use crate::llvm::event::{Event, Observer};
 
 /// The state of a file that is being rewritten.
@@ -48,15 +48,20 @@ static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
 pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
 
 impl Recompression<'_> {
-    /// Returns the bundles at the start of some data.
-    pub(super) fn bundles_in<'d>(&self, data: Slice<'d>, inflate: Inflate) -> Bundles<'d> {
-        let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
-            Magic::FatBinary => &Fatbin,
-            Magic::OffloadBinary => &OFFLOAD_BINARY,
-            _ => &AnyBundle,
-        };
-        Bundles::new(data, container, inflate).with_limits(self.job.limits)
+    /// Returns the bundles at the start of some data of the old file, inflated within the limits of the job.
+    fn bundles_to_rewrite<'d>(&self, data: Slice<'d>) -> Bundles<'d> {
+        bundles_in(data, Inflate::Whole, self.job.limits)
     }
+}
+
+/// Returns the bundles at the start of some data.
+pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> Bundles<'_> {
+    let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
+        Magic::FatBinary => &Fatbin,
+        Magic::OffloadBinary => &OFFLOAD_BINARY,
+        _ => &AnyBundle,
+    };
+    Bundles::new(data, container, inflate).with_limits(limits)
 }
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
@@ -69,7 +74,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// the start of the first. Ends before a fat object, which is not rewritten.
     pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
-        let mut bundles = self.run.bundles_in(data, Inflate::Whole);
+        let mut bundles = self.run.bundles_to_rewrite(data);
         while let Some(bundle) = bundles.next().transpose()? {
             if is_fat_object(self.data, &bundle)? {
                 break;
@@ -125,7 +130,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
         for section in sections {
             let section_end = section.end();
-            let mut bundles = self.run.bundles_in(section, Inflate::Whole);
+            let mut bundles = self.run.bundles_to_rewrite(section);
             // The room of a bundle ends where the next one starts, so the next one is read first.
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {

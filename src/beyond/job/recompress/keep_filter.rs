@@ -9,7 +9,7 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::similar_names::SimilarNames;
-use crate::beyond::job::size_limit::ensure_size_limit;
+use crate::beyond::job::size_limit::{ensure_size_limit, limits_of_result};
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
@@ -341,7 +341,7 @@ impl<'j> RemainingCode<'j> {
     /// Adds the code of a written file, or of a written member, that stays although the job removes such code.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
         let Self { filter, by_holder } = self;
-        visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
+        visit_code_objects(limits_of_result(filter.job.limits), place, written, &mut |code_object, unfound| {
             if filter.would_remove(code_object, unfound) {
                 by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
             }

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use super::super::digest::are_equal;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
-use super::bundles::is_fat_object;
+use super::super::size_limit::limits_of_result;
+use super::bundles::{bundles_in, is_fat_object};
 use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
@@ -20,6 +21,7 @@ use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
 use crate::beyond::scan::sections::lost_wrappers;
 use crate::beyond::scan::{Place, bundle_sections};
+use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
@@ -156,7 +158,7 @@ impl Recompression<'_> {
         };
         let can_remove_holes =
             if self.job.keep_offsets { Err(HoleReason::Asked) } else { format.ensure_can_remove_holes(unsigned) };
-        let restoring = if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned)? } else { Ok(None) };
+        let restoring = if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = restoring.is_ok();
         let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
@@ -179,12 +181,13 @@ impl Recompression<'_> {
     fn changes_to_restore_holes(
         &self,
         data: Slice<'_>,
+        limits: Limits,
     ) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::RewrittenSince>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
             // An ELF file still has its old headers, which tell where holes were. In a PE file, holes were at some of
             // these ends.
-            LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data)?),
+            LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data, limits)?),
         })
     }
 
@@ -260,7 +263,8 @@ impl Recompression<'_> {
     /// back into the file with holes.
     fn can_undo(&self, with_holes: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
         let without_holes = output.read_again(with_holes.made.path())?;
-        let Ok(Some(changes_back)) = self.changes_to_restore_holes(without_holes.as_slice())? else {
+        let limits = limits_of_result(self.job.limits);
+        let Ok(Some(changes_back)) = self.changes_to_restore_holes(without_holes.as_slice(), limits)? else {
             return Ok(false);
         };
         // The checksum of a PE file is computed anew, so it may differ.
@@ -278,7 +282,7 @@ impl Recompression<'_> {
         let lost_wrappers = lost_wrappers(data)?;
         let mut found = FoundBundles { bundles: Vec::new(), with_trailing_data: 0, lost_wrappers };
         for section in bundle_sections(data)? {
-            let mut bundles = self.bundles_in(section, Inflate::Headers);
+            let mut bundles = bundles_in(section, Inflate::Headers, limits_of_result(self.job.limits));
             while let Some(bundle) = bundles.next().transpose()? {
                 if is_fat_object(data, &bundle)? {
                     break;
@@ -292,10 +296,10 @@ impl Recompression<'_> {
 
     /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at
     /// the ends of these sections, so they come back only there.
-    fn ends_of_bundle_sections(&self, data: Slice<'_>) -> Result<Vec<u64>> {
+    fn ends_of_bundle_sections(&self, data: Slice<'_>, limits: Limits) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
-            if self.holds_only_bundles(data, section) {
+            if self.holds_only_bundles(data, section, limits) {
                 ends.push(section.end());
             }
         }
@@ -304,8 +308,8 @@ impl Recompression<'_> {
 
     /// Returns whether a section holds bundles that are rewritten, and nothing but zeros after them. Fat objects are
     /// not rewritten, so a section with one does not count.
-    fn holds_only_bundles(&self, data: Slice<'_>, section: Slice<'_>) -> bool {
-        let mut bundles = self.bundles_in(section, Inflate::Headers);
+    fn holds_only_bundles(&self, data: Slice<'_>, section: Slice<'_>, limits: Limits) -> bool {
+        let mut bundles = bundles_in(section, Inflate::Headers, limits);
         let mut is_empty = true;
         for bundle in bundles.by_ref() {
             is_empty = false;
