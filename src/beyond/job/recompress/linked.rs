@@ -158,7 +158,8 @@ impl Recompression<'_> {
         };
         let can_remove_holes =
             if self.job.keep_offsets { Err(HoleReason::Asked) } else { format.ensure_can_remove_holes(unsigned) };
-        let restoring = if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
+        let restoring =
+            if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = restoring.is_ok();
         let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
