@@ -183,6 +183,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                 self.to.truncate_to_counted()?;
                 self.result.bundles += 1;
                 self.result.dropped = dropped;
+                self.run.kept.remove(&bundle.offset);
                 self.to.copy_until(bundle.range()?.end)
             }
             rewritten => rewritten,
@@ -433,7 +434,11 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         self.kept_devices += device_count;
         let dropped = bundle.entries.len() - indices.len();
         self.result.dropped += dropped;
-        if dropped == 0 { Ok(None) } else { Ok(Some(indices)) }
+        if dropped == 0 {
+            return Ok(None);
+        }
+        self.run.kept.insert(bundle.offset, indices.clone());
+        Ok(Some(indices))
     }
 
     /// Returns the written file and its numbers. A file that lost all code objects for devices counts as emptied.

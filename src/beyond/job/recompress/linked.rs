@@ -1,8 +1,8 @@
 //! Recompresses a linked file, ELF or PE: each bundle stays at its address, and holes after bundles are taken out of
 //! the file.
 //!
-//! The output is checked before it is put in place: it has the same bundles, no wrapper has lost its bundle, and taking
-//! out the holes can be undone. If not, the holes stay.
+//! The output is checked with its holes and without them: a search finds the expected code, and taking out the holes can
+//! be undone. If not, the holes stay.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use super::super::digest::are_equal;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::super::size_limit::limits_of_result;
 use super::bundles::{bundles_in, is_fat_object};
+use super::check::FoundCode;
 use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
-use crate::base::error::{Error, ErrorKind, Result, WithPath};
+use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::base::io::piece::ChangedRange;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
-use crate::beyond::scan::sections::lost_wrappers;
 use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
@@ -60,41 +60,6 @@ impl LinkedFormat {
     }
 }
 
-/// The bundles that a search finds in a linked file, and the faults of the file.
-struct FoundBundles {
-    /// The entry IDs of each bundle.
-    bundles: Vec<Vec<Vec<u8>>>,
-    /// The number of sections with other data after their bundles.
-    with_trailing_data: usize,
-    /// The number of wrappers that do not point at a bundle.
-    lost_wrappers: usize,
-}
-
-impl FoundBundles {
-    /// Returns whether these are the bundles of `old` without `dropped` code objects, and whether there are no more
-    /// faults than in `old`.
-    fn equal_without_dropped(&self, old: &Self, dropped: usize) -> bool {
-        if self.with_trailing_data > old.with_trailing_data || self.lost_wrappers > old.lost_wrappers {
-            return false;
-        }
-        if self.bundles.len() != old.bundles.len() || self.code_objects() + dropped != old.code_objects() {
-            return false;
-        }
-        let mut pairs = self.bundles.iter().zip(&old.bundles);
-        pairs.all(|(ids, old_ids)| is_subsequence(ids, old_ids))
-    }
-
-    fn code_objects(&self) -> usize {
-        self.bundles.iter().map(Vec::len).sum()
-    }
-}
-
-/// Returns whether `ids` is `all` without some of its IDs, in the same order, as after code objects were removed.
-fn is_subsequence(ids: &[Vec<u8>], all: &[Vec<u8>]) -> bool {
-    let mut rest = all.iter();
-    ids.iter().all(|id| rest.any(|other| other == id))
-}
-
 /// The old file, as the steps of a job change it before they rewrite its bundles.
 struct OldFile<'d> {
     format: LinkedFormat,
@@ -112,7 +77,8 @@ struct NewFile<'d> {
     /// The bytes of the file, with holes.
     made: Slice<'d>,
     holes: &'d [Range<u64>],
-    found: FoundBundles,
+    /// The code that a search finds in it.
+    found: FoundCode,
 }
 
 /// The output, its changes compared with the new file with holes, and the reason why holes stay in it. The reason is
@@ -214,13 +180,7 @@ impl Recompression<'_> {
         }
         let made = made.into_input(path)?;
         let made = made.as_slice();
-        let found = self.find_bundles(made)?;
-        // A replacement is checked by its caller, which compares all code objects.
-        if self.replacing.is_none() && !found.equal_without_dropped(&self.find_bundles(old_bundles)?, result.dropped) {
-            let reason = "cannot rewrite the bundles: other bundles would be found in the result";
-            let hint = "verify reports what is wrong with the file";
-            return Err(Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint));
-        }
+        let found = self.find_expected(old_bundles, made)?;
         let removal = match can_remove_holes {
             Ok(()) => old.format.changes_to_remove_holes(made, &holes),
             Err(reason) => Err(reason),
@@ -273,26 +233,7 @@ impl Recompression<'_> {
         if !undoes((with_holes.made, with_holes.holes), changes, &changes_back, &ignored) {
             return Ok(false);
         }
-        const NONE_DROPPED: usize = 0;
-        Ok(self.find_bundles(without_holes.as_slice())?.equal_without_dropped(&with_holes.found, NONE_DROPPED))
-    }
-
-    /// Finds the bundles in the sections of a linked file, as a later job would. Fat objects, and everything after one
-    /// in its section, are left out, because they are not rewritten.
-    fn find_bundles(&self, data: Slice<'_>) -> Result<FoundBundles> {
-        let lost_wrappers = lost_wrappers(data)?;
-        let mut found = FoundBundles { bundles: Vec::new(), with_trailing_data: 0, lost_wrappers };
-        for section in bundle_sections(data)? {
-            let mut bundles = bundles_in(section, Inflate::Headers, limits_of_result(self.job.limits));
-            while let Some(bundle) = bundles.next().transpose()? {
-                if is_fat_object(data, &bundle)? {
-                    break;
-                }
-                found.bundles.push(bundle.entries.iter().map(|entry| entry.id().to_vec()).collect());
-            }
-            found.with_trailing_data += usize::from(bundles.stopped_at().is_some());
-        }
-        Ok(found)
+        Ok(FoundCode::of(without_holes.as_slice(), limits)?.is_as_expected(&with_holes.found))
     }
 
     /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at
