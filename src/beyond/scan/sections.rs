@@ -262,6 +262,15 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     }
 }
 
+/// Returns the ranges of the sections of an object that have relocatable CUDA code. Returns none if the sections cannot
+/// be read.
+pub(crate) fn relocatable_code(data: &[u8]) -> Vec<Range<u64>> {
+    const BASE: u64 = 0;
+    let Ok(sections) = read(data, BASE, ListedSections::Known) else { return Vec::new() };
+    let sections = sections.for_device.into_iter().filter(|section| is_relocatable_code(&section.name));
+    sections.map(|section| section.range).collect()
+}
+
 /// Returns whether a section with this name has relocatable CUDA code.
 pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)

@@ -1,5 +1,6 @@
 //! Rewrites the bundles of a file, one after the other.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::Path;
 
@@ -22,6 +23,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
+use crate::beyond::scan::sections::relocatable_code;
 use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
@@ -38,6 +40,8 @@ pub(super) struct FileRewrite<'r, 'j> {
     result: Recompressed,
     /// The number of code objects for devices that are kept.
     kept_devices: usize,
+    /// The ranges of the sections with relocatable CUDA code. They are read for the first fatbin.
+    relocatable_code: OnceCell<Vec<Range<u64>>>,
 }
 
 /// The format of offload binaries. Its fields matter only for writing.
@@ -66,7 +70,8 @@ pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> B
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
+        let (result, relocatable_code) = (Recompressed::default(), OnceCell::new());
+        Self { run, data, to, result, kept_devices: 0, relocatable_code }
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
@@ -425,9 +430,16 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
+    /// Returns whether a fatbin of the file is in a section with relocatable code.
+    fn is_relocatable(&self, bundle: &Bundle<'_>) -> bool {
+        let sections = self.relocatable_code.get_or_init(|| relocatable_code(self.data.bytes()));
+        sections.iter().any(|section| section.contains(&bundle.offset))
+    }
+
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let (index, facts) = (self.result.bundles, EntryFacts::default());
+        let is_relocatable = format == Format::Fatbin && self.is_relocatable(bundle);
+        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(is_relocatable));
         let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;
