@@ -13,7 +13,7 @@ use super::linked;
 use super::progress::scaled;
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
-use crate::base::codec::Compression;
+use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
@@ -230,7 +230,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let plain = PlainBundle::new(path, bundle, members.as_deref())?;
         let form = match new {
             Some(_) => self.choose_form_of_replaced(bundle, &plain, room, observer)?,
-            None => self.choose_form(bundle, &plain, observer)?,
+            None => self.choose_form(bundle, &plain, room, observer)?,
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
@@ -310,6 +310,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         &mut self,
         bundle: &Bundle<'_>,
         plain: &'p PlainBundle<'p>,
+        room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
         let as_plain = BundleForm::New(&plain.pieces);
@@ -317,12 +318,14 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             let is_kept = !plain.is_changed && bundle.compressed.is_none();
             return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
-        let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         // Readers would not find the end of a text bundle that was compressed, or of a plain bundle before other data.
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         // A form that may not be chosen counts as longer than any other.
         let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
         let old_len = if plain.is_changed { u64::MAX } else { bundle.stored_len()? };
+        let room = room.unwrap_or(u64::MAX);
+        let has_other_form = plain_len.min(old_len) <= room;
+        let deflated_len = self.deflate_to_fit(bundle, plain, compression, (room, has_other_form), observer)?;
         let least = old_len.min(deflated_len).min(plain_len);
         if least == deflated_len && least != old_len {
             return Ok(BundleForm::Written(deflated_len));
@@ -350,15 +353,41 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if bundle.compressed.is_none() && does_plain_fit {
             return Ok(BundleForm::New(&plain.pieces));
         }
-        let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
-        let has_plain_end = !plain.is_text && !plain.has_tail;
-        if len > room && does_plain_fit && has_plain_end {
+        let may_be_plain = does_plain_fit && !plain.is_text && !plain.has_tail;
+        let compression = self.run.job.compression.unwrap_or_default();
+        let len = self.deflate_to_fit(bundle, plain, &compression, (room, may_be_plain), observer)?;
+        if len > room && may_be_plain {
             // Remove the compressed bytes, which are in the output already.
             self.to.truncate_to_counted()?;
             return Ok(BundleForm::New(&plain.pieces));
         }
         Ok(BundleForm::Written(len))
+    }
+
+    /// Compresses a bundle as [`deflate`](Self::deflate) does. If the result is longer than `room`, and no other form of
+    /// the bundle fits, compresses it again, slower: the old bundle was perhaps compressed at a higher level than that of
+    /// the job, or with another method, so its room may be too small for a part of its code.
+    fn deflate_to_fit(
+        &mut self,
+        bundle: &Bundle<'_>,
+        plain: &PlainBundle<'_>,
+        compression: &Compression,
+        (room, has_other_form): (u64, bool),
+        observer: &mut Observer<'_>,
+    ) -> Result<u64> {
+        let mut len = self.deflate(bundle, plain, compression, observer)?;
+        let old_method = bundle.compressed.map(|recorded| recorded.method).filter(|old| *old != compression.method);
+        for method in [Some(compression.method), old_method].into_iter().flatten() {
+            for &level in slow_levels(method) {
+                let is_tried = method == compression.method && level <= compression.level;
+                if len > room && !has_other_form && !is_tried {
+                    self.to.truncate_to_counted()?;
+                    len = self.deflate(bundle, plain, &Compression { method, level, ..*compression }, observer)?;
+                }
+            }
+        }
+        Ok(len)
     }
 
     /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
@@ -465,6 +494,15 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
         Ok(((output, result), holes))
+    }
+}
+
+/// Returns the levels of a method for a bundle that does not fit otherwise. The last one is the highest. For zstd, the
+/// one before it needs less time and memory, and is mostly enough.
+fn slow_levels(method: Method) -> &'static [i32] {
+    match method {
+        Method::Zlib => &[9],
+        Method::Zstd => &[19, 22],
     }
 }
 
