@@ -93,8 +93,7 @@ pub(super) struct RecompressOptions {
              target, or else SPIR-V; an NVIDIA GPU, the latest machine code for it or for an earlier version with the same major \
              number, or else the latest PTX for it or for an earlier version. Kept too are LTO-IR beside such code, code for an unknown \
              target, and, where a linker chooses, all code that a GPU could take: in offload binaries, fat objects, bundles of bitcode \
-             and relocatable CUDA code. The GPUs are served as before, and there must be code for each; `verify --expect-exactly` \
-             accepts the result. The \
+             and relocatable CUDA code. The GPUs are served as before, and there must be code for each. The \
              names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of \
              this target."
         ),

@@ -365,11 +365,11 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Charges the inflated size of a member to the limits. Fails if it exceeds the limit for a single member or that
-    /// for all members.
+    /// Charges the size of a member to the limits. Fails if it exceeds the limit for all members or, for a compressed
+    /// member, that for a single one.
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
-        if content.size > limits.inflated {
+        if content.form.is_some() && content.size > limits.inflated {
             return Err(member_too_large(content.stored, limits, content.size));
         }
         match self.run.budget.charge_bytes(content.size) {
