@@ -24,6 +24,7 @@ mod progress;
 mod ptx;
 mod python;
 mod recompress;
+mod recompress_rules;
 mod replace;
 mod report;
 mod runtime;

@@ -1,5 +1,4 @@
-//! Limits the total size of the code objects that are extracted from a bundle: entries may overlap, so a small bundle
-//! could make many large files.
+//! Limits on what a job makes of a file.
 
 use std::path::Path;
 
@@ -7,9 +6,11 @@ use crate::base::bytes::total;
 use crate::base::error::{Error, Malformed, Result};
 use crate::beyond::container::Bundle;
 use crate::beyond::container::SearchEntry;
+use crate::llvm::container::Limits;
 
-/// The maximum total size of code objects, as a multiple of the inflated size of their bundle. Code objects that do not
-/// overlap never exceed the size itself.
+/// The maximum total size of the code objects that are extracted from a bundle, as a multiple of its inflated size.
+/// Code objects that do not overlap never exceed the size itself. Entries may overlap, so a small bundle could make many
+/// large files.
 const SIZE_RATIO_MAX: u64 = 16;
 
 /// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their
@@ -22,4 +23,11 @@ pub(super) fn ensure_size_limit(path: &Path, bundle: &Bundle<'_>, taken: impl It
     }
     let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");
     Err(Error::malformed(path, Malformed::value(what, size, bundle.offset, expected)))
+}
+
+/// Returns the limits for reading a file that a job has made of a file within `limits`. Its containers may inflate to
+/// any size, because the job has compressed them. Containers inside others were perhaps only copied, and stay limited.
+pub(super) fn limits_of_result(limits: Limits) -> Limits {
+    let default = Limits::default();
+    Limits { nested: limits.nested.max(default.nested), ..default }
 }

@@ -119,7 +119,7 @@ impl Code {
 
     /// Returns the code of an entry with this ID. Returns `None` if no runtime takes it: the entry is empty, its ID has
     /// no target ID, or NVIDIA has no target of this name.
-    fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
+    pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
             return None;

@@ -7,6 +7,7 @@ use std::fmt;
 use super::code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
 use super::device::Device;
 use super::directory::{directory_of, is_loaded_file};
+use super::needed::CodeUse;
 use crate::base::id::OffloadKind;
 use crate::beyond::container::kpack;
 use crate::beyond::scan::{Format, FoundBundle, Place, Split};
@@ -328,6 +329,8 @@ pub(crate) struct LoadUnit {
     pub(crate) source: Option<String>,
     /// The vendors of the GPUs that the unit has entries for. It should serve all their GPUs.
     pub(crate) vendors: BTreeSet<GpuVendor>,
+    /// The way in which a program uses the code.
+    pub(crate) code_use: CodeUse,
     /// The code, each with the position of its code object in the search: its index among all code objects found.
     pub(crate) codes: Vec<(usize, Code)>,
     /// Code in the unit that a runtime does not find.
@@ -345,6 +348,7 @@ impl LoadUnit {
             directory: None,
             source: found.code_objects().find_map(|code_object| code_object.shown_source()),
             vendors,
+            code_use: CodeUse::of(found),
             codes: Vec::new(),
             unfound: Vec::new(),
         }
@@ -381,6 +385,7 @@ impl LoadUnit {
                     directory: None,
                     source: None,
                     vendors: BTreeSet::from([GpuVendor::Amd]),
+                    code_use: CodeUse::Choice,
                     codes: by_index.get(index).cloned().unwrap_or_default(),
                     unfound: Vec::new(),
                 });

@@ -27,6 +27,7 @@ mod directory;
 mod load;
 pub(crate) mod loadable;
 mod loaded;
+mod needed;
 
 #[cfg(feature = "cli")]
 pub(crate) use code::GpuVendor;
@@ -38,3 +39,4 @@ pub(crate) use directory::directory_of;
 pub use load::{LoadedCode, load};
 pub(crate) use loaded::Loader;
 pub use loaded::{LoadedCodeObject, loaded};
+pub(crate) use needed::{CodeUse, NeedingGpus};

@@ -170,12 +170,19 @@ pub(crate) struct EntryFacts {
     pub(super) begins_file: bool,
     /// Whether the bundle has relocatable CUDA code that the linker left in a linked file.
     pub(super) is_relinked: bool,
+    /// Whether the bundle has relocatable CUDA code, in an object or in a linked file.
+    pub(super) is_relocatable: bool,
     /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
     /// have the same range, which is then read once.
     pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
 }
 
 impl EntryFacts {
+    /// Returns the facts about a bundle that a job reads without a walk.
+    pub(crate) fn without_walk(is_relocatable: bool) -> Self {
+        Self { is_relocatable, ..Self::default() }
+    }
+
     /// Returns the target of the ELF file in some bytes of the bundle. The first call for the bytes reads them.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
@@ -234,6 +241,11 @@ impl<'f> FoundBundle<'f> {
     /// it for GPUs that the linked code in the file does not serve.
     pub(crate) fn is_relinked(&self) -> bool {
         self.facts.is_relinked
+    }
+
+    /// Returns whether the bundle has relocatable CUDA code, in an object or in a linked file.
+    pub(crate) fn is_relocatable(&self) -> bool {
+        self.facts.is_relocatable
     }
 
     /// Returns the address of the entry with an index.

@@ -31,11 +31,10 @@ use object::ObjectKind;
 use object::elf::SectionType;
 
 use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
-use crate::base::error::{Error, Malformed, WithPath};
-use crate::base::io::input::Slice;
+use crate::base::error::Malformed;
 use crate::beyond::code::elf;
 use crate::beyond::container::host::gaps::pe::has_no_names;
-use crate::beyond::container::host::wrapper::{self, WrapperKind};
+use crate::beyond::container::host::wrapper::WrapperKind;
 use crate::beyond::container::kpack;
 use crate::beyond::container::sycl;
 use crate::llvm::container::host::{self, ChosenSection, Section};
@@ -186,27 +185,6 @@ pub(crate) fn device_contents(data: &[u8]) -> Result<Vec<SectionContent>, Malfor
     Ok(read(data, 0, ListedSections::Known)?.for_device.iter().map(|section| section.holds).collect())
 }
 
-/// The maximum number of sections that [`lost_wrappers`] reads. Compilers write at most one for each kind of wrapper,
-/// and each section takes all relocations of the file.
-const WRAPPER_SECTIONS_MAX: usize = 16;
-
-/// Counts the wrappers of an object that do not point at device code. Reads only the first sections of wrappers if
-/// there are too many.
-pub(crate) fn lost_wrappers(data: Slice<'_>) -> Result<usize, Error> {
-    let sections = read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?.for_device;
-    let (mut sections_read, mut lost) = (0_usize, 0_usize);
-    for section in sections {
-        let SectionContent::Wrappers(kind) = section.holds else { continue };
-        if sections_read >= WRAPPER_SECTIONS_MAX {
-            break;
-        }
-        sections_read = sections_read.saturating_add(1);
-        let faults = wrapper::faults(data.bytes(), data.offset(), &section.range, kind);
-        lost = lost.saturating_add(faults.len());
-    }
-    Ok(lost)
-}
-
 /// Reads the section table of an object, and sorts the sections by content. Offsets in errors count from `base`.
 pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sections, Malformed> {
     let (mut count, mut nameless, mut empty, mut is_linked) = (0, 0, Vec::new(), false);
@@ -282,6 +260,15 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
         Some(rest) if Magic::identify(rest).is_container() => range.start.saturating_add(zeros)..range.end,
         _ => range,
     }
+}
+
+/// Returns the ranges of the sections of an object that have relocatable CUDA code. Returns none if the sections cannot
+/// be read.
+pub(crate) fn relocatable_code(data: &[u8]) -> Vec<Range<u64>> {
+    const BASE: u64 = 0;
+    let Ok(sections) = read(data, BASE, ListedSections::Known) else { return Vec::new() };
+    let sections = sections.for_device.into_iter().filter(|section| is_relocatable_code(&section.name));
+    sections.map(|section| section.range).collect()
 }
 
 /// Returns whether a section with this name has relocatable CUDA code.

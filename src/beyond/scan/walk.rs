@@ -638,6 +638,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             shared: shared_bytes(bundle, format),
             begins_file: index == 0 && at.file_start == Some(bundle.offset),
             is_relinked: self.is_relinked && format == Format::Fatbin,
+            is_relocatable: format == Format::Fatbin && is_in_relocatable_code(place),
             ..EntryFacts::default()
         };
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
@@ -1019,6 +1020,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 /// Inflates a compressed bundle. The number of the result is the offset of the bundle.
 fn inflate_numbered(compressed: Compressed<'_>) -> Option<(u64, sequence::Inflated)> {
     Some((compressed.offset(), compressed.inflate_whole()))
+}
+
+/// Returns whether a place is a section with relocatable CUDA code.
+fn is_in_relocatable_code(place: &Place) -> bool {
+    matches!(place.steps().last(), Some(Step::Section(name)) if is_relocatable_code(name))
 }
 
 /// Returns whether the object has a reference to kpack archives, in place of its device code.

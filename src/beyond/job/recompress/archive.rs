@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::super::rewrite::Rewriter;
 use super::Recompressed;
+use super::check::unexpected_parts;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Result, WithPath};
@@ -34,9 +35,12 @@ pub(super) fn rewrite(
 ) -> Result<RewrittenFile> {
     let (archive, progress_of_archive, mut result) = (Archive::read(data)?, run.progress, Recompressed::default());
     let (mut to, mut is_changed) = (Rewriter::new(data, output), false);
+    // The name of each member of the new archive, and the length of its content.
+    let mut expected = Vec::new();
     for member in archive.members_before_padding() {
         let member = member?;
         let content = archive.content_of(&member)?;
+        expected.push((member.name.to_vec(), content.len()));
         let range = archive.range_of(&member, content);
         run.progress = progress_of_archive.subrange(&range, data.len());
         if !may_hold_bundles(Magic::identify(content.bytes())) {
@@ -58,6 +62,9 @@ pub(super) fn rewrite(
         }
         result.add(&of_member);
         is_changed = true;
+        if let Some((_, len)) = expected.last_mut() {
+            *len = new.len();
+        }
         to.copy_until(range.start)?;
         let header = archive.header_for(&member, content, new.len())?;
         let len = len_u64(&header) + new.len();
@@ -78,5 +85,23 @@ pub(super) fn rewrite(
     for (start, offsets) in index {
         output.writer()?.fill_in(start, &offsets)?;
     }
+    // The contents of the members are checked already.
+    if is_changed && !has_members(output.read_again(data.path())?.as_slice(), &expected)? {
+        return Err(unexpected_parts(data.path(), "members"));
+    }
     Ok((output, result))
+}
+
+/// Returns whether an archive has exactly these members: each with its name and the length of its content.
+fn has_members(data: Slice<'_>, expected: &[(Vec<u8>, u64)]) -> Result<bool> {
+    let archive = Archive::read(data)?;
+    let mut expected = expected.iter();
+    for member in archive.members_before_padding() {
+        let member = member?;
+        let len = archive.content_of(&member)?.len();
+        if expected.next().is_none_or(|(name, new_len)| *name != *member.name || *new_len != len) {
+            return Ok(false);
+        }
+    }
+    Ok(expected.next().is_none())
 }

@@ -1,5 +1,6 @@
 //! Rewrites the bundles of a file, one after the other.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use super::linked;
 use super::progress::scaled;
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
-use crate::base::codec::Compression;
+use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
@@ -22,11 +23,12 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
+use crate::beyond::scan::sections::relocatable_code;
 use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
-use crate::llvm::container::{Container, compressed};
+use crate::llvm::container::{Container, Limits, compressed};
 use crate::llvm::event::{Event, Observer};
 
 /// The state of a file that is being rewritten.
@@ -38,6 +40,8 @@ pub(super) struct FileRewrite<'r, 'j> {
     result: Recompressed,
     /// The number of code objects for devices that are kept.
     kept_devices: usize,
+    /// The ranges of the sections with relocatable CUDA code. They are read for the first fatbin.
+    relocatable_code: OnceCell<Vec<Range<u64>>>,
 }
 
 /// The format of offload binaries. Its fields matter only for writing.
@@ -48,20 +52,26 @@ static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
 pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
 
 impl Recompression<'_> {
-    /// Returns the bundles at the start of some data.
-    pub(super) fn bundles_in<'d>(&self, data: Slice<'d>, inflate: Inflate) -> Bundles<'d> {
-        let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
-            Magic::FatBinary => &Fatbin,
-            Magic::OffloadBinary => &OFFLOAD_BINARY,
-            _ => &AnyBundle,
-        };
-        Bundles::new(data, container, inflate).with_limits(self.job.limits)
+    /// Returns the bundles at the start of some data of the old file, inflated within the limits of the job.
+    fn bundles_to_rewrite<'d>(&self, data: Slice<'d>) -> Bundles<'d> {
+        bundles_in(data, Inflate::Whole, self.job.limits)
     }
+}
+
+/// Returns the bundles at the start of some data.
+pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> Bundles<'_> {
+    let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
+        Magic::FatBinary => &Fatbin,
+        Magic::OffloadBinary => &OFFLOAD_BINARY,
+        _ => &AnyBundle,
+    };
+    Bundles::new(data, container, inflate).with_limits(limits)
 }
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
+        let (result, relocatable_code) = (Recompressed::default(), OnceCell::new());
+        Self { run, data, to, result, kept_devices: 0, relocatable_code }
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
@@ -69,7 +79,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// the start of the first. Ends before a fat object, which is not rewritten.
     pub(super) fn rewrite_adjacent(&mut self, data: Slice<'_>, observer: &mut Observer<'_>) -> Result<MovedRanges> {
         let (mut moved, start) = (Vec::new(), self.to.written());
-        let mut bundles = self.run.bundles_in(data, Inflate::Whole);
+        let mut bundles = self.run.bundles_to_rewrite(data);
         while let Some(bundle) = bundles.next().transpose()? {
             if is_fat_object(self.data, &bundle)? {
                 break;
@@ -125,7 +135,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
         for section in sections {
             let section_end = section.end();
-            let mut bundles = self.run.bundles_in(section, Inflate::Whole);
+            let mut bundles = self.run.bundles_to_rewrite(section);
             // The room of a bundle ends where the next one starts, so the next one is read first.
             let mut next = bundles.next().transpose()?;
             while let Some(bundle) = next {
@@ -178,6 +188,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
                 self.to.truncate_to_counted()?;
                 self.result.bundles += 1;
                 self.result.dropped = dropped;
+                self.run.kept.remove(&bundle.offset);
                 self.to.copy_until(bundle.range()?.end)
             }
             rewritten => rewritten,
@@ -219,7 +230,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let plain = PlainBundle::new(path, bundle, members.as_deref())?;
         let form = match new {
             Some(_) => self.choose_form_of_replaced(bundle, &plain, room, observer)?,
-            None => self.choose_form(bundle, &plain, observer)?,
+            None => self.choose_form(bundle, &plain, room, observer)?,
         };
         let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
         self.note_replaced(is_now_compressed);
@@ -299,6 +310,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         &mut self,
         bundle: &Bundle<'_>,
         plain: &'p PlainBundle<'p>,
+        room: Option<u64>,
         observer: &mut Observer<'_>,
     ) -> Result<BundleForm<'p>> {
         let as_plain = BundleForm::New(&plain.pieces);
@@ -306,12 +318,14 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             let is_kept = !plain.is_changed && bundle.compressed.is_none();
             return Ok(if is_kept { BundleForm::AsItWas } else { as_plain });
         };
-        let deflated_len = self.deflate(bundle, plain, compression, observer)?;
         // Readers would not find the end of a text bundle that was compressed, or of a plain bundle before other data.
         let may_be_plain = bundle.compressed.is_none() || !(plain.is_text || plain.has_tail);
         // A form that may not be chosen counts as longer than any other.
         let plain_len = if may_be_plain { total_len(&plain.pieces)? } else { u64::MAX };
         let old_len = if plain.is_changed { u64::MAX } else { bundle.stored_len()? };
+        let room = room.unwrap_or(u64::MAX);
+        let has_other_form = plain_len.min(old_len) <= room;
+        let deflated_len = self.deflate_to_fit(bundle, plain, compression, (room, has_other_form), observer)?;
         let least = old_len.min(deflated_len).min(plain_len);
         if least == deflated_len && least != old_len {
             return Ok(BundleForm::Written(deflated_len));
@@ -339,15 +353,41 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if bundle.compressed.is_none() && does_plain_fit {
             return Ok(BundleForm::New(&plain.pieces));
         }
-        let len = self.deflate(bundle, plain, &self.run.job.compression.unwrap_or_default(), observer)?;
         // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
-        let has_plain_end = !plain.is_text && !plain.has_tail;
-        if len > room && does_plain_fit && has_plain_end {
+        let may_be_plain = does_plain_fit && !plain.is_text && !plain.has_tail;
+        let compression = self.run.job.compression.unwrap_or_default();
+        let len = self.deflate_to_fit(bundle, plain, &compression, (room, may_be_plain), observer)?;
+        if len > room && may_be_plain {
             // Remove the compressed bytes, which are in the output already.
             self.to.truncate_to_counted()?;
             return Ok(BundleForm::New(&plain.pieces));
         }
         Ok(BundleForm::Written(len))
+    }
+
+    /// Compresses a bundle as [`deflate`](Self::deflate) does. If the result is longer than `room`, and no other form of
+    /// the bundle fits, compresses it again, slower: the old bundle was perhaps compressed at a higher level than that of
+    /// the job, or with another method, so its room may be too small for a part of its code.
+    fn deflate_to_fit(
+        &mut self,
+        bundle: &Bundle<'_>,
+        plain: &PlainBundle<'_>,
+        compression: &Compression,
+        (room, has_other_form): (u64, bool),
+        observer: &mut Observer<'_>,
+    ) -> Result<u64> {
+        let mut len = self.deflate(bundle, plain, compression, observer)?;
+        let old_method = bundle.compressed.map(|recorded| recorded.method).filter(|old| *old != compression.method);
+        for method in [Some(compression.method), old_method].into_iter().flatten() {
+            for &level in slow_levels(method) {
+                let is_tried = method == compression.method && level <= compression.level;
+                if len > room && !has_other_form && !is_tried {
+                    self.to.truncate_to_counted()?;
+                    len = self.deflate(bundle, plain, &Compression { method, level, ..*compression }, observer)?;
+                }
+            }
+        }
+        Ok(len)
     }
 
     /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
@@ -419,16 +459,27 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
+    /// Returns whether a fatbin of the file is in a section with relocatable code.
+    fn is_relocatable(&self, bundle: &Bundle<'_>) -> bool {
+        let sections = self.relocatable_code.get_or_init(|| relocatable_code(self.data.bytes()));
+        sections.iter().any(|section| section.contains(&bundle.offset))
+    }
+
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let (index, facts) = (self.result.bundles, EntryFacts::default());
+        let is_relocatable = format == Format::Fatbin && self.is_relocatable(bundle);
+        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(is_relocatable));
         let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;
         self.kept_devices += device_count;
         let dropped = bundle.entries.len() - indices.len();
         self.result.dropped += dropped;
-        if dropped == 0 { Ok(None) } else { Ok(Some(indices)) }
+        if dropped == 0 {
+            return Ok(None);
+        }
+        self.run.kept.insert(bundle.offset, indices.clone());
+        Ok(Some(indices))
     }
 
     /// Returns the written file and its numbers. A file that lost all code objects for devices counts as emptied.
@@ -443,6 +494,15 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         let (to, result) = self.into_parts();
         let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
         Ok(((output, result), holes))
+    }
+}
+
+/// Returns the levels of a method for a bundle that does not fit otherwise. The last one is the highest. For zstd, the
+/// one before it needs less time and memory, and is mostly enough.
+fn slow_levels(method: Method) -> &'static [i32] {
+    match method {
+        Method::Zlib => &[9],
+        Method::Zstd => &[19, 22],
     }
 }
 

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::super::digest::are_equal;
 use super::super::rewrite::Rewriter;
+use super::super::size_limit::limits_of_result;
 use super::bundles::FileRewrite;
+use super::check::{FoundCode, unexpected_parts};
 use super::run::{Recompression, RewrittenFile, is_program};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -60,8 +62,8 @@ impl Recompression<'_> {
         Ok((new, result))
     }
 
-    /// Rewrites a file at a place, from its first byte on, to `output`. Returns the output and the numbers for the
-    /// file.
+    /// Rewrites a file at a place, from its first byte on, to `output`. Returns the output, which is checked, and the
+    /// numbers for the file.
     fn rewrite(
         &mut self,
         data: Slice<'_>,
@@ -70,6 +72,7 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<RewrittenFile> {
         self.place = place.clone();
+        self.kept.clear();
         // A Debian package is not rewritten: it records checksums of its files.
         let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
         // A replacement does not rewrite members as files: the offset of its bundle counts from the start of the
@@ -78,10 +81,9 @@ impl Recompression<'_> {
             return archive::rewrite(self, data, place, output, observer);
         }
         // `read_fat_object` returns a bundle only if the job removes code: a fat object is not compressed.
-        if let Some(bundle) = object::read_fat_object(self, data)? {
-            return object::rewrite_fat(self, data, &bundle, output);
-        }
-        if let Some((object, sections)) = self.resizable_sections(data)? {
+        let (mut output, result) = if let Some(bundle) = object::read_fat_object(self, data)? {
+            object::rewrite_fat(self, data, &bundle, output)?
+        } else if let Some((object, sections)) = self.resizable_sections(data)? {
             let (output, mut result) = object::rewrite(self, data, (&object, sections), output, observer)?;
             // A section gets a hole only if zeros followed its bundles before (`FileRewrite::end_section`). The hole
             // is not taken out of the object: a later job could not tell how many zeros to put back.
@@ -89,12 +91,32 @@ impl Recompression<'_> {
                 let place = place.to_string();
                 result.holes_left.push(HoleLeft { place, size: result.holes, reason: HoleReason::NotUndone });
             }
-            return Ok((output, result));
-        }
-        if is_program(Magic::identify(data.bytes())) {
+            (output, result)
+        } else if is_program(Magic::identify(data.bytes())) {
+            // It is checked before its holes are taken out, and again after that.
             return self.rewrite_linked(data, place, output, observer);
+        } else {
+            self.rewrite_at_offsets(data, output, observer)?.0
+        };
+        // Without bundles, the output is incomplete, and not used.
+        if result.bundles > 0 {
+            let written = output.read_again(data.path())?;
+            self.find_expected(data, written.as_slice())?;
         }
-        Ok(self.rewrite_at_offsets(data, output, observer)?.0)
+        Ok((output, result))
+    }
+
+    /// Searches a rewritten file, and fails if the search does not find the code that was to be kept of `old`.
+    pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FoundCode> {
+        let limits = limits_of_result(self.job.limits);
+        let found = FoundCode::of(written, limits)?;
+        // A job that replaces a code object, or that was refused a bundle, does not use the file as it is. The former
+        // compares all code objects itself.
+        let is_checked = self.replacing.is_none() && self.refusals.listed.is_empty();
+        if is_checked && !found.is_as_expected(&FoundCode::kept_of(old, &self.kept, limits)?) {
+            return Err(unexpected_parts(old.path(), "bundles"));
+        }
+        Ok(found)
     }
 
     /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can

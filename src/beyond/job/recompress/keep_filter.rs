@@ -9,10 +9,10 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::similar_names::SimilarNames;
-use crate::beyond::job::size_limit::ensure_size_limit;
+use crate::beyond::job::size_limit::{ensure_size_limit, limits_of_result};
 use crate::beyond::job::unmatched::{SelectionMatches, WantedCode};
 use crate::beyond::runtime::loadable::{self, UnfoundEntries, UnfoundReason};
-use crate::beyond::runtime::{Code, Device, UnfoundCode};
+use crate::beyond::runtime::{Code, CodeUse, Device, NeedingGpus, UnfoundCode};
 use crate::beyond::scan::sections;
 use crate::beyond::scan::{
     CodeObjectRef, Finding, Format, FoundBundle, ParsedId, Pattern, Place, PreparedSelection, Scan, Step,
@@ -38,8 +38,8 @@ pub(super) struct KeepFilter<'j> {
     keep_kernels: Option<KernelNames>,
     /// The parts of `keep` that have matched.
     matches: SelectionMatches,
-    /// For each name in `keep_for`, at the same index, the GPUs that the name means.
-    kept_for: Vec<Device>,
+    /// The GPUs of `keep_for`.
+    kept_for: NeedingGpus,
     /// The indices in `keep_for` of the GPUs that could take a code object.
     served: BTreeSet<usize>,
     /// Whether `drop` has matched anything.
@@ -67,6 +67,12 @@ struct Candidate {
     code: Option<Code>,
     /// The reason why HIP's runtime would not find the code object in the new bundle, or `None` if it would.
     unfound: Option<UnfoundReason>,
+    /// The code that runtimes choose from, or `None` if they do not choose this code object.
+    loaded: Option<Code>,
+    /// Whether `drop` selects the code object.
+    is_dropped: bool,
+    /// Whether the code object is kept, as far as its target decides.
+    is_selected: bool,
 }
 
 impl<'j> KeepFilter<'j> {
@@ -79,7 +85,7 @@ impl<'j> KeepFilter<'j> {
             drop: job.drop.as_ref().map(PreparedSelection::new),
             keep_kernels: job.keep_kernels.clone(),
             matches: SelectionMatches::default(),
-            kept_for: job.keep_for.iter().map(Device::gpus).collect(),
+            kept_for: NeedingGpus::new(&job.keep_for),
             served: BTreeSet::new(),
             has_dropped: false,
             kept_devices: 0,
@@ -112,33 +118,31 @@ impl<'j> KeepFilter<'j> {
             ensure_size_limit(found.place.file(), bundle, 0..bundle.entries.len())?;
         }
         let mut last = LastInflated::default();
-        let unfound = loadable::unfound_in(found);
         let mut kept = KeptCodeObjects { indices: Vec::new(), device_count: 0 };
         // The code that runtimes choose from, by the index of its code object.
         let mut loadable = Vec::new();
         // The targets of HIP's code that is kept, and of HIP's code that is removed only for its kernels.
         let (mut kept_targets, mut unlaunched_targets) = (BTreeSet::new(), BTreeSet::new());
-        for code_object in found.code_objects() {
-            let (index, candidate) = (code_object.index(), Candidate::new(&code_object, &unfound));
-            // Both are called for every code object, because they note the parts of the job that match.
-            let is_dropped = self.is_dropped(&candidate.id);
-            let is_selected = self.keeps(&candidate) && !is_dropped;
+        for (code_object, candidate) in found.code_objects().zip(self.candidates(found)) {
+            let (index, Candidate { id, is_selected, .. }) = (code_object.index(), &candidate);
             // Only code for devices has kernels.
-            let is_kept = is_selected
-                && (candidate.id.is_host() || self.defines_kept_name(|| bundle.content_after(index, &mut last)));
-            if is_selected && candidate.id.is_of_hip() {
+            let is_kept =
+                *is_selected && (id.is_host() || self.defines_kept_name(|| bundle.content_after(index, &mut last)));
+            if *is_selected && id.is_of_hip() {
                 let targets = if is_kept { &mut kept_targets } else { &mut unlaunched_targets };
-                targets.extend(candidate.id.target());
+                targets.extend(id.target());
             }
             if is_kept {
-                kept.device_count += usize::from(!candidate.id.is_host());
+                kept.device_count += usize::from(!id.is_host());
                 kept.indices.push(index);
             } else {
-                let removed = self.removed.entry(candidate.id.target().unwrap_or_default()).or_default();
-                removed.add(code_object.size());
+                self.removed.entry(id.target().unwrap_or_default()).or_default().add(code_object.size());
             }
-            // Code that `drop` names is removed on purpose, so no GPU misses it.
-            if !is_dropped && let Some(code) = candidate.into_loadable_code() {
+            // Code that `drop` names is removed on purpose, so no GPU misses it. LTO-IR is for linkers.
+            if !candidate.is_dropped
+                && let Some(code) = candidate.loaded
+                && !matches!(code, Code::LtoIr(_))
+            {
                 loadable.push((index, code));
             }
         }
@@ -147,6 +151,50 @@ impl<'j> KeepFilter<'j> {
         self.unlaunched += usize::from(!unlaunched_targets.is_subset(&kept_targets));
         self.note_missed(&loadable, &kept.indices);
         Ok(kept)
+    }
+
+    /// Returns the properties of each code object of a bundle, and whether its target is kept. Notes the parts of the
+    /// job that match.
+    fn candidates(&mut self, found: &FoundBundle<'_>) -> Vec<Candidate> {
+        let unfound = loadable::unfound_in(found);
+        let mut candidates = Vec::new();
+        for code_object in found.code_objects() {
+            let mut candidate = Candidate::new(&code_object, &unfound);
+            // Both are called for every code object, because they note the parts of the job that match.
+            candidate.is_dropped = self.is_dropped(&candidate.id);
+            candidate.is_selected = self.keeps(&candidate) && !candidate.is_dropped;
+            candidates.push(candidate);
+        }
+        if !self.kept_for.gpus().is_empty() {
+            self.leave_out_unneeded(CodeUse::of(found), &mut candidates);
+        }
+        candidates
+    }
+
+    /// Leaves out the code that the GPUs of `keep_for` take, but do not need, because they load other code of its
+    /// bundle. LTO-IR beside other code is not loaded, and stays with that code: a program may link both.
+    fn leave_out_unneeded(&self, code_use: CodeUse, candidates: &mut [Candidate]) {
+        let is_lto_ir = |candidate: &Candidate| matches!(candidate.loaded, Some(Code::LtoIr(_)));
+        let has_other = candidates
+            .iter()
+            .any(|candidate| !candidate.is_dropped && candidate.loaded.is_some() && !is_lto_ir(candidate));
+        let mut choice = Vec::new();
+        for (index, candidate) in candidates.iter().enumerate() {
+            if candidate.is_selected
+                && !(has_other && is_lto_ir(candidate))
+                && let Some(code) = &candidate.loaded
+            {
+                choice.push((index, code.clone()));
+            }
+        }
+        let needed = self.kept_for.needed(&choice, code_use);
+        for (index, candidate) in candidates.iter_mut().enumerate() {
+            if candidate.loaded.is_some() {
+                let stays_with_other = has_other && is_lto_ir(candidate) && !needed.is_empty();
+                let is_linked = code_use == CodeUse::Each && is_lto_ir(candidate);
+                candidate.is_selected &= needed.contains(&index) || stays_with_other || is_linked;
+            }
+        }
     }
 
     /// Returns whether `drop` selects a code object, and notes whether it has selected any.
@@ -181,11 +229,11 @@ impl<'j> KeepFilter<'j> {
     /// true if `keep_for` is empty, and for code without a known target, which may be for any GPU.
     fn may_be_taken(&mut self, candidate: &Candidate) -> bool {
         let Some(code) = &candidate.code else { return true };
-        if self.kept_for.is_empty() {
+        if self.kept_for.gpus().is_empty() {
             return true;
         }
         let mut is_taken = false;
-        for (index, (device, named)) in self.kept_for.iter().zip(&self.job.keep_for).enumerate() {
+        for (index, (device, named)) in self.kept_for.gpus().iter().zip(&self.job.keep_for).enumerate() {
             if !device.takes(code) {
                 continue;
             }
@@ -214,15 +262,6 @@ impl<'j> KeepFilter<'j> {
         // `contained` stays empty: names in a list do not mean a part of the name of a kernel.
         self.defined_names.extend(meant.equal.iter().chain(&meant.matching));
         meant.len() > 0
-    }
-
-    /// Returns whether a code object outside of the rewritten bundles would be removed if it were in one. Notes the
-    /// parts of the job that match.
-    fn would_remove(&mut self, code_object: &CodeObjectRef<'_>, unfound: &UnfoundEntries) -> bool {
-        let candidate = Candidate::new(code_object, unfound);
-        // Both are called, because they note the parts of the job that match.
-        let (is_kept, is_dropped) = (self.keeps(&candidate), self.is_dropped(&candidate.id));
-        !is_kept || is_dropped
     }
 
     /// Notes the removed code of a bundle that GPUs named in `keep` would have used. `loadable` is the code that
@@ -302,12 +341,12 @@ impl<'j> KeepFilter<'j> {
         let present = self.matches.present().to_vec();
         let mut places = BTreeSet::new();
         let place = Place::of_file(input.path());
-        let searched = visit_code_objects(self.job.limits, &place, input.as_slice(), &mut |code_object, unfound| {
+        let searched = visit_bundles(self.job.limits, &place, input.as_slice(), &mut |found| {
             let before = self.matched_count();
             // Called only because it notes the parts that match.
-            self.would_remove(code_object, unfound);
+            self.candidates(found);
             if self.matched_count() > before {
-                places.insert(code_object.found.place.to_string());
+                places.insert(found.place.to_string());
             }
         });
         // The search above has noted the parts that match outside of the rewritten bundles.
@@ -341,9 +380,11 @@ impl<'j> RemainingCode<'j> {
     /// Adds the code of a written file, or of a written member, that stays although the job removes such code.
     pub(super) fn add(&mut self, place: &Place, written: Slice<'_>) -> Result<()> {
         let Self { filter, by_holder } = self;
-        visit_code_objects(filter.job.limits, place, written, &mut |code_object, unfound| {
-            if filter.would_remove(code_object, unfound) {
-                by_holder.entry(holder_of(code_object)).or_default().add(code_object.size());
+        visit_bundles(limits_of_result(filter.job.limits), place, written, &mut |found| {
+            for (code_object, candidate) in found.code_objects().zip(filter.candidates(found)) {
+                if !candidate.is_selected {
+                    by_holder.entry(holder_of(&code_object)).or_default().add(code_object.size());
+                }
             }
         })
     }
@@ -400,20 +441,16 @@ fn vendor_name(id: &EntryId) -> Option<&'static str> {
     }
 }
 
-/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not
-/// find.
-fn visit_code_objects(
+/// Calls `visit` with each bundle in some data.
+fn visit_bundles(
     limits: Limits,
     place: &Place,
     data: Slice<'_>,
-    visit: &mut dyn FnMut(&CodeObjectRef<'_>, &UnfoundEntries),
+    visit: &mut dyn FnMut(&FoundBundle<'_>),
 ) -> Result<()> {
     Scan { limits, ..Scan::default() }.run_at(place, data, &mut |finding| {
         if let Finding::Bundle(found) = finding {
-            let unfound = loadable::unfound_in(&found);
-            for code_object in found.code_objects() {
-                visit(&code_object, &unfound);
-            }
+            visit(&found);
         }
         Ok(())
     })
@@ -428,15 +465,12 @@ impl Candidate {
             None | Some(UnfoundReason::Position) => None,
             Some(reason) => Some(*reason),
         };
-        Self { id, content, code, unfound }
-    }
-
-    /// Returns the code, or `None` if runtimes do not choose from it: they do not find it, it is empty, or it is
-    /// LTO-IR, which is for linkers.
-    fn into_loadable_code(self) -> Option<Code> {
-        if self.unfound.is_some() || matches!(self.content, Some(ContentKind::Empty | ContentKind::LtoIr)) {
-            return None;
-        }
-        self.code
+        // Runtimes do not choose host code, code that cannot be read, and code in a container of its own.
+        let is_chosen = !id.is_host()
+            && unfound.is_none()
+            && code_object.unreadable().is_none()
+            && !matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
+        let loaded = if is_chosen { id.parsed.as_ref().and_then(|id| Code::of_entry(id, content)) } else { None };
+        Self { id, content, code, unfound, loaded, is_dropped: false, is_selected: false }
     }
 }

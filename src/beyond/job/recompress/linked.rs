@@ -1,25 +1,27 @@
 //! Recompresses a linked file, ELF or PE: each bundle stays at its address, and holes after bundles are taken out of
 //! the file.
 //!
-//! The output is checked before it is put in place: it has the same bundles, no wrapper has lost its bundle, and taking
-//! out the holes can be undone. If not, the holes stay.
+//! The output is checked with its holes and without them: a search finds the expected code, and taking out the holes can
+//! be undone. If not, the holes stay.
 
 use std::ops::Range;
 
 use super::super::digest::are_equal;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
-use super::bundles::is_fat_object;
+use super::super::size_limit::limits_of_result;
+use super::bundles::{bundles_in, is_fat_object};
+use super::check::FoundCode;
 use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
-use crate::base::error::{Error, ErrorKind, Result, WithPath};
+use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::base::io::piece::ChangedRange;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
-use crate::beyond::scan::sections::lost_wrappers;
 use crate::beyond::scan::{Place, bundle_sections};
+use crate::llvm::container::Limits;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
@@ -58,41 +60,6 @@ impl LinkedFormat {
     }
 }
 
-/// The bundles that a search finds in a linked file, and the faults of the file.
-struct FoundBundles {
-    /// The entry IDs of each bundle.
-    bundles: Vec<Vec<Vec<u8>>>,
-    /// The number of sections with other data after their bundles.
-    with_trailing_data: usize,
-    /// The number of wrappers that do not point at a bundle.
-    lost_wrappers: usize,
-}
-
-impl FoundBundles {
-    /// Returns whether these are the bundles of `old` without `dropped` code objects, and whether there are no more
-    /// faults than in `old`.
-    fn equal_without_dropped(&self, old: &Self, dropped: usize) -> bool {
-        if self.with_trailing_data > old.with_trailing_data || self.lost_wrappers > old.lost_wrappers {
-            return false;
-        }
-        if self.bundles.len() != old.bundles.len() || self.code_objects() + dropped != old.code_objects() {
-            return false;
-        }
-        let mut pairs = self.bundles.iter().zip(&old.bundles);
-        pairs.all(|(ids, old_ids)| is_subsequence(ids, old_ids))
-    }
-
-    fn code_objects(&self) -> usize {
-        self.bundles.iter().map(Vec::len).sum()
-    }
-}
-
-/// Returns whether `ids` is `all` without some of its IDs, in the same order, as after code objects were removed.
-fn is_subsequence(ids: &[Vec<u8>], all: &[Vec<u8>]) -> bool {
-    let mut rest = all.iter();
-    ids.iter().all(|id| rest.any(|other| other == id))
-}
-
 /// The old file, as the steps of a job change it before they rewrite its bundles.
 struct OldFile<'d> {
     format: LinkedFormat,
@@ -110,7 +77,8 @@ struct NewFile<'d> {
     /// The bytes of the file, with holes.
     made: Slice<'d>,
     holes: &'d [Range<u64>],
-    found: FoundBundles,
+    /// The code that a search finds in it.
+    found: FoundCode,
 }
 
 /// The output, its changes compared with the new file with holes, and the reason why holes stay in it. The reason is
@@ -156,7 +124,8 @@ impl Recompression<'_> {
         };
         let can_remove_holes =
             if self.job.keep_offsets { Err(HoleReason::Asked) } else { format.ensure_can_remove_holes(unsigned) };
-        let restoring = if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned)? } else { Ok(None) };
+        let restoring =
+            if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = restoring.is_ok();
         let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
@@ -179,12 +148,13 @@ impl Recompression<'_> {
     fn changes_to_restore_holes(
         &self,
         data: Slice<'_>,
+        limits: Limits,
     ) -> Result<Result<Option<Vec<ChangedRange<'static>>>, gaps::RewrittenSince>> {
         Ok(match LinkedFormat::identify(data) {
             LinkedFormat::Elf => elf::open(data.bytes()),
             // An ELF file still has its old headers, which tell where holes were. In a PE file, holes were at some of
             // these ends.
-            LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data)?),
+            LinkedFormat::Pe => pe::open(data.bytes(), &self.ends_of_bundle_sections(data, limits)?),
         })
     }
 
@@ -210,13 +180,7 @@ impl Recompression<'_> {
         }
         let made = made.into_input(path)?;
         let made = made.as_slice();
-        let found = self.find_bundles(made)?;
-        // A replacement is checked by its caller, which compares all code objects.
-        if self.replacing.is_none() && !found.equal_without_dropped(&self.find_bundles(old_bundles)?, result.dropped) {
-            let reason = "cannot rewrite the bundles: other bundles would be found in the result";
-            let hint = "verify reports what is wrong with the file";
-            return Err(Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint));
-        }
+        let found = self.find_expected(old_bundles, made)?;
         let removal = match can_remove_holes {
             Ok(()) => old.format.changes_to_remove_holes(made, &holes),
             Err(reason) => Err(reason),
@@ -260,7 +224,8 @@ impl Recompression<'_> {
     /// back into the file with holes.
     fn can_undo(&self, with_holes: &NewFile<'_>, changes: &[ChangedRange<'_>], output: &mut Output) -> Result<bool> {
         let without_holes = output.read_again(with_holes.made.path())?;
-        let Ok(Some(changes_back)) = self.changes_to_restore_holes(without_holes.as_slice())? else {
+        let limits = limits_of_result(self.job.limits);
+        let Ok(Some(changes_back)) = self.changes_to_restore_holes(without_holes.as_slice(), limits)? else {
             return Ok(false);
         };
         // The checksum of a PE file is computed anew, so it may differ.
@@ -268,34 +233,15 @@ impl Recompression<'_> {
         if !undoes((with_holes.made, with_holes.holes), changes, &changes_back, &ignored) {
             return Ok(false);
         }
-        const NONE_DROPPED: usize = 0;
-        Ok(self.find_bundles(without_holes.as_slice())?.equal_without_dropped(&with_holes.found, NONE_DROPPED))
-    }
-
-    /// Finds the bundles in the sections of a linked file, as a later job would. Fat objects, and everything after one
-    /// in its section, are left out, because they are not rewritten.
-    fn find_bundles(&self, data: Slice<'_>) -> Result<FoundBundles> {
-        let lost_wrappers = lost_wrappers(data)?;
-        let mut found = FoundBundles { bundles: Vec::new(), with_trailing_data: 0, lost_wrappers };
-        for section in bundle_sections(data)? {
-            let mut bundles = self.bundles_in(section, Inflate::Headers);
-            while let Some(bundle) = bundles.next().transpose()? {
-                if is_fat_object(data, &bundle)? {
-                    break;
-                }
-                found.bundles.push(bundle.entries.iter().map(|entry| entry.id().to_vec()).collect());
-            }
-            found.with_trailing_data += usize::from(bundles.stopped_at().is_some());
-        }
-        Ok(found)
+        Ok(FoundCode::of(without_holes.as_slice(), limits)?.is_as_expected(&with_holes.found))
     }
 
     /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at
     /// the ends of these sections, so they come back only there.
-    fn ends_of_bundle_sections(&self, data: Slice<'_>) -> Result<Vec<u64>> {
+    fn ends_of_bundle_sections(&self, data: Slice<'_>, limits: Limits) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
-            if self.holds_only_bundles(data, section) {
+            if self.holds_only_bundles(data, section, limits) {
                 ends.push(section.end());
             }
         }
@@ -304,8 +250,8 @@ impl Recompression<'_> {
 
     /// Returns whether a section holds bundles that are rewritten, and nothing but zeros after them. Fat objects are
     /// not rewritten, so a section with one does not count.
-    fn holds_only_bundles(&self, data: Slice<'_>, section: Slice<'_>) -> bool {
-        let mut bundles = self.bundles_in(section, Inflate::Headers);
+    fn holds_only_bundles(&self, data: Slice<'_>, section: Slice<'_>, limits: Limits) -> bool {
+        let mut bundles = bundles_in(section, Inflate::Headers, limits);
         let mut is_empty = true;
         for bundle in bundles.by_ref() {
             is_empty = false;

@@ -223,22 +223,106 @@ fn split_top(member: &[u8]) -> Option<(&[u8], &[u8])> {
     member.split_at_checked(slash)
 }
 
-/// Returns the name of a project in PyPA's normal form, for comparisons: small letters, and one dash for each run of
-/// separators.
+/// Returns the name of a project in its normal form (PEP 503), for comparisons: small letters, and one dash for each run
+/// of separators.
 fn comparable_name(name: &str) -> String {
-    let mut parts: Vec<&str> = name.split(['-', '_', '.']).collect();
-    parts.retain(|part| !part.is_empty());
-    parts.join("-").to_ascii_lowercase()
+    let mut normal = String::with_capacity(name.len());
+    for letter in name.chars() {
+        let letter = if matches!(letter, '-' | '_' | '.') { '-' } else { letter.to_ascii_lowercase() };
+        if letter != '-' || !normal.ends_with('-') {
+            normal.push(letter);
+        }
+    }
+    normal
 }
 
-/// Returns a version in a form that is equal for `METADATA` and for names of files. These names have underscores
-/// instead of dashes, also in local versions, which have dots in `METADATA`.
+/// Returns a version in a form that all spellings of one version share. Names of files have underscores instead of
+/// dashes. A text that is not a version stays as it is, except for these and for capital letters.
 fn comparable_version(version: &str) -> String {
-    let version = version.to_ascii_lowercase();
-    match version.split_once('+') {
-        Some((public, local)) => format!("{}+{}", public.replace('_', "-"), local.replace(['-', '_'], ".")),
-        None => version.replace('_', "-"),
+    let version = version.trim().to_ascii_lowercase().replace('_', "-");
+    normal_version(&version).unwrap_or(version)
+}
+
+/// The words before the number of a pre-release, post-release or development release, each with its normal form. A word
+/// comes before the words that it begins with.
+const PRE: [(&str, &str); 8] = [
+    ("alpha", "a"),
+    ("a", "a"),
+    ("beta", "b"),
+    ("b", "b"),
+    ("preview", "rc"),
+    ("pre", "rc"),
+    ("rc", "rc"),
+    ("c", "rc"),
+];
+const POST: [(&str, &str); 3] = [("post", ".post"), ("rev", ".post"), ("r", ".post")];
+const DEV: [(&str, &str); 1] = [("dev", ".dev")];
+
+/// Returns a version in the normal form of PEP 440, without zeros at the end of its release, which do not matter.
+/// Returns `None` if the text is not a version. The text has small letters and no underscores.
+fn normal_version(version: &str) -> Option<String> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let (public, local) = match version.split_once('+') {
+        Some((public, local)) => (public, format!("+{}", LocalVersion::new(local)?.0)),
+        None => (version, String::new()),
+    };
+    let (epoch, public) = match public.split_once('!') {
+        Some((epoch, public)) => (whole_number(epoch)?, public),
+        None => ("0".to_owned(), public),
+    };
+    let (release, rest) = split_release(public)?;
+    let (pre, rest) = split_suffix(rest, &PRE);
+    let (post, rest) = match rest.strip_prefix('-').map(split_number) {
+        // The number alone means a post-release.
+        Some((Some(number), rest)) => (format!(".post{number}"), rest),
+        _ => split_suffix(rest, &POST),
+    };
+    let (dev, rest) = split_suffix(rest, &DEV);
+    if !rest.is_empty() {
+        return None;
     }
+    let epoch = if epoch == "0" { String::new() } else { format!("{epoch}!") };
+    Some(format!("{epoch}{release}{pre}{post}{dev}{local}"))
+}
+
+/// Splits the release at the start of a version, such as `1.0`, and returns it without zeros at its end.
+fn split_release(version: &str) -> Option<(String, &str)> {
+    let (first, mut rest) = split_number(version);
+    let mut numbers = vec![first?];
+    while let Some((Some(number), after)) = rest.strip_prefix('.').map(split_number) {
+        numbers.push(number);
+        rest = after;
+    }
+    while numbers.len() > 1 && numbers.last().is_some_and(|last| last == "0") {
+        numbers.pop();
+    }
+    Some((numbers.join("."), rest))
+}
+
+/// Splits one of some words and its number at the start of a text. A separator may precede each of the two. A missing
+/// number is 0. Returns the word and the number in their normal form, or nothing if the text starts with another word.
+fn split_suffix<'v>(text: &'v str, words: &[(&str, &str)]) -> (String, &'v str) {
+    let after_separator = |text: &'v str| text.strip_prefix(['-', '.']).unwrap_or(text);
+    for (word, normal) in words {
+        if let Some(rest) = after_separator(text).strip_prefix(word) {
+            let (number, rest) = split_number(after_separator(rest));
+            return (format!("{normal}{}", number.as_deref().unwrap_or("0")), rest);
+        }
+    }
+    (String::new(), text)
+}
+
+/// Splits the number at the start of a text, and returns it without leading zeros, or `None` if there is none.
+fn split_number(text: &str) -> (Option<String>, &str) {
+    let rest = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let number = text.strip_suffix(rest).filter(|digits| !digits.is_empty());
+    (number.map(normal_part), rest)
+}
+
+/// Returns a text that is a number, without leading zeros, or `None` for another text.
+fn whole_number(text: &str) -> Option<String> {
+    let (number, rest) = split_number(text);
+    number.filter(|_| rest.is_empty())
 }
 
 /// A field of `METADATA`.
@@ -348,6 +432,49 @@ mod tests {
     }
 
     #[test]
+    fn all_spellings_of_a_version_are_equal() {
+        // Each line is a version, in its normal form first.
+        let versions = [
+            "0 0.0 v00 0!0.0.0",
+            "1 1.0 1.0.0 1.00 01.0 v1.0 V1.0.0 0!1.0 00!1",
+            "1!1 1!1.0.0 01!1.0",
+            "1.0.1 1.0.01 1.0.1.0",
+            "1a0 1.0a 1.0.0alpha 1.0-ALPHA.0 1.0.a-00 1.0_a",
+            "1b2 1.0beta2 1.0.Beta-02 1.0-b_2",
+            "1rc1 1.0c1 1.0.pre1 1.0-preview_1 1RC.01 1.0.0rc01",
+            "1.post0 1.0post 1.0-r 1.0.rev 1.0-0 1.0.post.0",
+            "1.post1 1-1 1.0-01 1.0r1 1.0_rev-1 1.POST1",
+            "1.dev0 1dev 1.0-dev 1.0.DEV.0",
+            "1a1.post2.dev3 1.0a1-2dev3 1.0-alpha_1_r2_dev03 1.0.0.a.1.rev.2.dev.3",
+            "1+cu124.1 1.0+CU124-01 1.0.0+cu124_1",
+            "1+a0 1.0+A0",
+        ];
+        for line in versions {
+            let normal = line.split(' ').next();
+            for version in line.split(' ') {
+                assert_eq!(Some(&*comparable_version(version)), normal, "{version}");
+            }
+        }
+        // Names of files have underscores instead of dashes.
+        assert_eq!(comparable_version("1.0_1"), "1.post1");
+        for text in
+            ["", "v", "1.", "1..0", "!1", "1!", "x1", "1x", "1.0a1b1", "1.0-1-2", "1.0+", "1.0+a..b", "1.0dev1post1"]
+        {
+            assert_eq!(normal_version(text), None, "{text}");
+        }
+        assert_eq!(comparable_version(" Unknown_1 "), "unknown-1");
+    }
+
+    #[test]
+    fn all_spellings_of_a_name_are_equal() {
+        for (name, normal) in
+            [("Big.Name", "big-name"), ("big__-name", "big-name"), ("_x.", "-x-"), ("bigname", "bigname")]
+        {
+            assert_eq!(comparable_name(name), normal, "{name}");
+        }
+    }
+
+    #[test]
     fn only_the_version_in_the_head_of_metadata_changes() {
         let (path, label) = (Path::new("big_name-1.0_1-py3-none-any.whl"), label("x"));
         let version = WheelVersion::of_file(path, &label).unwrap();
@@ -355,6 +482,9 @@ mod tests {
             "Metadata-Version: 2.1\r\nname: Big.Name\r\nVERSION:\t1.0-1 \r\nSummary: Version: 2\r\n\r\nVersion: 3\r\n";
         let new = version.new_metadata(old.as_bytes()).unwrap();
         assert_eq!(String::from_utf8(new).unwrap(), old.replace("1.0-1", "1.0-1+x"));
+        let spelled = old.replace("1.0-1", "1.post1");
+        let new = version.new_metadata(spelled.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(new).unwrap(), spelled.replace("1.post1", "1.post1+x"));
         for (from, to) in [
             ("1.0-1", "1.0.1"),
             ("Big.Name", "other"),

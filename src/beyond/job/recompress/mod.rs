@@ -16,6 +16,7 @@
 
 mod archive;
 mod bundles;
+mod check;
 mod file;
 mod form;
 mod keep_filter;

@@ -98,6 +98,7 @@ pub(super) fn rewrite_fat(
     if dropped == 0 {
         return Ok((changed(data, &[], output)?, result));
     }
+    run.kept.insert(bundle.offset, kept.clone());
     let contents = read_contents(data.path(), bundle, &kept)?;
     let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();
     ensure_fat(data, &members)?;

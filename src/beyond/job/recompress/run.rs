@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::check::KeptByOffset;
 use super::keep_filter::{KeepFilter, RemainingCode};
 use super::local_version::WheelVersion;
 use super::progress::ProgressRange;
@@ -26,6 +27,8 @@ pub(super) struct Recompression<'j> {
     pub(super) filter: KeepFilter<'j>,
     /// The place of the file that is being rewritten: the input, or a member of it.
     pub(super) place: Place,
+    /// The code objects that are kept in the file that is being rewritten.
+    pub(super) kept: KeptByOffset,
     /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
     /// target.
     pub(super) remaining: Option<RemainingCode<'j>>,
@@ -48,6 +51,7 @@ impl<'j> Recompression<'j> {
             result: Recompressed::default(),
             filter: KeepFilter::new(job),
             place: Place::of_file(&job.input),
+            kept: KeptByOffset::new(),
             remaining: if job.removes_targets() { Some(RemainingCode::new(job)) } else { None },
             replacing: None,
             refusals: Refusals::default(),

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::rewrite::Rewriter;
 use super::archive::is_archive;
+use super::check::unexpected_parts;
 use super::local_version::WheelVersion;
 use super::progress::ProgressRange;
 use super::record::{self, HashAndSize};
@@ -364,11 +365,11 @@ impl ZipRewrite<'_, '_, '_> {
         }
     }
 
-    /// Charges the inflated size of a member to the limits. Fails if it exceeds the limit for a single member or that
-    /// for all members.
+    /// Charges the size of a member to the limits. Fails if it exceeds the limit for all members or, for a compressed
+    /// member, that for a single one.
     fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
         let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
-        if content.size > limits.inflated {
+        if content.form.is_some() && content.size > limits.inflated {
             return Err(member_too_large(content.stored, limits, content.size));
         }
         match self.run.budget.charge_bytes(content.size) {
@@ -443,9 +444,27 @@ impl ZipRewrite<'_, '_, '_> {
                 shown(signature)
             );
             return Err(Error::refused(ErrorKind::Unsupported, self.data.path(), None, reason));
+        } else {
+            self.ensure_members()?;
         }
         self.run.result.zip = Some(RecompressedZip { after: self.to.written(), ..self.result });
         Ok(self.to.output)
+    }
+
+    /// Fails if the directory of the new file does not have each member with its new size. The contents of the members
+    /// are checked already.
+    fn ensure_members(&mut self) -> Result<()> {
+        let written = self.to.output.read_again(self.data.path())?;
+        let directory = ZipDirectory::read(written.as_slice());
+        let mut is_expected = directory.error.is_none() && directory.members.len() == self.layout.members.len();
+        for (old, new) in self.layout.members.iter().zip(&directory.members) {
+            let size = match self.changes.get(&old.start) {
+                Some((_, Some(contents))) => contents.size,
+                _ => old.size,
+            };
+            is_expected &= new.content.as_ref().is_ok_and(|content| content.size == size);
+        }
+        if is_expected { Ok(()) } else { Err(unexpected_parts(self.data.path(), "members")) }
     }
 
     /// Writes the new `RECORD` after all other members, if a member has changed or the old `RECORD` is wrong. Then the

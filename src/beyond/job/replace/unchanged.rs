@@ -7,6 +7,7 @@ use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::job::digest::{Digest, Digester};
+use crate::beyond::job::size_limit::limits_of_result;
 use crate::beyond::scan::{Checksums, CodeObjectRef, Finding, Scan};
 use crate::llvm::container::sequence::Inflate;
 
@@ -78,7 +79,8 @@ impl FileSurvey {
     pub(super) fn find_difference(&self, new: &Input, contents: &[Slice<'_>]) -> Result<Option<&'static str>> {
         let [wanted] = *self.wanted else { return Ok(Some("several code objects have this URI")) };
         // The new file is searched as a whole, for no code object in particular.
-        let after = Self::run_with(Rc::clone(&self.digester), new, self.scan.clone(), &mut |_| Ok(false))?;
+        let scan = Scan { limits: limits_of_result(self.scan.limits), ..self.scan.clone() };
+        let after = Self::run_with(Rc::clone(&self.digester), new, scan, &mut |_| Ok(false))?;
         let mut digests = Vec::new();
         for content in contents {
             digests.push(self.digester.digest(*content).with_path(content.path())?);

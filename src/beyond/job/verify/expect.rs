@@ -8,7 +8,9 @@ use std::path::Path;
 use super::{Alone, Fault, Verified, VerifyRule};
 use crate::base::display::listed;
 use crate::base::io::input::Input;
-use crate::beyond::runtime::{BundleCodes, Code, CodeSet, Device, FileSet, LoadUnit, LoadUnits, directory_of};
+use crate::beyond::runtime::{
+    BundleCodes, Code, CodeSet, CodeUse, Device, FileSet, LoadUnit, LoadUnits, NeedingGpus, directory_of,
+};
 use crate::beyond::scan::{self, Format, FoundBundle, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
@@ -62,14 +64,16 @@ impl Expect {
 /// bundle: a program loads one of them, for its GPU.
 pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
+    /// The expected GPUs, to find code that none of them needs.
+    needing: NeedingGpus,
     input: &'e Input,
     /// The source files of the bundles in the file, by the offsets of the bundles. They are read when a fault needs
     /// them.
     sources: OnceCell<HashMap<u64, String>>,
     /// The units that are not complete yet.
     units: LoadUnits,
-    /// The code of the last unit, and its mismatches, which are reused for equal code.
-    last_code: Option<(CodeSet, Vec<Mismatch>)>,
+    /// The code of the last unit with its use, and its mismatches, which are reused for equal code.
+    last_code: Option<((CodeSet, CodeUse), Vec<Mismatch>)>,
     /// The place of the last unit.
     last_place: Option<Place>,
     /// The library of the last unit, and all code of the library so far.
@@ -91,6 +95,7 @@ impl<'e> ExpectComparison<'e> {
         let (directories, of_file, has_unserved_library) = (ServingDirectories::default(), CodeSet::default(), false);
         Self {
             expect,
+            needing: NeedingGpus::new(&expect.devices),
             input,
             sources,
             units,
@@ -132,7 +137,7 @@ impl<'e> ExpectComparison<'e> {
             self.of_file.merge(&set);
         }
         for code in &set.codes {
-            if self.expect.is_exact() && !self.is_taken(code) {
+            if self.expect.is_exact() && !self.needing.takes(code) {
                 let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
                 verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
             }
@@ -209,11 +214,6 @@ impl<'e> ExpectComparison<'e> {
         }
     }
 
-    /// Returns whether any expected GPU could take some code.
-    fn is_taken(&self, code: &Code) -> bool {
-        self.expect.devices.iter().any(|device| device.takes(code))
-    }
-
     /// Compares a file that serves GPUs together with the other files in its directory.
     ///
     /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file
@@ -224,7 +224,7 @@ impl<'e> ExpectComparison<'e> {
         self.of_file.merge(&set);
         if unit.bundle.is_some() {
             // Code in a bundle is unexpected whatever the other files have.
-            for mismatch in self.find_mismatches(&set, &unit.codes) {
+            for mismatch in self.find_mismatches(&set, &unit.codes, unit.code_use) {
                 if mismatch.rule == VerifyRule::Unexpected {
                     verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
                 }
@@ -253,7 +253,7 @@ impl<'e> ExpectComparison<'e> {
         let set = unit.set();
         // Bundles of a library mostly have code for the same GPUs, so the work for equal code is done once.
         let has_new_code = match &self.last_code {
-            Some((last_code, _)) => *last_code != set,
+            Some(((last_set, last_use), _)) => *last_set != set || *last_use != unit.code_use,
             None => true,
         };
         let is_elsewhere = self.last_place.as_ref() != Some(&unit.place);
@@ -268,10 +268,11 @@ impl<'e> ExpectComparison<'e> {
             self.of_file.merge(&set);
             // If libraries must serve the GPUs as a whole, single units have no mismatches.
             let is_by_library = self.expect.extent == ExpectExtent::Libraries;
-            let mismatches = if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes) };
-            self.last_code = Some((set, mismatches));
+            let mismatches =
+                if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes, unit.code_use) };
+            self.last_code = Some(((set, unit.code_use), mismatches));
         }
-        let Some((set, mismatches)) = &self.last_code else { return };
+        let Some(((set, _), mismatches)) = &self.last_code else { return };
         if mismatches.is_empty() {
             return;
         }
@@ -326,7 +327,7 @@ impl<'e> ExpectComparison<'e> {
     fn compare_library(&mut self, verified: &mut Verified) {
         let Some((library, code)) = self.library.take() else { return };
         const NO_UNIT: &[(usize, Code)] = &[];
-        let mut mismatches = self.find_mismatches(&code.bundles, NO_UNIT);
+        let mut mismatches = self.find_mismatches(&code.bundles, NO_UNIT, CodeUse::Choice);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
                 self.served.insert(index);
@@ -352,20 +353,13 @@ impl<'e> ExpectComparison<'e> {
     /// Returns the mismatches between the code of a unit or a library, which is `set`, and the expected GPUs. `codes`
     /// is the code of the unit with positions, to find unexpected code. It is empty for a library, because the
     /// unexpected code of a library was found unit by unit.
-    fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)]) -> Vec<Mismatch> {
-        let devices = &self.expect.devices;
-        let mut mismatches = find_unserved(set, "", devices);
+    fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)], code_use: CodeUse) -> Vec<Mismatch> {
+        let mut mismatches = find_unserved(set, "", &self.expect.devices);
         if self.expect.is_exact() {
-            // A runtime chooses among all code of the unit. Code that it could take, but does not choose, is
-            // unexpected.
-            let chosen: BTreeSet<usize> = devices.iter().flat_map(|device| device.choose(codes)).collect();
-            let mut unexpected = BTreeSet::new();
-            for (position, code) in codes {
-                if !chosen.contains(position) && !devices.iter().any(|device| device.name() == code.name()) {
-                    unexpected.insert(code);
-                }
-            }
-            mismatches.extend(unexpected.into_iter().map(Mismatch::unexpected));
+            let needed = self.needing.needed(codes, code_use);
+            let unneeded: BTreeSet<&Code> =
+                codes.iter().filter(|(position, _)| !needed.contains(position)).map(|(_, code)| code).collect();
+            mismatches.extend(unneeded.into_iter().map(Mismatch::unexpected));
         }
         mismatches
     }

@@ -1,0 +1,87 @@
+//! Checks a rewritten file before it is put in place: a search, which is what every subcommand starts with, finds the
+//! code objects that were to be kept, and no more faults than in the old file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::Slice;
+use crate::beyond::scan::{Checksums, Finding, Format, FoundBundle, Place, Scan, Step};
+use crate::llvm::container::Limits;
+
+/// The indices of the code objects that are kept, by the offset of their bundle in the old file. A bundle that is not
+/// listed keeps all of them.
+pub(super) type KeptByOffset = BTreeMap<u64, Vec<usize>>;
+
+/// The code objects that a search finds in a file, and its faults. What is inside of code objects is left out, because
+/// code objects are written as they were.
+pub(super) struct FoundCode {
+    /// The code objects of each bundle that has any.
+    bundles: Vec<Vec<KnownObject>>,
+    faults: usize,
+}
+
+/// The entry ID of a code object, and its size in bytes if that is the same however it is stored.
+type KnownObject = (Vec<u8>, Option<u64>);
+
+impl FoundCode {
+    /// Searches a file.
+    pub(super) fn of(data: Slice<'_>, limits: Limits) -> Result<Self> {
+        Self::kept_of(data, &KeptByOffset::new(), limits)
+    }
+
+    /// Searches a file, and leaves out the code objects that are not kept.
+    pub(super) fn kept_of(data: Slice<'_>, kept: &KeptByOffset, limits: Limits) -> Result<Self> {
+        // A search that compares checksums also checks wrappers.
+        let scan = Scan { checksums: Checksums::OfAll, limits, ..Scan::default() };
+        let mut found = Self { bundles: Vec::new(), faults: 0 };
+        scan.run_at(&Place::of_file(data.path()), data, &mut |finding| {
+            match finding {
+                Finding::Bundle(bundle) if !is_in_code_object(bundle.place) => {
+                    let objects = known_objects(&bundle, kept.get(&bundle.bundle.offset));
+                    if !objects.is_empty() {
+                        found.bundles.push(objects);
+                    }
+                }
+                Finding::Broken { place, .. } | Finding::Hidden { place, .. } | Finding::Trailing { place, .. } => {
+                    found.faults += usize::from(!is_in_code_object(place));
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Returns whether these are the `expected` code objects, without new faults.
+    pub(super) fn is_as_expected(&self, expected: &Self) -> bool {
+        self.bundles == expected.bundles && self.faults <= expected.faults
+    }
+}
+
+fn is_in_code_object(place: &Place) -> bool {
+    place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
+}
+
+/// Returns the code objects of a bundle with the indices in `kept`, or all of them if it is `None`.
+fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> Vec<KnownObject> {
+    let mut objects = Vec::new();
+    for code_object in found.code_objects() {
+        let is_kept = kept.is_none_or(|kept| kept.binary_search(&code_object.index()).is_ok());
+        // The host code of a fat object is the object around its bundle.
+        let is_object_itself = found.format == Format::FatObject && code_object.parsed_id().is_host();
+        if is_kept && !is_object_itself {
+            // The recorded size of compressed code in a fatbin may include padding.
+            let size = if found.format == Format::Fatbin { None } else { Some(code_object.size()) };
+            objects.push((code_object.id().to_vec(), size));
+        }
+    }
+    objects
+}
+
+/// Returns the error for a rewritten file with other `parts`, such as bundles, than expected.
+pub(super) fn unexpected_parts(path: &Path, parts: &str) -> Error {
+    let reason = format!("cannot rewrite the {parts}: other {parts} would be found in the result");
+    let hint = "verify reports what is wrong with the file";
+    Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint)
+}
