@@ -26,6 +26,8 @@ pub(super) struct Recompression<'j> {
     pub(super) filter: KeepFilter<'j>,
     /// The place of the file that is being rewritten: the input, or a member of it.
     pub(super) place: Place,
+    /// Whether the file that is being rewritten is a member of a zip file.
+    pub(super) is_in_zip: bool,
     /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
     /// target.
     pub(super) remaining: Option<RemainingCode<'j>>,
@@ -48,6 +50,7 @@ impl<'j> Recompression<'j> {
             result: Recompressed::default(),
             filter: KeepFilter::new(job),
             place: Place::of_file(&job.input),
+            is_in_zip: false,
             remaining: if job.removes_targets() { Some(RemainingCode::new(job)) } else { None },
             replacing: None,
             refusals: Refusals::default(),
