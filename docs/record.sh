@@ -34,7 +34,8 @@ name=$(basename "$library")
   type_and_run "offload-bundle extract $name --target gfx90a -o gfx90a" \
     "offload-bundle extract $name --target gfx90a -o gfx90a"
   printf '\n'
-  type_and_run "offload-bundle recompress $name -o small.so" "offload-bundle recompress $name -o small.so"
+  type_and_run "offload-bundle recompress $name -o small.so --close-gaps" \
+    "offload-bundle recompress $name -o small.so --close-gaps"
 } >session
 
 # One byte for each character of a bar, so that awk need not know UTF-8: \001 is 8 eighths of a cell, \002 is 7, \010 is 1.

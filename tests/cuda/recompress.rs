@@ -14,15 +14,15 @@ pub type Run = (&'static [&'static str], fn(&Row) -> bool);
 const RUNS: &[Run] = &[
     (&[], |_| true),
     (&["--cuda-method=lz4"], |_| true),
-    (&["--cuda-method=zstd"], |_| true),
+    (&["--cuda-method=zstd", "--close-gaps"], |_| true),
     (&["--cuda-method=zstd", "--level=19"], |_| true),
     (&["--none"], |_| true),
-    (&["--keep=sm_90"], |row| row.arch == "sm_90" || row.is_ptx()),
+    (&["--keep=sm_90", "--close-gaps"], |row| row.arch == "sm_90" || row.is_ptx()),
     (&["--keep=sm_90a,sm_75", "--cuda-method=zstd"], |row| {
         ["sm_90a", "sm_75"].contains(&row.arch.as_str()) || row.is_ptx()
     }),
     (&["--drop=sm_1*"], |row| !row.arch.starts_with("sm_1")),
-    (&["--drop=compute_*"], |row| !row.is_ptx()),
+    (&["--drop=compute_*", "--close-gaps"], |row| !row.is_ptx()),
     (&["--drop=sm_75,compute_75", "--none"], |row| !row.arch.ends_with("_75")),
 ];
 
@@ -77,7 +77,7 @@ fn recompress_changes_nothing_but_the_fatbins_of_a_library() {
         if !input.name.contains(".so") {
             return Ok(());
         }
-        for args in [&["--cuda-method=zstd", "--keep-offsets"][..], &["--keep=sm_90", "--keep-offsets"]] {
+        for args in [&["--cuda-method=zstd"][..], &["--keep=sm_90"]] {
             let smaller = recompressed(args, input)?.ok_or("no room")?;
             same(&smaller.data.len(), &input.data.len())?;
             same(&(without_fatbins(&smaller.data) == without_fatbins(&input.data)), &true)?;
@@ -92,7 +92,7 @@ fn a_library_in_a_wheel_becomes_what_it_becomes_alone() {
         if !input.name.contains(".so") {
             return Ok(());
         }
-        let alone = recompressed(&["--cuda-method=zstd"], input)?.ok_or("no room")?;
+        let alone = recompressed(&["--cuda-method=zstd", "--close-gaps"], input)?.ok_or("no room")?;
         let data =
             make::zip(&[Zipped::new("nvidia/lib.so", STORED, &input.data), Zipped::new("text", STORED, b"text")]);
         let wheel = Input { name: "in.whl".to_owned(), data, rows: Vec::new(), oracle: false };

@@ -135,21 +135,26 @@ pub fn recompress(data: &[u8]) {
 }
 
 /// If bundles of a linked file can be compressed, it holds the same code objects and has no more faults than before.
-/// Without compression, it is the old file again if all was plain.
+/// Without compression, it is the old file again if all was plain. All this is so with holes and without them.
 pub fn comes_back(data: &[u8]) {
+    for leaves_holes in [false, true] {
+        comes_back_from(data, leaves_holes);
+    }
+}
+
+fn comes_back_from(data: &[u8], leaves_holes: bool) {
     let mut compression = Compression::with_method(Method::Zstd);
     compression.level = 1;
     let room = Room::with(data);
-    let Some(small) = (Change { compression: Some(compression), ..Change::default() }).run_once(&room).0 else {
-        return;
-    };
+    let change = Change { compression: Some(compression), leaves_holes, ..Change::default() };
+    let Some(small) = change.run_once(&room).0 else { return };
     assert!(contents(data) == contents(&small), "other code objects than before");
     let mut sound = Verify::default();
     sound.scan.limits.inflated = LIMITS.inflated;
     let before = sound.run(&room.input()).unwrap().faults;
     room.write("in", &small);
     compare(&before, &sound.run(&room.input()).unwrap().faults);
-    let (back, result) = Change::default().run_once(&room);
+    let (back, result) = Change { leaves_holes, ..Change::default() }.run_once(&room);
     let was = Held::of(data, &|_| true, false);
     if was.compressed == 0 && !was.has_packed {
         let back = back.unwrap_or_else(|| panic!("it does not come back: {result:?}"));
@@ -310,6 +315,8 @@ pub(super) struct Change {
     pub(super) keep_for: Vec<Device>,
     pub(super) keep_kernels: Option<KernelNames>,
     pub(super) drop: Option<Selection>,
+    /// Whether libraries keep their holes.
+    pub(super) leaves_holes: bool,
 }
 
 impl Change {
@@ -321,6 +328,7 @@ impl Change {
         job.keep_for = self.keep_for.clone();
         job.keep_kernels = self.keep_kernels.clone();
         job.drop = self.drop.clone();
+        job.close_gaps = !self.leaves_holes;
         job.limits = LIMITS;
         let result = job.run(&mut |_| {}).map_err(|error| said(&error));
         let output = room.take("out");

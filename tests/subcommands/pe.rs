@@ -141,7 +141,7 @@ fn shortened_pe_libraries_load_the_same_bytes_and_come_back() {
     for round in half_of((0..24).collect::<Vec<_>>()) {
         let data = library(&mut random);
         properties::recompress(&data);
-        let (small, said) = recompress(&["--level=1"], &data);
+        let (small, said) = recompress(&["--level=1", "--close-gaps"], &data);
         assert!(small.len() < data.len() && said.contains(" shorter\n"), "{round}: {said}");
         grown += usize::from(get(&small, HEADERS_LEN) > get(&data, HEADERS_LEN));
         split += usize::from(small[SECTION_COUNT] > data[SECTION_COUNT]);
@@ -153,9 +153,10 @@ fn shortened_pe_libraries_load_the_same_bytes_and_come_back() {
         assert!(back == data, "{round}: other bytes come back");
         let (plain, _) = recompress(&["--none"], &data);
         assert!(plain == data, "{round}: other bytes than before");
-        let (hole, said) = recompress(&["--level=1", "--keep-offsets"], &data);
+        let (hole, said) = recompress(&["--level=1"], &data);
         assert!(hole.len() == data.len() && said.contains(" a hole\n"), "{said}");
-        let (again, _) = recompress(&["--level=1"], &hole);
+        assert!(recompress(&["--level=1"], &small).0 == small, "{round}: it does not stay short");
+        let (again, _) = recompress(&["--level=1", "--close-gaps"], &hole);
         assert!(again == small, "{round}: other bytes than at once");
     }
     assert!(grown > 2 && split > 5, "{grown} headers have grown, {split} sections were split");
@@ -247,16 +248,17 @@ fn pe_files_that_were_never_shortened_do_not_become_longer() {
         if what == "part of a page" {
             put(&mut data, TABLE + 16, content.len() - 8);
         }
-        for args in [&["--none"][..], &[]] {
+        for args in [&["--none"][..], &["--close-gaps"]] {
             let (new, said) = recompress(args, &data);
             assert!(new.len() <= data.len(), "{what}: {said}");
             let next = section(&new, usize::from(new[SECTION_COUNT]) - 1);
             assert!(next.offset.is_multiple_of(512) && new[next.offset..].starts_with(b"some data"), "{what}: {said}");
-            let becomes_shorter = args.is_empty() && what == "other data";
+            let is_compressed = args != ["--none"];
+            let becomes_shorter = is_compressed && what == "other data";
             assert_eq!(said.contains(" shorter\n"), becomes_shorter, "{what}: {said}");
             let keeps_hole = said.contains("in: what follows cannot move by whole pages\n");
-            assert_eq!(keeps_hole, args.is_empty() && what == "part of a page", "{what}: {said}");
-            assert!(args.is_empty() || new == data, "{what}: {said}");
+            assert_eq!(keeps_hole, is_compressed && what == "part of a page", "{what}: {said}");
+            assert!(is_compressed || new == data, "{what}: {said}");
         }
     }
 }
@@ -267,7 +269,7 @@ fn text_bundles_and_padding_of_pe_sections_come_back() {
     let noise = bundle(&mut harness::Random::new(4));
     let text = long_text_bundle();
     let after = pe(&[(".hip_fat", &[&noise[..], &text].concat()), (".data", b"some data")]);
-    let (small, said) = recompress(&[], &after);
+    let (small, said) = recompress(&["--close-gaps"], &after);
     assert!(said.starts_with("2 bundles: ") && said.contains(" shorter\n"), "{said}");
     assert!(recompress(&["--none"], &small).0 == after, "{said}");
     // The text bundle would swallow the other one, if it were not compressed.
@@ -292,7 +294,7 @@ fn shortened() -> Vec<u8> {
         row.resize(usize::next_multiple_of(row.len(), 4096), 0);
         row.extend(formats::binary(&[(HOST, b""), (GFX906, &[code; 30_000])], 4096));
     }
-    let small = recompress(&[], &pe(&[(".hip_fat", &row), (".data", b"some data")])).0;
+    let small = recompress(&["--close-gaps"], &pe(&[(".hip_fat", &row), (".data", b"some data")])).0;
     assert_eq!(small[SECTION_COUNT], 4);
     small
 }
@@ -327,7 +329,7 @@ fn pe_files_of_larger_alignment_keep_their_length() {
     put(&mut data, 0x44 + 20 + 32, 0x1_0000);
     put(&mut data, TABLE + 12, 0x1_0000);
     put(&mut data, TABLE + 40 + 12, 0x100_0000);
-    let (new, said) = recompress(&[], &data);
+    let (new, said) = recompress(&["--close-gaps"], &data);
     assert!(new.len() == data.len() && said.contains(" a hole\n"), "{said}");
     assert!(extracted(&new) == extracted(&data));
 }
@@ -338,7 +340,7 @@ fn data_after_a_pe_file_stays_at_its_offset() {
     let library = pe(&[(".hip_fat", &bundle(&mut harness::Random::new(4))), (".data", b"some data")]);
     let zip = zip(&[Zipped::new("text", 0, b"text")]);
     for (data, is_shorter) in [(&zip[..], false), (b"image", false), (&[0; 100][..], true), (b"", true)] {
-        let (new, said) = recompress(&[], &[&library, data].concat());
+        let (new, said) = recompress(&["--close-gaps"], &[&library, data].concat());
         assert_eq!(said.contains(" shorter\n"), is_shorter, "{said}");
         assert!(new.ends_with(data) && (new.len() == library.len() + data.len()) != is_shorter, "{said}");
     }
@@ -348,7 +350,7 @@ fn data_after_a_pe_file_stays_at_its_offset() {
 #[test]
 fn pe_files_with_unsound_headers_keep_their_length() {
     let library = pe(&[(".hip_fat", &bundle(&mut harness::Random::new(4))), (".data", b"some data")]);
-    assert!(recompress(&[], &library).0.len() < library.len());
+    assert!(recompress(&["--close-gaps"], &library).0.len() < library.len());
     let table = 0x44 + 20 + 240;
     for (what, at, field) in [
         ("sections are aligned to 16 bytes", 0x44 + 20 + 32, 16),
@@ -365,7 +367,7 @@ fn pe_files_with_unsound_headers_keep_their_length() {
         let mut data = library.clone();
         put(&mut data, at, field);
         put(&mut data, DEBUG + 4, 28);
-        let outcome = tool(&["recompress", "in", "-o", "out"], &[("in", &data)]);
+        let outcome = tool(&["recompress", "in", "-o", "out", "--close-gaps"], &[("in", &data)]);
         assert!(outcome.files.get("out").is_none_or(|out| out.len() == data.len()), "{what}");
         assert!(
             outcome.status == 0 || outcome.stderr_text().contains("shares bytes"),
@@ -533,7 +535,7 @@ fn wine_loads_what_became_shorter() {
             assert_eq!(status, 0, "{line:?}: {said}");
             loaded(to)
         };
-        let [small, hole] = [recompressed("small.dll", &[]), recompressed("hole.dll", &["--keep-offsets"])];
+        let [small, hole] = [recompressed("small.dll", &["--close-gaps"]), recompressed("hole.dll", &[])];
         assert!(small == hole && small.lines().count() == before.lines().count(), "{args:?}");
     }
 }
@@ -566,7 +568,7 @@ fn pe_libraries_of_linkers_become_shorter_and_come_back() {
         let (status, out, said) = run(&["verify", name]);
         assert_eq!((status, said.as_str()), (0, ""), "{name}: {out}");
         for (args, saved) in [(&["--level=1"][..], 260_000), (&["--none", "--keep=gfx90a,sm_90"], 240_000)] {
-            let (status, _, said) = run(&[&["recompress", name, "-o", "small.dll"], args].concat());
+            let (status, _, said) = run(&[&["recompress", name, "-o", "small.dll", "--close-gaps"], args].concat());
             assert_eq!(status, 0, "{name}: {said}");
             let small = fs::read(dir.path().join("small.dll")).unwrap();
             // In a file with symbols, only bytes at the end of a section are taken out.
@@ -578,7 +580,7 @@ fn pe_libraries_of_linkers_become_shorter_and_come_back() {
             let again = run(&["recompress", "small.dll", "-o", "again.dll", args[0]]).0;
             assert!(again == 0 && fs::read(dir.path().join("again.dll")).unwrap() == small, "{name}");
         }
-        run(&["recompress", "--level=1", name, "-o", "small.dll"]);
+        run(&["recompress", "--level=1", "--close-gaps", name, "-o", "small.dll"]);
         run(&["recompress", "--none", "small.dll", "-o", "back.dll"]);
         assert!(fs::read(dir.path().join("back.dll")).unwrap() == before, "{name}: other bytes come back");
     }

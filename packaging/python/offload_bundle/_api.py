@@ -170,6 +170,7 @@ def recompress(
     drop: Names = (),
     level: Optional[int] = None,
     none: bool = False,
+    close_gaps: bool = False,
     allow_unused: bool = False,
     local_version: Optional[str] = None,
 ) -> str:
@@ -178,6 +179,7 @@ def recompress(
     program."""
     options = {
         "output": _path(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
+        "close-gaps": close_gaps,
         "keep-kernels": None if keep_kernels is None else os.fspath(keep_kernels), "allow-unused": allow_unused,
         "local-version": local_version,
     }

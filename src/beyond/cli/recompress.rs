@@ -71,9 +71,14 @@ pub(super) struct RecompressOptions {
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Leave all data in ELF and PE files at its offset; the saved space becomes a hole, and the file keeps its length.
-    #[arg(long)]
-    keep_offsets: bool,
+    /// Shorten a library by the saved space; do not run strip, objcopy or patchelf on it afterwards.
+    #[arg(
+        long,
+        long_help = "Shorten a library by the saved space, which is otherwise a hole in the file. Do not run strip, objcopy or \
+            patchelf on it afterwards: after some sequences of them, it does not load. Libraries in wheels and other zip files always \
+            become shorter, and a library that is shorter already stays so."
+    )]
+    close_gaps: bool,
     /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
     #[arg(long)]
     drop_signature: bool,
@@ -146,7 +151,7 @@ impl Options for RecompressOptions {
             CudaMethod::Zstd => Codec::Zstd,
         });
         recompress.local_version.clone_from(&self.local_version);
-        recompress.keep_offsets = self.keep_offsets;
+        recompress.close_gaps = self.close_gaps;
         recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
         let result = recompress.run(&mut |event| console.event(event))?;

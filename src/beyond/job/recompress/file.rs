@@ -28,7 +28,10 @@ impl Recompression<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
-            Magic::Zip => wheel::rewrite(self, data, output, observer),
+            Magic::Zip => {
+                self.is_in_zip = true;
+                wheel::rewrite(self, data, output, observer)
+            }
             // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a
             // program, everything stays at its offset.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
@@ -127,8 +130,7 @@ impl Recompression<'_> {
         if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
         }
-        // With `keep_offsets` nothing moves, so the object is not read. The removal of images is refused below.
-        let object = if self.job.keep_offsets { None } else { Relocatable::read(data.bytes()) };
+        let object = Relocatable::read(data.bytes());
         let removes = self.job.removes();
         if object.is_none() && !removes {
             return Ok(None);
@@ -143,11 +145,8 @@ impl Recompression<'_> {
         if !removes || !sections.iter().any(|section| Magic::identify(section.bytes()) == Magic::OffloadBinary) {
             return Ok(None);
         }
-        let reason = if self.job.keep_offsets {
-            "images cannot be removed from offload binaries at their offsets: leave out --keep-offsets"
-        } else {
-            "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow"
-        };
+        let reason =
+            "images cannot be removed from its offload binaries: other data or relocations of the object cannot follow";
         Err(Error::refused(ErrorKind::Unsupported, data.path(), None, reason))
     }
 

@@ -1,5 +1,5 @@
-//! Recompresses a linked file, ELF or PE: each bundle stays at its address, and holes after bundles are taken out of
-//! the file.
+//! Recompresses a linked file, ELF or PE: each bundle stays at its address. Holes after bundles are taken out of a file
+//! only when no other tool will change it: `strip`, `objcopy` and `patchelf` may break a shorter one.
 //!
 //! The output is checked with its holes and without them: a search finds the expected code, and taking out the holes can
 //! be undone. If not, the holes stay.
@@ -104,7 +104,7 @@ impl Recompression<'_> {
     ///
     /// 1. Remove its signature, if the job drops that.
     /// 2. Put back the holes that an earlier job took out, because the new bundles may need the room.
-    /// 3. Rewrite the bundles at their offsets, and take out the holes after them.
+    /// 3. Rewrite the bundles at their offsets, and take out the holes after them, if the file is finished.
     ///
     /// Each step but the last writes a temporary file. Holes that stay are noted in the result.
     pub(super) fn rewrite_linked(
@@ -122,13 +122,19 @@ impl Recompression<'_> {
             Some(written) => written.as_slice(),
             None => data,
         };
-        let can_remove_holes =
-            if self.job.keep_offsets { Err(HoleReason::Asked) } else { format.ensure_can_remove_holes(unsigned) };
+        // A replacement moves nothing.
+        let can_remove_holes = match self.replacing {
+            Some(_) => Err(HoleReason::Unfinished),
+            None => format.ensure_can_remove_holes(unsigned),
+        };
         let restoring =
             if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = restoring.is_ok();
         let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
+        // No tool will change the file any more: the user says so, it is a member of a zip file, or it is shorter already.
+        let is_finished = self.job.close_gaps || self.is_in_zip || with_old_holes.is_some();
+        let can_remove_holes = can_remove_holes.and(if is_finished { Ok(()) } else { Err(HoleReason::Unfinished) });
         let old = OldFile { format, signed: data, unsigned, with_old_holes: with_old_holes.as_ref() };
         let (output, mut result, reason) = self.rewrite_and_remove_holes(&old, can_remove_holes, output, observer)?;
         if let Some(reason) = reason

@@ -68,10 +68,11 @@ pub(super) use run::rewrite_with;
 ///
 /// # Location
 ///
-/// In a program or library each bundle keeps its address, because the program contains it. Pages of a library that
-/// bundles no longer need are taken out, and the data after them moves in the file. With
-/// [`keep_offsets`](Self::keep_offsets), in an ELF program, or if other data follows the file, everything stays at its
-/// offset, and the space becomes a hole in the file. [`Recompressed::holes_left`] has the reason.
+/// In a program or library each bundle keeps its address, because the program contains it. Everything else stays at its
+/// offset, and the space that bundles no longer need becomes a hole in the file. With [`close_gaps`](Self::close_gaps),
+/// and in a zip file, the hole is taken out of a library, and the data after it moves in the file. A library without
+/// its holes is one that `strip`, `objcopy` and `patchelf` may break. If a hole stays, [`Recompressed::holes_left`] has
+/// the reason.
 ///
 /// In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data
 /// than sections has to move. A symbol or relocation that leads into the middle of a bundle is an error.
@@ -122,8 +123,9 @@ pub struct Recompress {
     pub drop: Option<Selection>,
     /// The local version that a wheel gets, or `None` to keep its version.
     pub local_version: Option<LocalVersion>,
-    /// Whether everything stays at its offset in ELF and PE programs and libraries, which then do not become shorter.
-    pub keep_offsets: bool,
+    /// Whether holes are taken out of ELF libraries and PE files, which become shorter. In a zip file they always are,
+    /// and a file that an earlier job made shorter stays so.
+    pub close_gaps: bool,
     /// Whether PE files lose their signature, which would no longer be valid.
     pub drop_signature: bool,
     /// Limits on the inflated size of compressed bundles.
@@ -249,7 +251,7 @@ impl Recompress {
             keep_kernels: None,
             drop: None,
             local_version: None,
-            keep_offsets: false,
+            close_gaps: false,
             drop_signature: false,
             limits: Limits::default(),
         }

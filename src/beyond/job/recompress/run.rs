@@ -29,6 +29,8 @@ pub(super) struct Recompression<'j> {
     pub(super) place: Place,
     /// The code objects that are kept in the file that is being rewritten.
     pub(super) kept: KeptByOffset,
+    /// Whether the file that is being rewritten is a member of a zip file.
+    pub(super) is_in_zip: bool,
     /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
     /// target.
     pub(super) remaining: Option<RemainingCode<'j>>,
@@ -52,6 +54,7 @@ impl<'j> Recompression<'j> {
             filter: KeepFilter::new(job),
             place: Place::of_file(&job.input),
             kept: KeptByOffset::new(),
+            is_in_zip: false,
             remaining: if job.removes_targets() { Some(RemainingCode::new(job)) } else { None },
             replacing: None,
             refusals: Refusals::default(),

@@ -280,7 +280,7 @@ impl Replace {
         // Either there is no `container`, or it has no room at its offset. A recompression writes bundles of LLVM's
         // format, and compressed fatbins.
         let mut job = Recompress::new(self.uri.path(), &self.output);
-        (job.compression, job.limits, job.keep_offsets) = (Some(self.compression), self.limits, true);
+        (job.compression, job.limits) = (Some(self.compression), self.limits);
         let replacing = Replacing {
             members: target.members.clone(),
             bundle: target.bundle().range.start,

@@ -1,25 +1,25 @@
 //! Gaps of ELF libraries: bytes that nothing uses any more, because the device code there became smaller.
 //!
-//! [`close`] takes whole pages of gaps out of the file and changes no address:
+//! [`close`] takes whole pages of gaps out of the file and changes no address. Loaders and debuggers read the result,
+//! but after some sequences of `strip`, `objcopy` and `patchelf` it does not load any more, so it is for finished files:
 //!
 //! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part
 //!   after it has another program header. The segments after it move by multiples of the alignment that they need,
 //!   which may be less than linkers gave them.
 //! - The section is split too. Its parts are new sections of its name, at the end of the table. The old one becomes a
-//!   section without contents, at an address after all segments: GNU's `strip` treats a section without an address as a
-//!   part of every note. If it holds fatbins, it has the range of all parts in the file, because NVIDIA's cuobjdump
-//!   reads just the first section of a name, whatever its type is. `eu-elflint` reports that. Otherwise it is empty.
+//!   section without contents, at an address after all segments. If it holds fatbins, it has the range of all parts in
+//!   the file, because NVIDIA's cuobjdump reads just the first section of a name, whatever its type is. `eu-elflint`
+//!   reports that. Otherwise it is empty.
 //! - The new program headers come first in the file, with a new file header, and are loaded at the first address of the
-//!   first gap. Everything else keeps its address, also the old headers. GNU's `strip` writes program headers directly
-//!   after the file header, wherever they were, and here there is room for them.
-//! - The new section headers come last in the file, and the old ones stay: patchelf 0.19 puts them into a segment. As
-//!   many zeros follow the new ones as precede them to align them.
+//!   first gap. Everything else keeps its address, also the old headers.
+//! - The new section headers come last in the file, and the old ones stay. As many zeros follow the new ones as precede
+//!   them to align them.
 //!
 //! [`open`] undoes this, since all old headers are still there. It refuses a file if [`close`] would not make the same
-//! file again, because another tool has changed it then.
+//! file again, because another tool has changed it then. So with any other layout, files that were closed before would
+//! not come back.
 //!
-//! Programs stay as they are. Linux before 5.18 finds their headers in one place, and `strip` and `objcopy` put them in
-//! another.
+//! Programs stay as they are: Linux before 5.18 expects their headers in the first segment.
 //!
 //! Only little-endian ELF files of 64 bits are changed, which all hosts of GPUs have, and only gaps in a single segment
 //! and a single section. System V ABI, chapters 4 and 5, has the fields.

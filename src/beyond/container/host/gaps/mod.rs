@@ -13,8 +13,8 @@ use crate::base::io::piece::{ChangedRange, Piece};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum HoleReason {
-    /// The job was asked to keep all offsets in the file.
-    Asked,
+    /// Other tools may still change the file, and the job was not asked to close its gaps.
+    Unfinished,
     /// The file is an ELF program, or a library that can be run as one.
     Program,
     /// The file is an object with a part that cannot move: a reference to the device code, or data after that code.
@@ -42,8 +42,8 @@ pub enum HoleReason {
 impl fmt::Display for HoleReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Asked => "all offsets are kept",
-            Self::Program => "an ELF program keeps its offsets, because strip and objcopy break a shorter one",
+            Self::Unfinished => "strip, objcopy or patchelf may still change it; --close-gaps shortens it",
+            Self::Program => "Linux before 5.18 would not find the headers of a shorter ELF program",
             Self::Object => "not all parts of the object can move",
             Self::Format => "it is not a 64-bit little-endian file",
             Self::DataAfter => "other data follows the file's own",
