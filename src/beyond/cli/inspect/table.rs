@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use crate::base::display::{printable, printable_start};
-use crate::beyond::job::{Inspected, InspectedBundle, UnreadPart};
+use crate::base::display::{listed, printable_start};
+use crate::beyond::job::{Inspected, InspectedBundle, MemberCopies, UnreadPart};
 use crate::beyond::runtime::Coverage;
-use crate::beyond::scan::{Format, PlaceOrigin, Sizes, Step};
+use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 use crate::llvm::container::Codec;
 
 use super::answer::{self, Servers};
@@ -15,6 +15,7 @@ use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, w
 use super::sort_by_need;
 use crate::beyond::cli::gpus::Targets;
 use crate::beyond::cli::picture::{Libraries, member_of_library};
+use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
@@ -31,7 +32,9 @@ pub(super) struct InspectTables<'o> {
     /// The libraries of all files, once there are several.
     libraries: Libraries,
     /// The texts about files without tables: about files before the only library, and about files after it.
-    notes: [Vec<u8>; 2],
+    notes: [Buffer; 2],
+    /// The lines about copies in files with tables.
+    copies: Vec<String>,
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
@@ -49,7 +52,8 @@ impl<'o> InspectTables<'o> {
             totals: Totals::default(),
             only: None,
             libraries: Libraries::default(),
-            notes: [Vec::new(), Vec::new()],
+            notes: Default::default(),
+            copies: Vec::new(),
             unread: CountsByKind::default(),
             is_silent: true,
         }
@@ -81,6 +85,8 @@ impl<'o> InspectTables<'o> {
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
         }
+        let room = COPIES_MAX.saturating_sub(self.copies.len());
+        self.copies.extend(copies_lines(&file.copies).take(room));
         // A single library has its own tables, so its file is kept until a second library follows.
         if self.totals.libraries == 1 {
             self.only = Some(file);
@@ -99,7 +105,7 @@ impl<'o> InspectTables<'o> {
         let [before, after] = &mut self.notes;
         let notes = if self.totals.libraries == 0 { before } else { after };
         if notes.len() < NOTES_MAX {
-            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes })?;
+            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes.out() })?;
         }
         Ok(())
     }
@@ -117,11 +123,11 @@ impl<'o> InspectTables<'o> {
         // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
         // notes are the texts about files before it and after it.
         let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
-        text.out.write_all(before)?;
+        text.out.write_buffer(before)?;
         if let Some(file) = only {
             write_file(file, *rows, text)?;
         }
-        text.out.write_all(after)?;
+        text.out.write_buffer(after)?;
         if rows.is_each() && totals.tables > 1 {
             totals.write_table(text)?;
         }
@@ -151,8 +157,8 @@ impl<'o> InspectTables<'o> {
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, totals.is_compressed, text)?;
         }
-        for line in unfound_lines(&totals.coverage) {
-            text.write_item(&line)?;
+        for line in unfound_lines(&totals.coverage).iter().chain(&self.copies) {
+            text.write_item(line)?;
         }
         if self.unread.total() > 0 {
             text.write_item(&format!("not read: {}", self.unread))?;
@@ -160,7 +166,9 @@ impl<'o> InspectTables<'o> {
         if totals.files_with_missing > 0 {
             text.write_item(&totals.missing_text())?;
         }
-        text.out.write_all(&self.notes.concat())?;
+        for notes in &self.notes {
+            text.out.write_buffer(notes)?;
+        }
         text.write_line("more: --matrix (GPUs by library), --each (code objects), --gpus (products)")
     }
 }
@@ -170,7 +178,7 @@ impl<'o> InspectTables<'o> {
 /// heading. With `--each`, a line is about one code object, so no line has a number of bundles that serve its GPU. The
 /// table of GPUs, which has this number, then comes after the last file.
 fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
-    let name = printable(&file.path.to_string_lossy());
+    let name = file.path.to_string_lossy();
     if let Some(reason) = reason_without_table(file) {
         text.write_heading(&name, &format!(": {reason}"))?;
         write_references(file, text)?;
@@ -199,6 +207,9 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
         text.write_subheading(&group_heading(bundles))?;
         let has_kinds = true;
         write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(is_compressed), text)?;
+    }
+    for line in copies_lines(&file.copies).take(COPIES_MAX) {
+        text.write_item(&line)?;
     }
     write_references(file, text)?;
     write_unread(file, text)?;
@@ -236,6 +247,20 @@ fn reason_without_table(file: &Inspected) -> Option<&'static str> {
     } else {
         Some("no device code")
     }
+}
+
+/// The largest number of lines about copies, and of copies that a line names.
+const COPIES_MAX: usize = 40;
+const NAMED_COPIES_MAX: usize = 3;
+
+/// Returns a line for each member that has copies: their number, their sizes, and the names of the first ones.
+fn copies_lines(copies: &[MemberCopies]) -> impl Iterator<Item = String> {
+    copies.iter().map(|MemberCopies { first, copies, size, stored, .. }| {
+        let number = count(copies.len(), "copy", "copies");
+        let sizes = size_text(&Sizes { size: *size, stored: *stored, ..Sizes::default() });
+        let names = listed(copies.iter().filter_map(Place::member), NAMED_COPIES_MAX, ", ", " and ");
+        format!("{number} of {first}: {sizes}: {names}")
+    })
 }
 
 /// The longest list of search paths, in characters.
@@ -376,7 +401,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
         listed.push(format!("{more} more (--gpus lists all)"));
     }
     if !listed.is_empty() {
-        text.write_item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
+        text.write_item(&format!("not served by all bundles: {}", listed.join(", ")))?;
     }
     for line in unfound_lines(coverage) {
         text.write_item(&line)?;
@@ -462,7 +487,7 @@ impl Totals {
         self.libraries += number_of_libraries(bundles);
         // A report about a single file has the heading of this file. With more files, this heading is not used.
         if !bundles.is_empty() && self.files == 1 {
-            self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
+            self.heading = Some((file.path.to_string_lossy().into_owned(), facts(file)));
         }
         self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
