@@ -14,6 +14,7 @@ mod extract;
 mod fatbin;
 mod help_and_completions;
 mod hints;
+mod host_files;
 mod hostile;
 mod inspect;
 mod kernel_names;

@@ -341,7 +341,7 @@ impl Magic {
     pub(crate) fn unread(self) -> Option<Unread> {
         match (self, self.name()?) {
             // Only the symbols of these objects are read, for the index of an archive.
-            (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),
+            (Self::Wasm, name) => Some(Unread::anything(name)),
             (Self::Unread(unread), _) => Some(unread),
             _ => None,
         }
