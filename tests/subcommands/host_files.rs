@@ -10,7 +10,7 @@ use super::*;
 use crate::machine::memory_directory;
 use crate::objects::exists_in_path;
 use crate::properties::make::{Elf, Section, coff, mach_o, pe};
-use crate::properties::{fatbins, images};
+use crate::properties::{fatbins, hcfs, images};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -284,6 +284,52 @@ fn sections_of_mach_o_objects_are_read() {
         let (codes, others) = found(&mach_o(rest), true);
         let count = if rest.iter().any(|section| section.2 == bundle) { 3 } else { 0 };
         assert_eq!((codes.len(), others), (count, vec!["Mach-O file".to_owned()]));
+    }
+}
+
+/// AdaptiveCpp's IR for any GPU is bitcode with the triple of a host.
+#[test]
+fn hcf_data_is_named_with_its_target_and_kind() {
+    let bitcode = fixture("bitcode/llvm22-thin.bc");
+    let images = [bitcode.clone(), Elf::amdgpu(0x3f).write(&[]), images::spirv(2, 3), b"unknown".to_vec()];
+    let ids =
+        ["generic-unknown-unknown", "amdgcn-amd-amdhsa--gfx90a", "spirv64-unknown-unknown", "generic-unknown-unknown"];
+    for marker in hcfs::MARKERS {
+        let data = hcfs::write(marker, &images);
+        let library = Elf::LIBRARY.write(&[Section::new(".rodata", &[&b"text\0"[..], &data].concat())]);
+        for (file, section) in [(&data, ""), (&library, ".rodata")] {
+            let outcome = tool(&["inspect", "--json", "in"], &[("in", file)]);
+            let rows = told(&json_of(&outcome));
+            assert_eq!(rows.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), vec![format!(":{section}"); 4]);
+            assert!(rows.iter().all(|row| row.1 == "HCF data"), "{rows:?}");
+            assert_eq!(rows.iter().map(|row| row.2.clone()).collect::<Vec<_>>(), ids.map(|id| format!("sycl-{id}")));
+            let outcome = tool(&["extract", "-k", "sycl", "in"], &[("in", file)]);
+            let mut contents: Vec<_> =
+                outcome.files.iter().filter(|(name, _)| *name != "in").map(|file| file.1).collect();
+            contents.sort();
+            let mut expected: Vec<_> = images.iter().collect();
+            expected.sort();
+            assert!(outcome.status == 0 && contents == expected, "{}", outcome.stderr_text());
+            let outcome = tool(&["verify", "in"], &[("in", file)]);
+            let said = String::from_utf8_lossy(&outcome.stdout).into_owned();
+            assert!(!said.contains("[entry-id]") && !said.contains("[duplicate]"), "{said}");
+        }
+    }
+    // Each fault is named, and nothing is read beyond the data.
+    let whole = String::from_utf8(hcfs::write(hcfs::MARKERS[0], &[b"image".to_vec()])).unwrap();
+    for (old, new, fault) in [
+        ("size=5", "size=6", "the content of a node of HCF data"),
+        ("start = 0", "start = 18446744073709551615", "the content of a node of HCF data"),
+        ("start = 0", "begin = 0", "content without a range in HCF data"),
+        ("size=5", "size=-5", "content without a range in HCF data"),
+        ("}.kernels\n", "", "a node without an end in HCF data"),
+        ("}.images", "}.image", "an end without a node in HCF data"),
+        ("{.kernels", "kernels", "a line that is not a property or a node in HCF data"),
+        (hcfs::MARKERS[0], "", "no binary appendix in HCF data"),
+    ] {
+        let (codes, others) = found(whole.replacen(old, new, 1).as_bytes(), false);
+        assert_eq!((codes.len(), others.len()), (0, 1), "{old}: {codes:?} {others:?}");
+        assert!(others[0].contains(fault), "{old}: {others:?}");
     }
 }
 

@@ -7,6 +7,7 @@ use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
 use crate::beyond::container::entry::{Bundle, SearchEntry, SearchFormat, searched};
 use crate::beyond::container::fatbin::Fatbin;
+use crate::beyond::container::hcf::Hcf;
 use crate::beyond::container::syclbin::SyclBin;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::magic::Magic;
@@ -37,6 +38,7 @@ impl BundleReader {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
             Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::format_of_bundle },
+            Magic::Hcf => Self { container: &Hcf, format_of: |_| Ok(Format::Hcf) },
             _ => Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle },
         }
     }

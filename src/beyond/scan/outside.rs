@@ -5,7 +5,7 @@
 //! - Data of programs, which is in sections that are loaded and not run, is searched by content.
 //! - A [deep](super::Scan::deep) search does the same with all bytes.
 //!
-//! A search by content looks for the first bytes of containers, ELF files for GPUs, SPIR-V, bitcode and PTX, at any
+//! A search by content looks for the first bytes of containers (HCF data among them), ELF files for GPUs, SPIR-V, bitcode and PTX, at any
 //! offset. Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file
 //! with tables and content inside the data, a SPIR-V module whose functions end, bitcode with a module for a device,
 //! complete PTX. The search continues after the end of a finding.
@@ -30,7 +30,7 @@ use crate::beyond::container::Bundles;
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
-use crate::beyond::container::{dxbc, ptx, spirv};
+use crate::beyond::container::{dxbc, hcf, ptx, spirv};
 use crate::llvm::container::host::ChosenSection;
 use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::magic::Magic;
@@ -40,7 +40,7 @@ use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{self, Container, Limits, binary, bitcode, compressed, offload_binary};
 
 /// The magics that a search by content looks for.
-const MAGICS: [&[u8]; 9] = [
+const MAGICS: [&[u8]; 10] = [
     BUNDLE,
     compressed::MAGIC,
     &offload_binary::MAGIC,
@@ -48,6 +48,7 @@ const MAGICS: [&[u8]; 9] = [
     b"\x7fELF",
     &spirv::MAGIC.to_le_bytes(),
     &bitcode::MAGIC,
+    hcf::MAGIC,
     ptx::VERSION,
     &dxbc::MAGIC,
 ];
@@ -523,7 +524,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
         }
         Magic::SpirV => spirv::is_plausible(data),
         Magic::Bitcode => bitcode::is_plausible(data),
-        Magic::Ptx => true,
+        Magic::Ptx | Magic::Hcf => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,

@@ -337,9 +337,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             magic if magic.is_gpu_elf() => self.report_code_object(at),
             Magic::Coff | Magic::Pe | Magic::MachO => self.search_object(at, magic),
             magic if magic.is_elf() => self.search_object(at, magic),
-            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::OffloadBinary | Magic::FatBinary => {
-                self.search_bundles_and_rest(at, BundleReader::for_magic(magic))
-            }
+            Magic::Bundle
+            | Magic::CompressedBundle
+            | Magic::TextBundle
+            | Magic::OffloadBinary
+            | Magic::FatBinary
+            | Magic::Hcf => self.search_bundles_and_rest(at, BundleReader::for_magic(magic)),
             Magic::Kpack => self.search_kpack_archive(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
             Magic::SpirV => self.report_unread(at, SHADER),

@@ -87,7 +87,7 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
 
 /// Returns a noun with its article. Short names are read letter by letter.
 fn with_article(name: &str) -> String {
-    let letters = ["AKS", "ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
+    let letters = ["AKS", "ELF", "HCF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
     let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));
     format!("{} {name}", if is_an { "an" } else { "a" })
 }
