@@ -83,6 +83,7 @@ replayed!(
     elf,
     extract,
     fatbin,
+    hcf,
     ids,
     kernels,
     kpack,

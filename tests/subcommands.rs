@@ -16,6 +16,8 @@ mod fatbin;
 mod help_and_completions;
 mod hints;
 pub mod hostile;
+mod host_files;
+mod hostile;
 mod inspect;
 mod kernel_names;
 pub mod kernels;

@@ -206,10 +206,11 @@ fn arch_of(triple: &str) -> &str {
     triple.split('-').next().unwrap_or_default()
 }
 
-/// Whether DPC++ has an architecture with this name for the kind, which LLVM may have too.
+/// Whether compilers of SYCL have an architecture with this name for the kind, which LLVM may have too.
 fn is_arch_of_dpcpp(kind: OffloadKind, name: &str) -> bool {
     match kind {
-        OffloadKind::Sycl => name == "native_cpu" || name.starts_with("spir"),
+        // AdaptiveCpp, another compiler of SYCL, calls intermediate code for any GPU `generic`.
+        OffloadKind::Sycl => matches!(name, "native_cpu" | "generic") || name.starts_with("spir"),
         // DPC++ compiles OpenMP for these only.
         OffloadKind::OpenMp => matches!(name, "spir" | "spir64" | "spir64_gen" | "spir64_x86_64"),
         _ => false,

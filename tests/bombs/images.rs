@@ -6,7 +6,7 @@ use super::measure::{Bomb, MB};
 use crate::properties::aks2s;
 use crate::properties::images::{ELF_X86_64, Image, PVC, Section, elf, shared_zebin, spirv, zebin};
 use crate::properties::make::archive;
-use crate::properties::syclbins;
+use crate::properties::{hcfs, syclbins};
 
 const NAME: &str = "__CLANG_OFFLOAD_BUNDLE__sycl-spir64";
 
@@ -93,6 +93,17 @@ fn images_that_inflate_to_much() {
 fn syclbin_files_that_claim_much() {
     let parts: Vec<_> = (0..2500).map(|_| syclbins::Part::new(0, &"a".repeat(4096), None, b"")).collect();
     ends("SYCLBIN: 2,500 triples of 4096 bytes", &syclbins::version_2(&parts), 120 * MB);
+}
+
+#[test]
+fn hcf_data_that_claims_much() {
+    // All images have the same bytes, and nodes are nested or have long names.
+    let text = |nodes: &str| format!("object-id = 1\ngenerator = x\n{nodes}{}", hcfs::MARKERS[0]).into_bytes();
+    let node = "{.n\n{.__binary\nstart = 0\nsize = 60000\n}.__binary\n}.n\n";
+    ends("HCF: 20,000 images of the same bytes", &[text(&node.repeat(20_000)), vec![0; 60_000]].concat(), 120 * MB);
+    ends("HCF: 1,000,000 nested nodes", &text(&"{.n\n".repeat(1_000_000)), 120 * MB);
+    ends("HCF: 200,000 empty images", &text(&node.replace("60000", "0").repeat(200_000)), 160 * MB);
+    ends("HCF: 500,000 beginnings", &b"object-id=1\ngenerator=\n".repeat(500_000), 120 * MB);
 }
 
 #[test]

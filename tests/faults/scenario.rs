@@ -15,7 +15,7 @@ use crate::properties::images::{self, Image, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, pe, thin_archive, zip};
 use crate::properties::packages;
-use crate::properties::syclbins;
+use crate::properties::{hcfs, syclbins};
 
 pub const OURS: &str = env!("CARGO_BIN_EXE_clang-offload-bundler");
 pub const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -338,6 +338,13 @@ fn syclbins() -> Vec<Scenario> {
     ]
 }
 
+/// Scenarios of HCF data.
+fn hcf_data() -> Vec<Scenario> {
+    let file = hcfs::write(hcfs::MARKERS[0], &[b"image".to_vec(), b"another".to_vec()]);
+    let inputs = [("input", file.as_slice())];
+    vec![Scenario::new("extract the images of HCF data", &["extract", "input"], &inputs, &[])]
+}
+
 /// Scenarios of an AKS2 file.
 fn aks2_files() -> Vec<Scenario> {
     let code = fs::read("fixtures/kernels/llvm22-gfx90a.elf").unwrap();
@@ -458,6 +465,7 @@ pub fn all() -> Vec<Scenario> {
         split(),
         device_images(),
         syclbins(),
+        hcf_data(),
         aks2_files(),
         spooled(&large_plain, &large_compressed, &library),
     ]

@@ -13,7 +13,7 @@ use crate::properties::images::{self, Program};
 use crate::properties::kpacks::{self, Archive, Scheme};
 use crate::properties::make::{self, DEFLATED, Elf, STORED, Section, Zipped, archive_header, coff, pe, zip};
 use crate::properties::packages;
-use crate::properties::syclbins;
+use crate::properties::{hcfs, syclbins};
 use crate::reference::formats;
 use crate::reference::offload;
 use crate::reference::offload::Image;
@@ -465,6 +465,25 @@ fn syclbins() -> Vec<Dimension> {
     ]
 }
 
+/// HCF data, as a file and in the data of a library.
+fn hcf_data() -> Vec<Dimension> {
+    let file = |n: usize| hcfs::write(hcfs::MARKERS[0], &vec![images::spirv(5, 1); n]);
+    let beginnings = |n: usize| {
+        let data = b"object-id = 1\ngenerator = x\nkey = value\n".repeat(n);
+        Elf::LIBRARY.write(&[Section::new(".rodata", &data)])
+    };
+    vec![
+        one_file("images of HCF data", 2000, file, &[]),
+        one_file(
+            "HCF data in a library",
+            500,
+            move |n| Elf::LIBRARY.write(&[Section::new(".rodata", &file(1).repeat(n))]),
+            &[],
+        ),
+        one_file("beginnings of HCF data in a library", 2000, beginnings, &[]),
+    ]
+}
+
 /// AKS2 files.
 fn aks2_files() -> Vec<Dimension> {
     let file = |n: usize| {
@@ -714,6 +733,7 @@ pub fn all() -> Vec<Dimension> {
         kpacks(),
         device_images(),
         syclbins(),
+        hcf_data(),
         aks2_files(),
         outside(),
         kernels(),

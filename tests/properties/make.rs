@@ -154,6 +154,30 @@ pub fn coff(sections: &[(&str, &[u8])]) -> Vec<u8> {
     [data, contents, names].concat()
 }
 
+/// A Mach-O object for x86-64 with these sections: segment, name and content.
+pub fn mach_o(sections: &[(&str, &str, &[u8])]) -> Vec<u8> {
+    let field = |name: &str| {
+        let mut field = name.as_bytes().to_vec();
+        field.resize(16, 0);
+        field
+    };
+    let command_len = 72 + 80 * sections.len();
+    let contents_at = 32 + command_len;
+    let (mut headers, mut contents) = (Vec::new(), Vec::new());
+    for (segment, name, content) in sections {
+        let (address, offset) = (number(contents.len(), 8), number(contents_at + contents.len(), 4));
+        headers.extend([field(name), field(segment), address, number(content.len(), 8), offset, vec![0; 28]].concat());
+        contents.extend(*content);
+        contents.resize(contents.len().next_multiple_of(8), 0);
+    }
+    let (len, at) = (number(contents.len(), 8), number(contents_at, 8));
+    let head = [[0xcf, 0xfa, 0xed, 0xfe], [7, 0, 0, 1], [3, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat();
+    let segment =
+        [number(0x19, 4), number(command_len, 4), vec![0; 24], len.clone(), at, len, number(0x7_0000_0007, 8)];
+    let segment = [segment.concat(), number(sections.len(), 4), vec![0; 4]].concat();
+    [head, number(command_len, 4), vec![0; 8], segment, headers, contents].concat()
+}
+
 /// A PE library for x86-64 with these sections, whose names have at most 8 characters. The sections are at multiples of
 /// 4096, one after another.
 pub fn pe(sections: &[(&str, &[u8])]) -> Vec<u8> {

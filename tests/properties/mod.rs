@@ -18,6 +18,8 @@ mod extract;
 mod fatbin;
 pub mod fatbins;
 pub mod formats;
+mod hcf;
+pub mod hcfs;
 mod ids;
 pub mod images;
 mod kernels;
@@ -54,6 +56,7 @@ pub use diff::diff;
 pub use differential::{differential, reference};
 pub use extract::extract;
 pub use fatbin::fatbin;
+pub use hcf::hcf;
 pub use ids::ids;
 pub use kernels::kernels;
 pub use kpack::kpack;
@@ -83,7 +86,7 @@ fn said(error: &Error) -> String {
 }
 
 /// The properties, by the names of their fuzz targets.
-pub const ALL: [(&str, Property); 28] = [
+pub const ALL: [(&str, Property); 29] = [
     ("archive", archive),
     ("bitcode", bitcode),
     ("coff", coff),
@@ -94,6 +97,7 @@ pub const ALL: [(&str, Property); 28] = [
     ("elf", elf),
     ("extract", extract),
     ("fatbin", fatbin),
+    ("hcf", hcf),
     ("ids", ids),
     ("kernels", kernels),
     ("kpack", kpack),

@@ -10,7 +10,7 @@ use super::*;
 use crate::machine::{loud, memory_directory};
 use crate::objects::exists_in_path;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, pe, zip};
-use crate::properties::{fatbins, images};
+use crate::properties::{fatbins, hcfs, images};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -32,6 +32,10 @@ fn planted() -> Vec<Vec<u8>> {
     let nested = formats::binary(&[(GFX906, &gpu_elf()), (GFX90A, &packed[0])], 8);
     let spirv = images::spirv_with_function(6);
     let bare = [gpu_elf(), fatbins::cubin(90, 7), nested, bundle(), fatbins::sample(), spirv];
+    // The last image of the fixture is bitcode for gfx90a.
+    let offload = fixture("offload/llvm22-v1.offload");
+    let bitcode_at = offload.windows(4).position(|magic| magic == b"BC\xc0\xde").unwrap();
+    let bare = bare.into_iter().chain([offload[bitcode_at..].to_vec(), hcfs::write(hcfs::MARKERS[0], &[gpu_elf()])]);
     packed.into_iter().chain(bare).chain((1..=3).map(|version| offload::write(version, &images))).collect()
 }
 
@@ -57,6 +61,10 @@ fn decoys() -> Vec<Vec<u8>> {
         elf[at + 4] = if at > 0 && at < 50 { 0x7f } else { elf[at + 4] };
         decoys.push(elf);
     }
+    // Bitcode of a host, and HCF data without its end.
+    decoys.push(fixture("bitcode/llvm22-thin.bc"));
+    let hcf = hcfs::write("", &[]);
+    decoys.extend([hcf.clone(), [&hcf[..], b"\n"].concat(), b"object-id = x".to_vec()]);
     decoys.push(offload::write(2, &[])[..20].to_vec());
     decoys.push(fatbins::fatbin(&[]));
     decoys.push(fatbins::fatbin(&[vec![0xff; 80]]));

@@ -18,11 +18,11 @@ use crate::lists::sample;
 use crate::machine::{loud, memory_directory};
 use crate::measured::thread_time;
 use crate::properties::fatbins::{self, Code};
-use crate::properties::images;
 use crate::properties::kpacks::{self, Scheme};
-use crate::properties::make::{self, DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, zip};
+use crate::properties::make::{self, DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, mach_o, pe, zip};
 use crate::properties::packages;
 use crate::properties::syclbins;
+use crate::properties::{hcfs, images};
 use crate::reference::formats;
 use crate::reference::harness;
 use crate::reference::offload::{self, Image};
@@ -181,6 +181,9 @@ pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("device images", device_images()),
         ("device image of Windows", device_image_of_windows()),
         ("SYCLBIN file", syclbins::version_2(&syclbins::sample())),
+        ("HCF data", hcfs::write(hcfs::MARKERS[1], &[images::spirv(2, 3)])),
+        ("images of OpenMP", Elf::OBJECT.write(&[Section::new(".llvm.offloading", &Elf::amdgpu(0x3f).write(&[]))])),
+        ("Mach-O", mach_o(&[("__HIP", "__hip_fatbin", &bundle[..]), ("__HIP", "__fatbin", &registered)])),
         ("zebin", images::zebin(images::PVC, b"code")),
         ("SPIR-V", images::spirv(2, 3)),
         ("kpack archive", kpacks::sample(Scheme::None).write()),

@@ -8,3 +8,26 @@ pub(crate) mod elf;
 mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;
+
+use crate::base::bytes::len_u64;
+use crate::beyond::container::spirv;
+use crate::llvm::container::bitcode;
+use crate::llvm::container::host;
+use crate::llvm::container::limits::HEADER_MAX;
+use crate::llvm::container::magic::Magic;
+
+/// Returns the length of the ELF file, SPIR-V module or bitcode at the start of `data`, which other data may follow.
+/// `magic` is the format of `data`.
+///
+/// # Errors
+/// The code object is not complete, or its format does not record its length. The error is the cost of the attempt, in
+/// bytes that a search could read in the same time.
+pub(crate) fn len(magic: Magic, data: &[u8]) -> Result<u64, u64> {
+    let most_read = len_u64(data).min(HEADER_MAX);
+    match magic {
+        magic if magic.is_elf() => host::elf::len(data).ok_or(most_read),
+        Magic::SpirV => spirv::len(data),
+        Magic::Bitcode => bitcode::len(data).ok_or(most_read),
+        _ => Err(0),
+    }
+}

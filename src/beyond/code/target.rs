@@ -24,7 +24,8 @@
 //! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; output of `cuobjdump` of CUDA 13.5 for
 //! cubins of CUDA 12.9 and 13.5 with any flags.
 
-use object::elf::{EM_AMDGPU, EM_CUDA};
+use object::Endianness;
+use object::elf::{EM_AARCH64, EM_AMDGPU, EM_CUDA, EM_LOONGARCH, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64};
 
 use super::intel_gpu;
 use crate::base::id::processors;
@@ -33,7 +34,7 @@ use crate::beyond::container::spirv::{self, Width};
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::container::{lto_ir, ptx};
 use crate::llvm::container::bitcode;
-use crate::llvm::container::host::elf::{File, Header};
+use crate::llvm::container::host::elf::{Encoding, File, Header};
 use crate::llvm::container::magic::Magic;
 
 /// The offsets of the operating system and of the code object version in the header.
@@ -161,6 +162,7 @@ pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
         },
         Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
         Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
+        Magic::Elf => host_target(data).to_owned(),
         // Any other code object is an ELF file for an AMD GPU.
         _ => amd_target(data),
     }
@@ -175,10 +177,32 @@ fn spirv_arch(data: &[u8]) -> &'static str {
     }
 }
 
+/// Returns whether bitcode is for a GPU or another device, not for a host.
+pub(crate) fn is_bitcode_for_device(data: &[u8]) -> bool {
+    bitcode::triple(data).is_some_and(|triple| is_for_device(&triple))
+}
+
 /// Returns whether bitcode with this triple is for a GPU or another device, not for a host.
-pub(crate) fn is_for_device(triple: &str) -> bool {
+fn is_for_device(triple: &str) -> bool {
     let arch = Triple::parse(triple).arch();
     ["amdgpu", "r600", "nvptx", "nvptx64"].contains(&arch) || arch.starts_with("spir")
+}
+
+/// Returns the triple of an ELF file for a processor that OpenMP offloads to, as to a GPU. Returns an empty string for
+/// any other processor.
+fn host_target(head: &[u8]) -> &'static str {
+    let Some(header) = Header::read(head) else { return "" };
+    let is_big_endian = Encoding::of(head).order == Endianness::Big;
+    match header.machine() {
+        EM_X86_64 => "x86_64-unknown-unknown",
+        EM_AARCH64 => "aarch64-unknown-unknown",
+        EM_PPC64 if is_big_endian => "powerpc64-unknown-unknown",
+        EM_PPC64 => "powerpc64le-unknown-unknown",
+        EM_RISCV => "riscv64-unknown-unknown",
+        EM_LOONGARCH => "loongarch64-unknown-unknown",
+        EM_S390 => "s390x-unknown-unknown",
+        _ => "",
+    }
 }
 
 /// Returns the triple and target ID of an ELF file for an AMD GPU. Processors before GCN, whose names do not begin with

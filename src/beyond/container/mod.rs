@@ -32,6 +32,7 @@ pub(crate) mod archive_rewrite;
 pub(crate) mod dxbc;
 pub(crate) mod entry;
 pub mod fatbin;
+pub(crate) mod hcf;
 pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod lto_ir;

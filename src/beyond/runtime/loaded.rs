@@ -89,8 +89,8 @@ impl Loader {
         if found.is_for_some_gpus() {
             let codes = BundleCodes::of(found).found.into_iter();
             let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
-            // Device images are not alternatives: a program needs each image that runs on its GPU.
-            let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin);
+            // Images of SYCL are not alternatives: a program needs each image that runs on its GPU.
+            let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
             // `chunks` panics for a size of 0.
             let codes_per_choice = if is_each_needed { 1 } else { codes.len().max(1) };
             for codes in codes.chunks(codes_per_choice) {

@@ -1,16 +1,20 @@
 //! Chooses the reader of bundles by their first bytes, so that a search needs no option like the bundler's `-type`.
 
 use super::found::Format;
-use crate::base::bytes::{Bounds, len_u64};
-use crate::base::error::Malformed;
+use crate::base::bytes::{Bounds, len_u64, slice};
+use crate::base::error::{Error, Malformed};
+use crate::base::io::input::Slice;
+use crate::beyond::code::{self, target};
 use crate::beyond::container::entry::{Bundle, SearchEntry, SearchFormat, searched};
 use crate::beyond::container::fatbin::Fatbin;
+use crate::beyond::container::hcf::Hcf;
 use crate::beyond::container::syclbin::SyclBin;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::object::FatObject;
+use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::text::Text;
-use crate::llvm::container::{Container, Contents, object};
+use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 
 /// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
 #[derive(Clone, Copy)]
@@ -25,11 +29,16 @@ impl BundleReader {
     pub(super) const FAT_OBJECT: Self =
         Self { container: &SearchFormat(FatObject), format_of: |_| Ok(Format::FatObject) };
 
+    /// The reader of sections that LLVM's packager looks for offload binaries in.
+    pub(super) const OFFLOADING_SECTION: Self =
+        Self { container: &OffloadingSection, format_of: OffloadingSection::format_of_bundle };
+
     /// Returns the reader of data with this magic. SYCLBIN files are offload binaries too, so one reader takes both.
     pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
             Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
             Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::format_of_bundle },
+            Magic::Hcf => Self { container: &Hcf, format_of: |_| Ok(Format::Hcf) },
             _ => Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle },
         }
     }
@@ -41,6 +50,45 @@ impl SyclBin {
     fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
         let first = bundle.entries.first().map(|entry| &entry.entry);
         Ok(if Self::has_part(first) { Format::SyclBin } else { Format::OffloadBinary })
+    }
+}
+
+/// The content of a section for offload binaries: offload binaries, and the images that `llvm-offload-wrapper
+/// --kind=openmp` of LLVM 22 puts there as they are, at multiples of 8. LLVM's packager reads no such images.
+pub(crate) struct OffloadingSection;
+
+impl OffloadingSection {
+    /// Returns whether data with this magic is an image without an offload binary around it.
+    pub(super) fn is_image(magic: Magic) -> bool {
+        magic.is_elf() || matches!(magic, Magic::SpirV | Magic::Bitcode)
+    }
+
+    fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
+        if Self::is_image(Magic::identify(bundle.beginning())) {
+            return Ok(Format::CodeObject);
+        }
+        SyclBin::format_of_bundle(bundle)
+    }
+}
+
+impl Container for OffloadingSection {
+    type Entry = SearchEntry;
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
+        let magic = Magic::identify(data);
+        if !Self::is_image(magic) {
+            return SearchFormat(SyclBin).read(data, total, base);
+        }
+        let len = code::len(magic, data).ok();
+        let Some((len, image)) = len.and_then(|len| Some((len, slice(data, 0, len)?))) else {
+            return Err(Malformed::at("a device image that is not complete", base));
+        };
+        let id = target::triple_and_target_id(image);
+        Ok(Some(Contents::new(vec![Entry::at(id.as_bytes(), 0..len).into()], len)))
+    }
+
+    fn compressed<'a>(&self, data: Slice<'a>, limits: Limits) -> Result<Option<Compressed<'a>>, Error> {
+        SyclBin.compressed(data, limits)
     }
 }
 

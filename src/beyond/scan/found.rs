@@ -35,6 +35,8 @@ pub enum Format {
     DeviceImages,
     /// A SYCLBIN file.
     SyclBin,
+    /// HCF data of AdaptiveCpp.
+    Hcf,
     /// No container: the file itself is a code object.
     CodeObject,
 }
@@ -51,6 +53,7 @@ impl Format {
             Self::Kpack => "kpack archive",
             Self::DeviceImages => "device images",
             Self::SyclBin => "SYCLBIN file",
+            Self::Hcf => "HCF data",
             Self::CodeObject => "code object",
         }
     }
@@ -58,7 +61,7 @@ impl Format {
     /// Returns whether a bundle of this format need not serve every GPU of a program, because other bundles or files
     /// may serve the rest.
     pub(crate) fn is_for_some_gpus(self) -> bool {
-        matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack)
+        matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack | Self::Hcf)
     }
 }
 

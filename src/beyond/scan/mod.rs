@@ -7,6 +7,7 @@
 //! | an offload binary | offload binaries, many in a row |
 //! | a CUDA fatbin | fatbins, many in a row |
 //! | ELF, COFF or PE of a host | the sections that hold any of the above, fat objects, and the device images of DPC++ |
+//! | Mach-O of a host | the sections that hold any of the above |
 //! | ELF of a GPU, SPIR-V with kernels, PTX | a code object by itself |
 //! | bitcode | the offload binaries that it embeds; for a GPU, a code object by itself |
 //! | `ar`, tar or cpio archive, zip file (Python wheels), RPM package | each member as any of these |
@@ -59,6 +60,7 @@ mod place;
 mod read;
 mod resolve;
 pub(crate) mod sections;
+mod segments;
 mod stream;
 mod sycl;
 mod walk;

@@ -5,10 +5,10 @@
 //! - Data of programs, which is in sections that are loaded and not run, is searched by content.
 //! - A [deep](super::Scan::deep) search does the same with all bytes.
 //!
-//! A search by content looks for the first bytes of containers, ELF files for GPUs, SPIR-V and PTX, at any offset.
-//! Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file with
-//! tables and content inside the data, a SPIR-V module whose functions end, complete PTX. The search continues after
-//! the end of a finding.
+//! A search by content looks for the first bytes of containers (HCF data among them), ELF files for GPUs, SPIR-V, bitcode and PTX, at any
+//! offset. Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file
+//! with tables and content inside the data, a SPIR-V module whose functions end, bitcode with a module for a device,
+//! complete PTX. The search continues after the end of a finding.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use super::bundle_reader::OffloadingSection;
 use super::place::Step;
 use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::walk::{FilePart, JointSections, SHADER, Walk};
@@ -24,27 +25,30 @@ use crate::base::bytes::{Cursor, add, len_of, len_u64, slice, tail, to_u64, tota
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
+use crate::beyond::code::{self, target};
 use crate::beyond::container::Bundles;
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
-use crate::beyond::container::{dxbc, ptx, spirv};
-use crate::llvm::container::host::{ChosenSection, elf};
+use crate::beyond::container::{dxbc, hcf, ptx, spirv};
+use crate::llvm::container::host::ChosenSection;
 use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::Version;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::HashCheck;
-use crate::llvm::container::{self, Container, Limits, binary, compressed, offload_binary};
+use crate::llvm::container::{self, Container, Limits, binary, bitcode, compressed, offload_binary};
 
 /// The magics that a search by content looks for.
-const MAGICS: [&[u8]; 8] = [
+const MAGICS: [&[u8]; 10] = [
     BUNDLE,
     compressed::MAGIC,
     &offload_binary::MAGIC,
     &fatbin::MAGIC,
     b"\x7fELF",
     &spirv::MAGIC.to_le_bytes(),
+    &bitcode::MAGIC,
+    hcf::MAGIC,
     ptx::VERSION,
     &dxbc::MAGIC,
 ];
@@ -323,8 +327,8 @@ impl Walk<'_, '_, '_> {
         // The length of the code object. If there is no code object, the error is the number of bytes that were read to
         // find that out.
         let len = match magic {
-            magic if magic.is_gpu_elf() => elf::len(rest.bytes()).ok_or(rest.len().min(HEADER_MAX)),
-            Magic::SpirV => spirv::len(rest.bytes()),
+            magic if magic.is_gpu_elf() => code::len(magic, rest.bytes()),
+            Magic::SpirV | Magic::Bitcode => code::len(magic, rest.bytes()),
             Magic::Ptx => {
                 let text = ptx::text_at(rest.bytes());
                 // If the text is not complete PTX, no part of it is either, so the whole text needs no further search.
@@ -347,6 +351,11 @@ impl Walk<'_, '_, '_> {
         match magic {
             Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with_bytes(code), SHADER)?,
             Magic::Unread(format) => self.report_unread(at.with_bytes(code), format)?,
+            // Compilers keep the bitcode of a host beside its code, and it may embed code for devices.
+            Magic::Bitcode if !target::is_bitcode_for_device(code.bytes()) => {
+                self.spend(at, code.len())?;
+                return Ok(None);
+            }
             _ => {
                 self.report_bare_code_object(at.with_bytes(code), *index)?;
                 *index = index.saturating_add(1);
@@ -434,8 +443,10 @@ fn is_read_whole(data: Slice<'_>, section: &ChosenSection<SectionContent>) -> bo
         // A section that begins with an unknown format may hold other data than device images.
         SectionContent::DeviceImages => identify_range(data, range) != Magic::Unknown,
         // Only a section that begins with a container was searched for containers.
-        SectionContent::Containers | SectionContent::OffloadBinaries | SectionContent::PerhapsContainers => {
-            identify_range(data, range).is_container()
+        SectionContent::Containers | SectionContent::PerhapsContainers => identify_range(data, range).is_container(),
+        SectionContent::OffloadBinaries => {
+            let magic = identify_range(data, range);
+            magic.is_container() || OffloadingSection::is_image(magic)
         }
         // In these sections, no containers were looked for.
         SectionContent::Wrappers(_)
@@ -512,7 +523,8 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             u32::from(version) == fatbin::VERSION
         }
         Magic::SpirV => spirv::is_plausible(data),
-        Magic::Ptx => true,
+        Magic::Bitcode => bitcode::is_plausible(data),
+        Magic::Ptx | Magic::Hcf => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,

@@ -1,5 +1,7 @@
 //! Finds the sections of host objects, libraries and programs that hold device code.
 //!
+//! Of Mach-O files, only the sections that clang makes for device code are read.
+//!
 //! | section | content |
 //! |---|---|
 //! | `.hip_fatbin`; `.hip_fat` in COFF and PE | consecutive bundles, in a linked library at multiples of 4096 |
@@ -14,10 +16,13 @@
 //! | `.rocm_kpack_ref`; `.kpackrf` in PE | reference of a split ROCm library to kpack archives with its device code |
 //! | `.hipFatBinSegment`; `.hipFatB` in PE | wrappers of bundles, which are checked, and followed into other sections; in a split library, they hold indices |
 //! | `__CLANG_OFFLOAD_BUNDLE__<entry ID>` | a code object of a fat object |
+//! | `__HIP,__hip_fatbin`, `__LLVM,__offloading`, `__NV_CUDA,__nv_fatbin` and `__NV_CUDA,__nv_relfatbin`, `__HIP,__fatbin` and `__NV_CUDA,__fatbin` of Mach-O | bundles, offload binaries, fatbins, wrappers |
 //! | all others that are loaded and not run, such as `.rodata`, `.data.rel.ro`, `.rdata`, `.rsrc`, `.cask_resource` of cuDNN | data of a program, searched for code objects and containers of them |
 //!
 //! Names: clang 22.1.8, both HIP drivers; CUDA 13.5; DPC++ 2026.2; rocm-kpack of February 2026; public documents for
 //! MetaX, Moore Threads, Enflame and Cray (no samples of their files).
+//!
+//! Linked ELF files without section headers are read by their [`segments`].
 //!
 //! LLVM's packager looks for offload binaries only, in fewer places. The job
 //! [`Unpackage`](crate::llvm::work::Unpackage) has its own walk.
@@ -30,6 +35,7 @@ use std::ops::Range;
 use object::ObjectKind;
 use object::elf::SectionType;
 
+use super::segments::{self, Segments};
 use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::code::elf;
@@ -75,6 +81,8 @@ enum SectionRule {
     Is(&'static str),
     /// By the start of its name.
     Begins(&'static str),
+    /// By the names of its segment and itself (Mach-O only).
+    InSegment(&'static str, &'static str),
     /// By its name, in linked files only: in objects, the name may mean something else.
     IsLinked(&'static str),
     /// By the start of its name, in linked files only.
@@ -94,7 +102,7 @@ const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
 /// The known sections and their content; the head of this file says who writes them. The first matching row applies, so
 /// longer names come before their beginnings.
-const SECTIONS: [(SectionRule, SectionContent); 28] = [
+const SECTIONS: [(SectionRule, SectionContent); 34] = [
     (SectionRule::Type(SectionType(0x6fff_4c0b)), SectionContent::OffloadBinaries),
     (SectionRule::Is(HIP_SECTIONS[0]), SectionContent::Containers),
     (SectionRule::Is(HIP_SECTIONS[1]), SectionContent::Containers),
@@ -122,6 +130,12 @@ const SECTIONS: [(SectionRule, SectionContent); 28] = [
     (SectionRule::Is(".hipFatB"), SectionContent::Wrappers(WrapperKind::Bundle)),
     (SectionRule::Is(kpack::REFERENCE_SECTIONS[0]), SectionContent::KpackReference),
     (SectionRule::Is(kpack::REFERENCE_SECTIONS[1]), SectionContent::KpackReference),
+    (SectionRule::InSegment("__HIP", "__hip_fatbin"), SectionContent::Containers),
+    (SectionRule::InSegment("__HIP", "__fatbin"), SectionContent::Wrappers(WrapperKind::Bundle)),
+    (SectionRule::InSegment("__LLVM", "__offloading"), SectionContent::OffloadBinaries),
+    (SectionRule::InSegment("__NV_CUDA", "__nv_fatbin"), SectionContent::Containers),
+    (SectionRule::InSegment("__NV_CUDA", RELOCATABLE_CODE[0]), SectionContent::Containers),
+    (SectionRule::InSegment("__NV_CUDA", "__fatbin"), SectionContent::Wrappers(WrapperKind::Fatbin)),
     (SectionRule::IsData, SectionContent::Data),
 ];
 
@@ -141,6 +155,9 @@ impl SectionRule {
             Self::Is(name) => section_name == name.as_bytes(),
             Self::Begins(name) => section_name.starts_with(name.as_bytes()),
             Self::IsLinked(name) => is_linked(section) && section_name == name.as_bytes(),
+            Self::InSegment(segment, name) => {
+                section.segment == Some(segment.as_bytes()) && section_name == name.as_bytes()
+            }
             Self::IsData => section.is_data,
             Self::BeginsLinked(name) => is_linked(section) && section_name.starts_with(name.as_bytes()),
         }
@@ -156,10 +173,10 @@ fn is_linked(section: &Section<'_>) -> bool {
 pub(super) struct Sections {
     /// The sections that are made for device code, in the order of the section table.
     pub(super) for_device: Vec<ChosenSection<SectionContent>>,
-    /// Whether the object is linked. In an object that is not, sections for device code may be empty or zero, because
+    /// Whether the object is linked: a program or a library. In an object that is not, sections for device code may be empty or zero, because
     /// the linker fills them.
     pub(super) is_linked: bool,
-    /// The total number of sections.
+    /// The total number of sections. In a file without sections, other lists have parts of its segments.
     pub(super) count: u64,
     /// The names of sections for bundles or offload binaries without content in the file, as `strip` leaves them in a
     /// file with debugging information alone.
@@ -219,6 +236,11 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         }
         Ok(None)
     })?;
+    // The magic is checked first, because few files are without sections.
+    if count == 0 && Magic::identify(data) == Magic::Elf {
+        let Segments { for_device, data: others, hidden } = segments::read(data, base);
+        return Ok(Sections { for_device, is_linked: true, count, empty, others, hidden });
+    }
     // A container is read from the start of its range, so padding before it is left out.
     for section in &mut for_device {
         if section.holds.is_always_containers() {

@@ -5,13 +5,14 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::budget::{self, Budget, ExceededLimit};
-use super::bundle_reader::BundleReader;
+use super::bundle_reader::{BundleReader, OffloadingSection};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
 use super::copies::{self, ContentHash, Copies, HashingReader};
 use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
+use super::segments;
 use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
 use super::{Checksums, Scan, Unread, ahead};
@@ -38,8 +39,11 @@ use crate::llvm::uri::UriStep;
 /// The maximum nesting depth of containers. The walk calls itself for each level, so the depth also limits the stack.
 const DEPTH_MAX: u32 = 16;
 
-/// An ELF file without section headers, so that its device code cannot be located.
+/// An ELF file with neither section headers nor segments to load, so that its device code cannot be located.
 const NO_SECTIONS: Unread = Unread::anything("ELF file without section headers");
+
+/// A Mach-O file without a section for device code. Its data is not searched.
+const MACH_O: Unread = Unread::anything("Mach-O file");
 
 /// SPIR-V for graphics, which compilers of HIP, SYCL and OpenMP do not write.
 pub(super) const SHADER: Unread = Unread::anything("SPIR-V module without kernels");
@@ -343,11 +347,14 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Archive => self.search_archive(at),
             // The ELF files of GPUs are code objects. All other ELF files, below, are hosts.
             magic if magic.is_gpu_elf() => self.report_code_object(at),
-            Magic::Coff | Magic::Pe => self.search_object(at, magic),
+            Magic::Coff | Magic::Pe | Magic::MachO => self.search_object(at, magic),
             magic if magic.is_elf() => self.search_object(at, magic),
-            Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::OffloadBinary | Magic::FatBinary => {
-                self.search_bundles_and_rest(at, BundleReader::for_magic(magic))
-            }
+            Magic::Bundle
+            | Magic::CompressedBundle
+            | Magic::TextBundle
+            | Magic::OffloadBinary
+            | Magic::FatBinary
+            | Magic::Hcf => self.search_bundles_and_rest(at, BundleReader::for_magic(magic)),
             Magic::Kpack => self.search_kpack_archive(at),
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
             Magic::SpirV => self.report_unread(at, SHADER),
@@ -717,9 +724,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(embedded) => embedded,
             Err(error) => return self.report_broken_container(at, error),
         };
-        if embedded.order.is_empty()
-            && bitcode::triple(data.bytes()).is_some_and(|triple| target::is_for_device(&triple))
-        {
+        if embedded.order.is_empty() && target::is_bitcode_for_device(data.bytes()) {
             return self.report_code_object(at);
         }
         let path = data.path();
@@ -752,12 +757,17 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.report_entries(at, Format::CodeObject, index, vec![Entry::at(id.as_bytes(), 0..at.data.len()).into()])
     }
 
-    /// Searches an ELF, COFF or PE file of a host: its fat object, its sections for device code, and then other
+    /// Searches an ELF, COFF, PE or Mach-O file of a host: its fat object, its sections for device code, and then other
     /// sections.
     fn search_object(&mut self, at: FilePart<'_>, magic: Magic) -> Result<()> {
         let data = at.data;
         let listed = if self.scan.deep { ListedSections::All } else { ListedSections::Known };
         let mut sections = match sections::read(data.bytes(), data.offset(), listed).with_path(data.path()) {
+            // Of Mach-O files, only sections for device code are read.
+            Err(_) if magic == Magic::MachO => return self.report_unread_and_search_if_deep(at, MACH_O),
+            Ok(sections) if magic == Magic::MachO && sections.for_device.is_empty() => {
+                return self.report_unread_and_search_if_deep(at, MACH_O);
+            }
             Ok(sections) => sections,
             Err(error) => {
                 // The magic of COFF is only the number of a machine, so data of other kinds may begin with it too.
@@ -792,13 +802,23 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.search_other_sections(at, sections, &joint, found)
     }
 
+    /// Reports data that is recognised but not read, and searches its bytes if the search is deep.
+    fn report_unread_and_search_if_deep(&mut self, at: FilePart<'_>, what: Unread) -> Result<()> {
+        self.report_unread(at, what)?;
+        self.search_all_if_deep(at)
+    }
+
     /// Reports sections whose names cannot be read, an ELF file without sections, and sections for device code without
     /// content. A split library has such sections on purpose.
     fn report_missing_sections(&mut self, at: FilePart<'_>, magic: Magic, sections: &Sections) -> Result<()> {
         if let Some(hidden) = &sections.hidden {
             self.report_finding(1, at, Finding::Hidden { place: at.place, error: at.error(hidden.clone()) })?;
         } else if sections.count == 0 && magic.is_elf() {
-            self.report_unread(at, NO_SECTIONS)?;
+            if sections.others.is_empty() {
+                self.report_unread(at, NO_SECTIONS)?;
+            } else if let Some(packer) = segments::packer(at.data.bytes()) {
+                self.report_unread(at, packer)?;
+            }
         }
         if !is_split_library(sections) {
             for name in &sections.empty {
@@ -854,7 +874,16 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         is_linked: bool,
     ) -> Result<()> {
         let data = at.data;
-        if Magic::identify(data.bytes()).is_container() {
+        let magic = Magic::identify(data.bytes());
+        let has_images = OffloadingSection::is_image(magic) || magic == Magic::OffloadBinary;
+        if section.holds == SectionContent::OffloadBinaries && has_images {
+            let Some(at) = self.enter_container(at)? else { return Ok(()) };
+            if !self.spend(at, data.len())? {
+                return Ok(());
+            }
+            return self.search_bundles_and_rest(at, BundleReader::OFFLOADING_SECTION);
+        }
+        if magic.is_container() {
             // The flag goes into the facts of each fatbin that is found in the section.
             self.is_relinked = is_linked && is_relocatable_code(&section.name);
             let searched = self.search_part(at);

@@ -22,7 +22,8 @@ fn names_or_null(names: &[&str]) -> Schema {
 
 pub(super) fn formats(_: &mut SchemaGenerator) -> Schema {
     use Format::*;
-    let all = [Bundle, TextBundle, FatObject, OffloadBinary, Fatbin, Kpack, DeviceImages, SyclBin, Format::CodeObject];
+    let all =
+        [Bundle, TextBundle, FatObject, OffloadBinary, Fatbin, Kpack, DeviceImages, SyclBin, Hcf, Format::CodeObject];
     names(&all.map(Format::name))
 }
 

@@ -346,6 +346,7 @@ fn group_heading(group: &[InspectedBundle]) -> String {
         Format::OffloadBinary => ("offload binary", "offload binaries"),
         Format::Fatbin => ("fatbin", "fatbins"),
         Format::SyclBin => ("SYCLBIN file", "SYCLBIN files"),
+        Format::Hcf => ("HCF container", "HCF containers"),
         Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
         _ => ("bundle", "bundles"),
     };

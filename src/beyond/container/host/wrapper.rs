@@ -20,7 +20,7 @@
 //! The address is in the section, in a relocation, or in both. Zeros between wrappers are padding, in multiples of 8.
 //! Sources: CUDA 13.5; clang 22.1.8, lld and GNU ld; rocm-kpack of February 2026.
 //!
-//! Relocations that are packed for Android are not read.
+//! Linked ELF files without section headers have the same wrappers in their segments ([`runs`]).
 //!
 //! Rejected: another magic, an address at which no code begins and, for kpack, an address other than that of the
 //! section `.rocm_kpack_ref`.
@@ -32,11 +32,14 @@ use std::ops::Range;
 use object::elf::SHF_ALLOC;
 use object::read::Relocation;
 use object::{
-    File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionFlags,
-    SymbolKind,
+    BinaryFormat, File, Object, ObjectKind, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget,
+    SectionFlags, SymbolKind,
 };
 
-use crate::base::bytes::{Cursor, array, bytes_in, is_zero, number, slice, tail, to_u64};
+use memchr::memmem::Finder;
+
+use super::dynamic::{Dynamic, loaded_segments};
+use crate::base::bytes::{Cursor, array, bytes_in, is_zero, len_of, number, slice, span, tail, to_u64};
 use crate::base::error::{Malformed, fail_at};
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
 use crate::llvm::container::limits::FAULTS_MAX;
@@ -49,6 +52,12 @@ const ADDRESS: u64 = 8;
 const INDEX: u64 = 16;
 /// The alignment of wrappers, in bytes.
 const ALIGNMENT: u64 = 8;
+/// The versions of wrappers.
+const VERSIONS: [u32; 2] = [1, 2];
+
+/// The maximum number of runs of wrappers in a file without section headers. Linkers write one for each kind, and
+/// reading one takes all relocations of the file.
+const RUNS_MAX: usize = 16;
 
 /// The kinds of wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +136,55 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
         }
     }
     indices
+}
+
+/// Finds the wrappers in a range of a linked ELF file without section headers, by their magics and versions. Returns
+/// the range of each run of wrappers, with the kind of its first one.
+pub(crate) fn runs(data: &[u8], range: &Range<u64>) -> Vec<(WrapperKind, Range<u64>)> {
+    let mut runs = Vec::new();
+    for kind in [WrapperKind::Fatbin, WrapperKind::Bundle, WrapperKind::KpackReference] {
+        let magic = kind.magic().to_le_bytes();
+        let finder = Finder::new(&magic);
+        let mut position = range.start;
+        while let Some(rest) = bytes_in(data, position..range.end)
+            && let Some(hit) = finder.find(rest)
+            && runs.len() < RUNS_MAX
+        {
+            let start = position.saturating_add(to_u64(hit));
+            let len = run_len(bytes_in(data, start..range.end).unwrap_or_default(), kind);
+            let is_aligned = start.is_multiple_of(ALIGNMENT);
+            if len > 0 && is_aligned && !runs.iter().any(|(_, run): &(_, Range<u64>)| run.contains(&start)) {
+                runs.push((kind, span(start, len)));
+            }
+            // A wrapper is longer than its magic.
+            position = start.saturating_add(len.max(1));
+        }
+    }
+    runs.sort_by_key(|(_, run)| run.start);
+    runs
+}
+
+/// Returns the length of the wrappers at the start of data that may be in one section with a kind, without the padding
+/// after them, or 0 if the data does not begin with one.
+fn run_len(data: &[u8], kind: WrapperKind) -> u64 {
+    let magics: Vec<u32> = kind.kinds_in_section().iter().map(|kind| kind.magic()).collect();
+    let mut end = 0;
+    for start in wrapper_starts(data) {
+        let Some(wrapper) = slice(data, start, WRAPPER_LEN) else { break };
+        let number = |at| array(wrapper, at).map(u32::from_le_bytes).unwrap_or_default();
+        let is_padded = start.saturating_sub(end) > WRAPPER_LEN;
+        if is_padded || !magics.contains(&number(0)) || !VERSIONS.contains(&number(4)) {
+            break;
+        }
+        end = start.saturating_add(WRAPPER_LEN);
+    }
+    end
+}
+
+/// Returns the offset of the reference to kpack archives in a linked ELF file without section headers: the target of
+/// the first wrapper in the range `wrappers` that points at one.
+pub(crate) fn reference(data: &[u8], wrappers: &Range<u64>) -> Option<u64> {
+    PointerMap::read(data, wrappers)?.reference
 }
 
 /// Checks the wrappers in a section for one kind. `wrappers` is the range of the section in the object file `data`.
@@ -219,23 +277,55 @@ impl<'d> PointerMap<'d> {
     /// not an object file, or if no section with content begins there.
     pub(crate) fn read(data: &'d [u8], range: &Range<u64>) -> Option<Self> {
         let file = File::parse(data).ok()?;
-        let own = file.sections().find(|section| match section.file_range() {
-            Some((start, size)) => start == range.start && size > 0,
-            None => false,
-        })?;
+        // Linked Mach-O files have their relocations in forms that are not read.
+        let is_linked = file.kind() != ObjectKind::Relocatable;
+        if is_linked && file.format() == BinaryFormat::MachO {
+            return None;
+        }
         let reference = REFERENCE_SECTIONS.iter().find_map(|name| file.section_by_name(name)?.file_range());
         let reference = reference.map(|(start, _)| start);
         let (relocated, sections) = (HashMap::new(), BTreeMap::new());
         let mut map = Self { data, is_64: file.is_64(), section: range.clone(), relocated, sections, reference };
-        // A broken file may name the same relocations again and again. A sound one has at least 8 bytes for each.
-        let most = data.len() / 8;
-        if file.kind() == ObjectKind::Relocatable {
-            map.read_relocations(&file, own.relocations().take(most));
-        } else {
-            map.read_dynamic_relocations(&file, own.address(), most);
+        if file.sections().next().is_none() {
+            map.read_segments(&file)?;
+            return Some(map);
+        }
+        let own = file.sections().find(|section| match section.file_range() {
+            Some((start, size)) => start == range.start && size > 0,
+            None => false,
+        })?;
+        if is_linked {
             map.read_sections(&file);
+            map.read_dynamic_relocations(&file, own.address());
+        } else {
+            map.read_relocations(&file, own.relocations().take(map.most_relocations()));
         }
         Some(map)
+    }
+
+    /// Reads where the segments of a linked ELF file without section headers are, its relocations, and the reference to
+    /// kpack archives. Returns `None` if no segment holds the section.
+    fn read_segments(&mut self, file: &File<'_>) -> Option<()> {
+        let segments = loaded_segments(self.data);
+        let own = segments.iter().find(|segment| segment.range.contains(&self.section.start))?;
+        let own_address = own.address.wrapping_add(self.section.start.saturating_sub(own.range.start));
+        for segment in &segments {
+            self.sections.insert(segment.address, (len_of(&segment.range), segment.range.start));
+        }
+        self.read_dynamic_relocations(file, own_address);
+        let reference =
+            self.starts().find_map(|start| match self.read_wrapper(start, 0, WrapperKind::KpackReference) {
+                Ok(Wrapper { kind: WrapperKind::KpackReference, target: Some(target) }) => self.offset_of(target),
+                _ => None,
+            });
+        self.reference = reference;
+        Some(())
+    }
+
+    /// The maximum number of relocations that are read. A broken file may name the same ones again and again. In a
+    /// sound one, each is for a word of its own.
+    fn most_relocations(&self) -> usize {
+        self.data.len() / 4
     }
 
     /// Reads the relocations of an object that is not linked, which lead to offsets in its sections.
@@ -250,15 +340,27 @@ impl<'d> PointerMap<'d> {
         }
     }
 
-    /// Reads the first `most` relocations of a linked file, and keeps those of the section. `own_address` is the
-    /// address of the section.
-    fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64, most: usize) {
+    /// Reads the relocations of a linked file, and keeps those of the section. `own_address` is the address of the
+    /// section.
+    fn read_dynamic_relocations(&mut self, file: &File<'_>, own_address: u64) {
+        let (section, most) = (self.section.clone(), self.most_relocations());
+        let place_of = |address: u64| {
+            let at = section.start.saturating_add(address.checked_sub(own_address)?);
+            if section.contains(&at) { Some(at) } else { None }
+        };
+        // The dynamic segment also leads to packed relocations, and it needs no section headers.
+        if let Some(dynamic) = Dynamic::read(self.data) {
+            dynamic.visit_relocations(most, &mut |relocation| {
+                let Some(at) = place_of(relocation.address) else { return };
+                let start = dynamic.symbol_address(relocation.symbol);
+                let addend = relocation.addend.or_else(|| number::<8>(self.data, at));
+                let target = start.zip(addend).map(|(start, addend)| start.wrapping_add(addend));
+                self.relocated.insert(at, target.map(PointerValue::Address));
+            });
+            return;
+        }
         for (address, relocation) in file.dynamic_relocations().into_iter().flatten().take(most) {
-            let Some(offset) = address.checked_sub(own_address) else { continue };
-            let at = self.section.start.saturating_add(offset);
-            if !self.section.contains(&at) {
-                continue;
-            }
+            let Some(at) = place_of(address) else { continue };
             let target = match symbol_address(file, &relocation) {
                 Some(start) => self.relocated_value(&relocation, start, at),
                 None => None,
@@ -384,8 +486,10 @@ fn symbol_offset(file: &File<'_>, relocation: &Relocation) -> Option<u64> {
         RelocationTarget::Section(index) => (index, 0),
         _ => return None,
     };
-    let (start, _) = file.section_by_index(section).ok()?.file_range()?;
-    start.checked_add(offset)
+    let section = file.section_by_index(section).ok()?;
+    let (start, _) = section.file_range()?;
+    // In Mach-O objects, sections have addresses before they are linked. Elsewhere the address is 0.
+    Some(start.wrapping_add(offset).wrapping_sub(section.address()))
 }
 
 /// Returns the address of the symbol that a relocation of a linked file refers to, or `None` if another file defines

@@ -426,6 +426,7 @@ fn plural_of(format: Format) -> &'static str {
         Format::Kpack => "kpack archives",
         Format::DeviceImages => "SYCL images",
         Format::SyclBin => "SYCLBIN files",
+        Format::Hcf => "HCF data",
         Format::CodeObject => "code objects outside bundles",
     }
 }

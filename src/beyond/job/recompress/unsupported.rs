@@ -6,6 +6,7 @@ use crate::base::io::input::Slice;
 use crate::beyond::container::spirv;
 use crate::beyond::scan::sections::{SectionContent, device_contents};
 use crate::llvm::container::archive::is_debian_package;
+use crate::llvm::container::host::elf;
 use crate::llvm::container::magic::Magic;
 
 /// The number of bytes that are examined to recognise a text file.
@@ -17,6 +18,7 @@ const LINK_FAT: &str =
     "link it first; recompress the library or program. --keep and --drop remove code from fat objects";
 const COMPRESS_IMAGES: &str = "compress its device images when it is linked: icpx --offload-compress";
 const PACK: &str = "pack it with --compress instead: see 'package --help'";
+const KEEP_HEADERS: &str = "recompress it before its section headers are removed (sstrip), or link it with them";
 const SUPPORTED: &str = "recompress takes bundles and fatbins, ELF and PE files with them in their sections, and static libraries and zip files of these; inspect shows what a file holds";
 
 const ELF: &str = "ELF file without a bundle in .hip_fatbin or a fatbin in .nv_fatbin or __nv_relfatbin";
@@ -74,6 +76,9 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
         {
             (Some("COFF object"), LINK)
         }
+        Magic::Elf if elf::File::read(data).is_ok_and(|file| file.sections.is_empty()) => {
+            (Some("ELF file without section headers"), KEEP_HEADERS)
+        }
         Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
         Magic::Pe => (Some(PE), SUPPORTED),
         magic => (magic.name(), SUPPORTED),
@@ -82,7 +87,7 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
 
 /// Returns a noun with its article. Short names are read letter by letter.
 fn with_article(name: &str) -> String {
-    let letters = ["AKS", "ELF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
+    let letters = ["AKS", "ELF", "HCF", "LLVM", "LZ4", "lz", "RPM", "x", "XCOFF"];
     let is_an = name.starts_with(['a', 'e', 'i', 'o']) || letters.iter().any(|start| name.starts_with(start));
     format!("{} {name}", if is_an { "an" } else { "a" })
 }

@@ -33,9 +33,9 @@ pub(super) fn check(
     // A code object without a bundle has no recorded ID.
     if found.format != Format::CodeObject {
         let mut ids = EntryIds::default();
-        // Device images have no ID of their own, and each abstract module of a SYCLBIN file has code for the same
-        // targets.
-        let may_repeat = matches!(found.format, Format::DeviceImages | Format::SyclBin);
+        // Device images and HCF data have no IDs of their own, and each abstract module of a SYCLBIN file has code for
+        // the same targets.
+        let may_repeat = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
         for code_object in found.code_objects() {
             ids.check(code_object, may_repeat, fault);
         }

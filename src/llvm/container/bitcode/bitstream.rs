@@ -42,6 +42,11 @@ impl<'a> Bits<'a> {
         Self { data, position: 0 }
     }
 
+    /// The number of bytes before the position.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.position.div_ceil(8)
+    }
+
     fn remaining(&self) -> u64 {
         bytes::len_u64(self.data).saturating_mul(8).saturating_sub(self.position)
     }

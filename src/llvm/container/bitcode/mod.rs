@@ -6,6 +6,7 @@
 //! | block | content |
 //! |---|---|
 //! | 8 | a module |
+//! | 13 | the release of LLVM that wrote the module after it |
 //! | 23 | the string table, one blob |
 //! | 25 | the symbol table, one blob ([`mod@symbols`]); its strings are in the string table that follows it |
 //!
@@ -39,12 +40,17 @@ use crate::base::error::Malformed;
 use bitstream::Bits;
 
 /// The first bytes of bitcode.
-pub(super) const MAGIC: [u8; 4] = *b"BC\xc0\xde";
+pub(crate) const MAGIC: [u8; 4] = *b"BC\xc0\xde";
 
 /// The first bytes of a wrapper.
-pub(super) const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+pub(crate) const WRAPPER_MAGIC: [u8; 4] = 0x0B17_C0DE_u32.to_le_bytes();
+
+/// The offsets of the fields of a wrapper for the offset and the size of the bitcode.
+const WRAPPED_AT: u64 = 8;
+const WRAPPED_LEN_AT: u64 = 12;
 
 const MODULE_BLOCK: u64 = 8;
+const IDENTIFICATION_BLOCK: u64 = 13;
 const STRTAB_BLOCK: u64 = 23;
 const SYMTAB_BLOCK: u64 = 25;
 
@@ -65,6 +71,38 @@ pub(crate) fn embedded_objects(data: &[u8], base: u64) -> Result<Embedded, Malfo
 /// table follows each module that has its names there.
 pub(crate) fn check_blocks(data: &[u8]) -> Result<(), Malformed> {
     walk_blocks(data).map_err(|NotBitcode(reason)| Malformed::Bitcode { offset: 0, reason })
+}
+
+/// Whether data that begins with the magic continues with the start of a block that writers put first.
+pub(crate) fn is_plausible(data: &[u8]) -> bool {
+    // The ID of a block takes the lower 2 bits, its number the next 8, of which the highest is 0.
+    let first = [IDENTIFICATION_BLOCK, MODULE_BLOCK].map(|number| number << 2 | 1);
+    number::<4>(data, bytes::len_u64(&MAGIC)).is_some_and(|word| first.contains(&(word & 0x3ff)))
+}
+
+/// Returns the length of the bitcode at the start of `data`, which other data may follow: the end of its last block, or
+/// of its wrapper. Returns `None` if the bitcode is not complete, or has no module.
+pub(crate) fn len(data: &[u8]) -> Option<u64> {
+    if data.starts_with(&WRAPPER_MAGIC) {
+        len(without_wrapper(data).ok()?)?;
+        return number::<4>(data, WRAPPED_AT)?.checked_add(number::<4>(data, WRAPPED_LEN_AT)?);
+    }
+    if !data.starts_with(&MAGIC) {
+        return None;
+    }
+    let mut stream = Bits::new(data);
+    stream.read(32).ok()?;
+    let (mut has_module, mut end) = (false, None);
+    // Other data may be read as a block by chance, so blocks of other kinds, which no writer puts here, end the bitcode.
+    while let Ok(Some(block)) = stream.next_block() {
+        match block.number {
+            MODULE_BLOCK => has_module = true,
+            IDENTIFICATION_BLOCK | STRTAB_BLOCK | SYMTAB_BLOCK => {}
+            _ => break,
+        }
+        end = Some(stream.bytes_read());
+    }
+    if has_module { end } else { None }
 }
 
 /// The longest triple that is read, in bytes.
@@ -133,10 +171,36 @@ fn without_wrapper(data: &[u8]) -> Result<&[u8]> {
     if !data.starts_with(&WRAPPER_MAGIC) {
         return Ok(data);
     }
-    if let (Some(offset), Some(size)) = (number::<4>(data, 8), number::<4>(data, 12))
+    if let (Some(offset), Some(size)) = (number::<4>(data, WRAPPED_AT), number::<4>(data, WRAPPED_LEN_AT))
         && let Some(content) = bytes::slice(data, offset, size)
     {
         return Ok(content);
     }
     Err(NotBitcode("the range in the wrapper extends past the end of the data"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_bitcode_is_found_whatever_follows() {
+        // Zeros follow the bitcode in a wrapper.
+        for (bitcode, padding) in [
+            (&include_bytes!("../../../../fixtures/bitcode/llvm14-as.bc")[..], 0),
+            (include_bytes!("../../../../fixtures/bitcode/llvm22-cat.bc"), 0),
+            (include_bytes!("../../../../fixtures/bitcode/llvm22-thin.bc"), 0),
+            (include_bytes!("../../../../fixtures/bitcode/llvm22-wrapper.bc"), 4),
+        ] {
+            let whole = Some(bytes::len_u64(bitcode) - padding);
+            for after in [&b""[..], &[0; 100], &[0xff; 100], b"\x05\x04\0\0\0\0\0\0 and more text", b"ELF", bitcode] {
+                assert_eq!(len(&[bitcode, after].concat()), whole, "{}", after.escape_ascii());
+            }
+            assert_eq!(len(&bitcode[..40]), None);
+            let start = without_wrapper(bitcode).unwrap();
+            assert!(is_plausible(start) && !is_plausible(&start[..4]) && !is_plausible(&start[4..]));
+        }
+        assert_eq!(len(b"BC\xc0\xde"), None);
+        assert_eq!(len(b"text"), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! Reads and checks the sections of host objects, libraries and programs: ELF, COFF, PE.
+//! Reads and checks the sections of host objects, libraries and programs: ELF, COFF, PE, Mach-O.
 //!
 //! The caller selects the sections by name; the checks are the same for all callers.
 //!
@@ -82,6 +82,8 @@ pub(crate) fn check_coff(data: &[u8], base: u64) -> Result<(), Malformed> {
 /// A section, as described by its header.
 pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
+    /// The name of the segment in Mach-O files, or `None` in other formats.
+    pub(crate) segment: Option<&'d [u8]>,
     /// The type in ELF files, or `None` in COFF and PE, which have no types.
     pub(crate) section_type: Option<SectionType>,
     /// Whether the program loads the section and does not run it.
@@ -97,6 +99,7 @@ pub(crate) struct Section<'d> {
 pub(crate) struct ChosenSection<H> {
     /// The value that the caller's `select` returned for the section, such as the format of its content.
     pub(crate) holds: H,
+    /// The name, in Mach-O files after that of its segment and a comma.
     pub(crate) name: Vec<u8>,
     /// The range of the content in the object.
     pub(crate) range: Range<u64>,
@@ -120,6 +123,7 @@ pub(crate) fn sections<H>(
         let flags = section.flags();
         let section = Section {
             name: section.name_bytes(),
+            segment: section.segment_name_bytes().unwrap_or_default(),
             section_type: match flags {
                 SectionFlags::Elf { sh_type, .. } => Some(sh_type),
                 _ => None,
@@ -135,7 +139,11 @@ pub(crate) fn sections<H>(
         if let (Some(holds), Some((start, len))) = (holds, section.range) {
             let range = Bounds::of(data, base).claim(start, len, format_args!("the section '{}'", shown(name)))?;
             add(&mut size, len);
-            chosen.push(ChosenSection { holds, name: name.to_vec(), range });
+            let name = match section.segment {
+                Some(segment) => [segment, b",", name].concat(),
+                None => name.to_vec(),
+            };
+            chosen.push(ChosenSection { holds, name, range });
         }
     }
     // A section header is short, so that a small file can name the same bytes in many headers. Two sections that share

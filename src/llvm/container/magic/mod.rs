@@ -27,6 +27,8 @@ pub const FATBIN: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 /// The first bytes of a kpack archive.
 pub const KPACK: [u8; 4] = *b"KPAK";
 pub(crate) const AKS2: [u8; 4] = *b"AKS2";
+/// The first property of HCF data.
+pub(crate) const HCF: &[u8] = b"object-id";
 pub(crate) const RPM: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
 pub(crate) const SQLITE: [u8; 16] = *b"SQLite format 3\0";
 pub(crate) const CPIO: [&[u8]; 3] = [b"070701", b"070702", b"070707"];
@@ -80,6 +82,8 @@ pub(crate) enum Magic {
     LtoIr,
     /// A CUDA fatbin.
     FatBinary,
+    /// HCF data of AdaptiveCpp.
+    Hcf,
     /// A kpack archive.
     Kpack,
     /// A database, which may have tables with code objects.
@@ -264,6 +268,7 @@ impl Magic {
             {
                 Self::Ptx
             }
+            [b'o', ..] if is_hcf(data) => Self::Hcf,
             [0xc7, 0x71, ..] if is_binary_cpio(data) => anything("binary cpio archive"),
             [b'B', b'Z', b'h', b'1'..=b'9', block @ ..]
                 if BZIP2_BLOCKS.iter().any(|magic| block.starts_with(magic)) =>
@@ -328,6 +333,7 @@ impl Magic {
             Self::Ptx => "PTX file",
             Self::LtoIr => "LTO-IR file",
             Self::FatBinary => "fatbin",
+            Self::Hcf => "HCF file",
             Self::Kpack => "kpack archive",
             Self::Sqlite => "SQLite database",
             Self::Script => "script",
@@ -341,11 +347,23 @@ impl Magic {
     pub(crate) fn unread(self) -> Option<Unread> {
         match (self, self.name()?) {
             // Only the symbols of these objects are read, for the index of an archive.
-            (Self::MachO | Self::Wasm, name) => Some(Unread::anything(name)),
+            (Self::Wasm, name) => Some(Unread::anything(name)),
             (Self::Unread(unread), _) => Some(unread),
             _ => None,
         }
     }
+}
+
+/// Whether data begins like HCF data of AdaptiveCpp: with a number, in the first line, and the name of the program that
+/// wrote it.
+pub(crate) fn is_hcf(data: &[u8]) -> bool {
+    // The lines are much shorter than this.
+    let head = slice(data, 0, PTX_HEAD).unwrap_or(data);
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let has_key =
+        |line: &[u8], key| line.strip_prefix(key).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"="));
+    let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return false };
+    has_key(first, HCF) && first.last().is_some_and(u8::is_ascii_digit) && has_key(second, b"generator")
 }
 
 /// Whether an LZ4 frame follows the skippable frame at the start of data. Its length is at offset 4.

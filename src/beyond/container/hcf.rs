@@ -1,0 +1,151 @@
+//! Reads HCF data (heterogeneous container format) of AdaptiveCpp, a compiler of SYCL. Programs have it as a constant
+//! array; with `ACPP_HCF_DUMP_DIRECTORY`, AdaptiveCpp's runtime writes it to files.
+//!
+//! HCF data is a text, a marker, and the binary content of all nodes one after another. Each line of the text has one of
+//! these forms, with any blanks around the words:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `key = value` | a property of the node |
+//! | `{.name` | the start of a node inside the node; no two of them have the same name |
+//! | `}.name` | its end |
+//!
+//! The node `__binary` of a node has the properties `start` and `size`: the range of its content after the marker. The
+//! marker is `__acpp_hcf_binary_appendix`, before AdaptiveCpp 24.06 `__hipsycl_hcf_binary_appendix`. Each node with
+//! content is an entry. The first two properties are always `object-id`, a number, and `generator`.
+//!
+//! IDs are `sycl-` and the triple that the content records. LLVM's bitcode has the triple of a host, because AdaptiveCpp
+//! compiles it for any GPU while the program runs: its ID has `generic`, AdaptiveCpp's name of that target.
+//!
+//! Source: `doc/hcf.md` of AdaptiveCpp, as of 2025.
+//!
+//! Rejected: lines of other forms, a text without a marker, nodes that are nested deeper than 16 levels, ranges outside
+//! of the data, and content that is together longer than the data.
+
+use super::entry::SearchEntry;
+use crate::base::bytes::{Bounds, bytes_in, digits, len_u64, slice, tail, to_u64};
+use crate::base::error::Malformed;
+use crate::beyond::code::target;
+use crate::llvm::container::limits::{Allowance, check_entry_count};
+use crate::llvm::container::magic::Magic;
+use crate::llvm::container::{Container, Contents, Entry};
+
+/// The first bytes of HCF data as AdaptiveCpp writes it.
+pub(crate) use crate::llvm::container::magic::HCF as MAGIC;
+pub(crate) use crate::llvm::container::magic::is_hcf;
+
+/// The markers between the text and the binary content.
+const MARKERS: [&[u8]; 2] = [b"__acpp_hcf_binary_appendix", b"__hipsycl_hcf_binary_appendix"];
+
+/// The name of the node that locates the content of the node around it.
+const BINARY: &[u8] = b"__binary";
+
+/// The maximum nesting depth of nodes. AdaptiveCpp's nodes have four levels.
+const DEPTH_MAX: usize = 16;
+
+/// The format of HCF data.
+pub(crate) struct Hcf;
+
+impl Container for Hcf {
+    type Entry = SearchEntry;
+
+    fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
+        if !is_hcf(data) {
+            return Ok(None);
+        }
+        let (contents_at, ranges) = read_text(data, base)?;
+        check_entry_count(to_u64(ranges.len()), base)?;
+        let (mut entries, mut end) = (Vec::new(), contents_at);
+        let (mut allowance, bounds) = (Allowance::new(total), Bounds { base, len: total });
+        for Content { start, size } in ranges {
+            let start = contents_at.saturating_add(start);
+            let range = bounds.claim(start, size, "the content of a node of HCF data")?;
+            let expected = "together with the other nodes no more than the HCF data";
+            allowance.claim("size of the content of a node", size, bounds.absolute(start), expected)?;
+            end = end.max(range.end);
+            let id = entry_id(bytes_in(data, range.clone()).unwrap_or_default());
+            entries.push(Entry::at(id.as_bytes(), range).into());
+        }
+        Ok(Some(Contents::new(entries, end)))
+    }
+}
+
+/// Returns the ID of the content of a node.
+fn entry_id(content: &[u8]) -> String {
+    let is_for_device = match Magic::identify(content) {
+        Magic::Bitcode => target::is_bitcode_for_device(content),
+        magic => magic.is_gpu_elf() || matches!(magic, Magic::SpirV | Magic::Ptx | Magic::LtoIr),
+    };
+    if is_for_device {
+        return format!("sycl-{}", target::triple_and_target_id(content));
+    }
+    "sycl-generic-unknown-unknown".to_owned()
+}
+
+/// The range of the content of a node, counted from the marker's end.
+struct Content {
+    start: u64,
+    size: u64,
+}
+
+/// A node whose end was not read yet.
+#[derive(Default)]
+struct Node<'d> {
+    name: &'d [u8],
+    start: Option<u64>,
+    size: Option<u64>,
+}
+
+/// Reads the text of HCF data. Returns the end of the marker, and the contents of all nodes in the order of the text.
+fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<Content>), Malformed> {
+    let (mut nodes, mut contents, mut position) = (Vec::<Node<'_>>::new(), Vec::new(), 0_u64);
+    loop {
+        let broken = |what: &str| Malformed::at(format!("{what} in HCF data"), base.saturating_add(position));
+        let rest = tail(data, position).unwrap_or_default();
+        // The content may follow the marker without the end of a line.
+        let unindented = rest.trim_ascii_start();
+        if let Some(marker) = MARKERS.iter().find(|marker| unindented.starts_with(marker)) {
+            if !nodes.is_empty() {
+                return Err(broken("a node without an end"));
+            }
+            let indented = len_u64(rest).saturating_sub(len_u64(unindented));
+            return Ok((position.saturating_add(indented).saturating_add(len_u64(marker)), contents));
+        }
+        let Some(len) = memchr::memchr(b'\n', rest) else { return Err(broken("no binary appendix")) };
+        let line = slice(rest, 0, to_u64(len)).unwrap_or_default();
+        read_line(line.trim_ascii(), &mut nodes, &mut contents).map_err(broken)?;
+        position = position.saturating_add(to_u64(len)).saturating_add(1);
+    }
+}
+
+/// Reads a line of the text. `nodes` are the nodes around it, the innermost last.
+fn read_line<'d>(line: &'d [u8], nodes: &mut Vec<Node<'d>>, contents: &mut Vec<Content>) -> Result<(), &'static str> {
+    if let Some(name) = line.strip_prefix(b"{.") {
+        if nodes.len() >= DEPTH_MAX {
+            return Err("nodes that are nested too deep");
+        }
+        nodes.push(Node { name, ..Node::default() });
+        return Ok(());
+    }
+    if let Some(name) = line.strip_prefix(b"}.") {
+        let node = nodes.pop().filter(|node| node.name == name).ok_or("an end without a node")?;
+        if name == BINARY {
+            let (Some(start), Some(size)) = (node.start, node.size) else { return Err("content without a range") };
+            contents.push(Content { start, size });
+        }
+        return Ok(());
+    }
+    let Some(equals) = memchr::memchr(b'=', line) else {
+        return if line.is_empty() { Ok(()) } else { Err("a line that is not a property or a node") };
+    };
+    let (key, value) = line.split_at(equals);
+    let value = value.get(1..).unwrap_or_default().trim_ascii();
+    if let Some(node) = nodes.last_mut().filter(|node| node.name == BINARY) {
+        match key.trim_ascii() {
+            b"start" => node.start = digits(value, 10),
+            b"size" => node.size = digits(value, 10),
+            _ => {}
+        }
+    }
+    Ok(())
+}
