@@ -50,8 +50,11 @@ mod file;
 #[cfg(feature = "zstd")]
 mod frames;
 pub(crate) mod hash;
+pub(crate) mod lz4_block;
 #[cfg(feature = "xz")]
 mod xz;
+#[cfg(feature = "zlib")]
+mod zlib;
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -201,6 +204,12 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
 
+/// Returns the number of bytes between two totals of a decoder.
+#[cfg(any(feature = "xz", feature = "zlib"))]
+fn difference(after: u64, before: u64) -> usize {
+    usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
+}
+
 /// Returns the length of the zstd frame at the start of `data`, and the inflated size if the frame records it, in
 /// bytes.
 pub(crate) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
@@ -259,8 +268,7 @@ impl StreamForm {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
                 let has_zlib_header = self == Self::Zlib;
-                let decoder = flate2::Decompress::new(has_zlib_header);
-                Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
+                Ok(Box::new(zlib::Zlib::new(reader, has_zlib_header)))
             }),
             Self::Frame => with!("zstd", {
                 let mut frame = frames::decoder(reader, inflated)?;

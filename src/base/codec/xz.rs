@@ -6,6 +6,7 @@ use std::thread;
 use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
 
 use super::decoder::{CountedReader, may_begin_with};
+use super::difference;
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -33,11 +34,6 @@ impl<R: BufRead> Xz<R> {
         builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);
         Ok(Self { reader, stream: Some(builder.decoder()?) })
     }
-}
-
-/// Returns the number of bytes between two totals of a stream.
-fn difference(after: u64, before: u64) -> usize {
-    usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
 }
 
 impl<R: BufRead> Read for Xz<R> {
