@@ -242,6 +242,12 @@ pub(crate) enum StreamForm {
     Frame,
     /// zstd frames up to the end of the data.
     Frames,
+    /// One bzip2 stream.
+    Bzip2,
+    /// One LZMA stream as in zip files. It may lack a mark at its end, and more bytes may be read from it then.
+    Lzma,
+    /// xz streams up to the end of the data.
+    Xz,
 }
 
 impl StreamForm {
@@ -277,6 +283,9 @@ impl StreamForm {
                 Ok(Box::new(frame))
             }),
             Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
+            Self::Bzip2 => with!("bzip2", Ok(Box::new(bzip2::bufread::BzDecoder::new(reader)))),
+            Self::Lzma => with!("xz", Ok(Box::new(xz::lzma_decoder(reader, inflated)?))),
+            Self::Xz => with!("xz", Ok(Box::new(xz::Xz::new(reader)?))),
         })
     }
 
@@ -304,6 +313,32 @@ impl StreamForm {
                 work(&mut encoder)?;
                 encoder.finish().with_path(path)
             }),
+            Self::Bzip2 => with!("bzip2", {
+                let level = bzip2::Compression::new(u32::try_from(level.clamp(1, 9)).unwrap_or_default());
+                let mut encoder = bzip2::write::BzEncoder::new(to, level);
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+            Self::Lzma | Self::Xz => with!("xz", {
+                let preset = u32::try_from(level.clamp(0, 9)).unwrap_or_default();
+                let mut encoder = match self {
+                    Self::Xz => liblzma::write::XzEncoder::new(to, preset),
+                    _ => xz::lzma_encoder(to, preset).with_path(path)?,
+                };
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+        }
+    }
+
+    /// The level for members of zip files.
+    pub(crate) fn usual_level(self) -> i32 {
+        match self {
+            // Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs that makes libraries as
+            // small, and the only one that programs use for bzip2.
+            Self::Deflate | Self::Zlib | Self::Bzip2 => 9,
+            Self::Frame | Self::Frames => Method::Zstd.default_level(),
+            Self::Lzma | Self::Xz => 6,
         }
     }
 }

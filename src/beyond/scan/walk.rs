@@ -963,6 +963,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         inflated: Option<Result<Input>>,
     ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
+        if let Some((offset, what)) = member.unread {
+            return self.report_finding(1, at, Finding::Unread { place: &place, offset, what });
+        }
         let Some(content) = self.ok_or_report(at.at_place(&place, at.data), member.content)? else { return Ok(()) };
         let is_uncompressed = content.form.is_none();
         if is_uncompressed {
