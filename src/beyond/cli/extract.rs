@@ -21,7 +21,7 @@ use super::print::problem::Problem;
 use super::subcommand::{Options, heading, refuse};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
+use crate::llvm::cli::print::stdout::to_stdout;
 
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
@@ -255,6 +255,10 @@ fn print_names(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()>
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }
-    let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
-    text_to_stdout(lines.collect::<String>().as_bytes())
+    to_stdout(|out| {
+        for file in extracted {
+            writeln!(out, "{}", printable(&file.path.to_string_lossy()))?;
+        }
+        Ok(())
+    })
 }
