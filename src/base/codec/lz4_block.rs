@@ -55,6 +55,7 @@ impl Sequences<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::bytes::to_u64;
 
     /// Appends a sequence, and returns the offset of its distance.
     fn append(block: &mut Vec<u8>, literals: usize, distance: u16, repeated: usize) -> usize {
@@ -85,19 +86,19 @@ mod tests {
             let literals_at = distance_at - literals;
             for cut in start..block.len() {
                 let expected = len + cut.clamp(literals_at, distance_at) - literals_at;
-                assert_eq!(len_before_fault(&block[..cut], 10_000), expected as u64, "cut at {cut}");
+                assert_eq!(len_before_fault(&block[..cut], 10_000), to_u64(expected), "cut at {cut}");
             }
             len += literals;
             distances.push((distance_at, len));
             len += repeated;
         }
-        assert_eq!(len_before_fault(&block, 10_000), len as u64);
+        assert_eq!(len_before_fault(&block, 10_000), to_u64(len));
         assert_eq!(len_before_fault(&block, 7), 7);
         for (at, len) in distances {
             for wrong in [0, u16::MAX] {
                 let mut block = block.clone();
                 block[at..at + 2].copy_from_slice(&wrong.to_le_bytes());
-                assert_eq!(len_before_fault(&block, 10_000), len as u64, "distance {wrong} at {at}");
+                assert_eq!(len_before_fault(&block, 10_000), to_u64(len), "distance {wrong} at {at}");
             }
         }
     }
