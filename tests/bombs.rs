@@ -557,6 +557,23 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
         Bomb::new(name, &["recompress", "in", "-o", "out"]).file("in", data.clone()).memory(100 * MB).ends();
         list(name, "bc", data).memory(100 * MB).ends();
     }
+    // Lists, and reports of what would be written, take memory for the IDs a few times, however they are escaped.
+    let long = |ids: usize, end: &[u8]| {
+        let ids: Vec<String> =
+            (0..ids).map(|number| format!("{GFX906}{number}{}", text_of(end, 60_000_000 / ids))).collect();
+        ids.chunks(20_000)
+            .flat_map(|ids| formats::binary(&ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect::<Vec<_>>(), 1))
+            .collect::<Vec<u8>>()
+    };
+    list("an ID of 60 MB to be escaped", "bc", long(1, b"\0")).memory(200 * MB).ends();
+    let many = long(80_000, b"9");
+    list("80,000 IDs of 750 bytes", "bc", many.clone()).memory(100 * MB).ends();
+    Bomb::new("80,000 IDs of 750 bytes", &["extract", "-n", "in"]).file("in", many).memory(400 * MB).ends();
+}
+
+/// A text of this byte, of `len` bytes.
+fn text_of(byte: &[u8], len: usize) -> String {
+    String::from_utf8(byte.repeat(len)).unwrap()
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::properties::fatbins::{self, Code};
 use crate::properties::images;
 use crate::properties::make::{DEFLATED, Elf, STORED, Section, Zipped, archive, coff, thin_archive, zip};
 use crate::reference::formats;
-use crate::reference::harness::llvm23;
+use crate::reference::harness::{Random, llvm23};
 use crate::subcommands::{PROGRAM, text, tool_in};
 
 const GFX906: &str = "hip-amdgcn-amd-amdhsa--gfx906";
@@ -290,6 +290,52 @@ fn the_third_tool_does_what_that_of_llvm_23_does() {
             assert_eq!(said.split_once("error: ").unwrap().1, err.split_once("error: ").unwrap().1, "{words:?}");
         }
     }
+}
+
+/// LLVM 23's tool finds the same fault in a command line, or the same option that ends it.
+#[test]
+fn the_third_tool_reads_options_as_that_of_llvm_23_does() {
+    let Some(tools) = llvm23("options of llvm-extract-bundle-entry of LLVM 23", &["llvm-objcopy"]) else { return };
+    let link = memory_directory();
+    let llvm = link.path().join("llvm-extract-bundle-entry");
+    std::os::unix::fs::symlink(tools.join("llvm-objcopy"), &llvm).unwrap();
+    let dir = memory_directory();
+    // What a line leads to: an error of the options, help, the version, or work, which fails without the file.
+    let outcome = |status: i32, out: &str, err: &str| {
+        let error = err.split_once("error: ").map_or("", |(_, error)| error);
+        let error = if error.starts_with("unknown argument") { error } else { "" };
+        (status, out.split([' ', ':', '\n']).next().unwrap().to_owned(), error.to_owned())
+    };
+    let parts = ["-", "--", "h", "V", "x", "=", "help", "version", "err", "y=1", "é", "0"];
+    let mut random = Random::new(11);
+    let mut kinds = HashSet::new();
+    for _ in 0..300 {
+        let mut words: Vec<String> = Vec::new();
+        for _ in 0..=random.below(3) {
+            let mut word = ["-", "--", "--"][random.below(3)].to_owned();
+            for _ in 0..=random.below(3) {
+                word += parts[random.below(parts.len())];
+            }
+            words.push(word);
+        }
+        // Without any, LLVM's tool prints its help, and this one reads the standard input.
+        words.insert(random.below(words.len() + 1), "file://none#offset=0&size=1".to_owned());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let theirs = Command::new(&llvm).args(&words).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
+        let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        let theirs = outcome(theirs.status.code().unwrap(), &lossy(&theirs.stdout), &lossy(&theirs.stderr));
+        let ours = Command::new(PROGRAM)
+            .arg("extract-bundle-entry")
+            .args(&words)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let ours = outcome(ours.status.code().unwrap(), &lossy(&ours.stdout), &lossy(&ours.stderr));
+        assert_eq!(ours, theirs, "{words:?}");
+        kinds.insert((theirs.1, theirs.2.is_empty()));
+    }
+    assert_eq!(kinds.len(), 3, "{kinds:?}");
 }
 
 /// Compilers write sections of one name for one variable each; some hold no code, and some none that is compressed.

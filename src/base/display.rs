@@ -5,6 +5,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::fmt::{self, Display};
+use std::io;
 
 use crate::base::bytes;
 
@@ -55,11 +56,23 @@ pub fn printable_start(text: &str, most: usize) -> String {
 
 /// A name from a file, safe to print: escaped byte by byte unless it is printable UTF-8.
 pub fn printable_name(name: &[u8]) -> String {
-    match bytes::text(name) {
-        // U+FFFD, which many programs show in place of invalid bytes, is escaped so that it is not mistaken for them.
-        Some(text) if text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER) => text,
-        _ => bytes::escaped(name),
+    printable_text(name).unwrap_or_else(|| bytes::escaped(name))
+}
+
+/// Writes a name as [`printable_name`] returns it, without having all of its escapes in memory.
+pub(crate) fn write_name(name: &[u8], to: &mut dyn io::Write) -> io::Result<()> {
+    const BLOCK: usize = 16 << 10;
+    if let Some(text) = printable_text(name) {
+        return to.write_all(text.as_bytes());
     }
+    name.chunks(BLOCK).try_for_each(|block| to.write_all(bytes::escaped(block).as_bytes()))
+}
+
+/// Returns a name that is printable UTF-8, or `None` for any other.
+fn printable_text(name: &[u8]) -> Option<String> {
+    let text = bytes::text(name)?;
+    // U+FFFD, which many programs show in place of invalid bytes, is escaped so that it is not mistaken for them.
+    text.chars().all(|c| is_shown(c) && c != char::REPLACEMENT_CHARACTER).then_some(text)
 }
 
 /// A name from a file, safe to print, of at most `most` characters, and an ellipsis if it is longer.
@@ -163,6 +176,17 @@ mod tests {
         assert_eq!(printable_start(&"é".repeat(200), 200), "é".repeat(200));
         assert_eq!(printable_start(&"é".repeat(100_000), 200), "é".repeat(200) + "...");
         assert_eq!(printable_start("a\x1b[31mb", 2), "a\\u{1b}...");
+    }
+
+    #[test]
+    fn names_are_written_as_they_are_returned() {
+        for name in [&b"plain"[..], b"", b"\x1b[31m", b"caf\xe9", "é\u{fffd}".as_bytes()] {
+            for count in [1, 10_000] {
+                let (name, mut written) = (name.repeat(count), Vec::new());
+                write_name(&name, &mut written).unwrap();
+                assert_eq!(written, printable_name(&name).into_bytes());
+            }
+        }
     }
 
     #[test]

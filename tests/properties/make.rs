@@ -240,7 +240,24 @@ pub fn thin_archive(members: &[(&str, usize)]) -> Vec<u8> {
 
 pub const STORED: u16 = 0;
 pub const DEFLATED: u16 = 8;
+pub const BZIP2: u16 = 12;
+pub const LZMA: u16 = 14;
 pub const ZSTD: u16 = 93;
+pub const XZ: u16 = 95;
+
+/// An LZMA stream as in zip files, with a mark at its end: the version of a library, the length of the properties, the
+/// properties (`lc` 3, `lp` 0, `pb` 2, a dictionary of 64 KiB), and the stream.
+fn lzma(content: &[u8]) -> Vec<u8> {
+    let mut options = liblzma::stream::LzmaOptions::new_preset(1).unwrap();
+    options.dict_size(1 << 16);
+    let mut filters = liblzma::stream::Filters::new();
+    filters.lzma1(&options);
+    let stream = liblzma::stream::Stream::new_raw_encoder(&filters).unwrap();
+    let header = vec![9, 20, 5, 0, 0x5d, 0, 0, 1, 0];
+    let mut encoder = liblzma::write::XzEncoder::new_stream(header, stream);
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
 
 /// A member of a zip file, and its fields in the directory.
 #[derive(Clone)]
@@ -265,7 +282,14 @@ impl Zipped {
                 encoder.write_all(content).unwrap();
                 encoder.finish().unwrap()
             }
+            BZIP2 => {
+                let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+                encoder.write_all(content).unwrap();
+                encoder.finish().unwrap()
+            }
+            LZMA => lzma(content),
             ZSTD => zstd::encode_all(content, 3).unwrap(),
+            XZ => liblzma::encode_all(content, 1).unwrap(),
             _ => content.to_vec(),
         };
         let mut crc = flate2::Crc::new();

@@ -2,6 +2,7 @@ use offload_bundle::scan::{Finding, Scan, Step};
 
 use super::aks2s;
 use super::choices::Choices;
+use super::make::{BZIP2, DEFLATED, LZMA, XZ, ZSTD, Zipped, zip};
 use super::packages::{self, File};
 use super::said;
 use super::search::LIMITS;
@@ -40,6 +41,9 @@ pub fn package(data: &[u8]) {
         steps.insert(0, Vec::new());
     }
     alone.agrees_with(&coded, &steps);
+    // A member of a zip file holds the same, whatever method compresses it.
+    let member = |method| Seen::of(&zip(&[Zipped::new("a", method, content), Zipped::new("b", DEFLATED, b"text")]));
+    member(DEFLATED).agrees_with(&member(choices.pick(&[BZIP2, LZMA, XZ, ZSTD])), &[]);
     // Any bytes as the inside of a package: none is too much for its reader.
     let _ = Seen::of(&aks2s::file(choices.below(3), content, content));
     if !content.is_empty() {

@@ -4,7 +4,9 @@ use std::fs;
 
 use super::*;
 use crate::machine::{loud, memory_directory};
-use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, pe, thin_archive, zip};
+use crate::properties::make::{
+    BZIP2, DEFLATED, Elf, LZMA, STORED, Section, XZ, ZSTD, Zipped, archive, coff, pe, thin_archive, zip,
+};
 use crate::reference::formats;
 use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
@@ -256,6 +258,45 @@ fn members_of_thin_archives_are_files_beside_them() {
 }
 
 #[test]
+fn members_of_all_usual_methods_are_read_and_others_are_named() {
+    let bundle = bundle();
+    // More than one block of the decoders.
+    let large = formats::binary(&[(GFX906, &Random::new(5).bytes(300_000)), (GFX90A, b"second")], 16);
+    let objects = |data: &[u8], member: &str| {
+        let outcome = tool(&["inspect", "--json", "in.whl"], &[("in.whl", data)]);
+        assert_eq!(outcome.status, 0, "{}", outcome.stderr_text());
+        told(&json_of(&outcome)).into_iter().filter(|row| row.0 == member).count()
+    };
+    let expected = objects(&zip(&[Zipped::new("a", STORED, &large)]), "a:");
+    assert!(expected > 0);
+    for method in [DEFLATED, BZIP2, LZMA, XZ, ZSTD] {
+        let mut member = Zipped::new("a", method, &large);
+        assert_eq!(objects(&zip(&[member.clone()]), "a:"), expected, "{method}");
+        if method == LZMA {
+            // A stream without the mark at its end, which takes the last bytes.
+            member.stored.truncate(member.stored.len() - 3);
+            assert_eq!(objects(&zip(&[member]), "a:"), expected, "without an end mark");
+        }
+    }
+    let unread = |name, method| Zipped { method, ..Zipped::new(name, STORED, &bundle) };
+    let data = zip(&[
+        unread("b", 98),
+        Zipped::new("a", BZIP2, &large),
+        unread("c", 9),
+        unread("d", 77),
+        Zipped::new("z", DEFLATED, &large),
+    ]);
+    assert_eq!([objects(&data, "a:"), objects(&data, "z:")], [expected; 2]);
+    let unread = json_of(&tool(&["inspect", "--json", "in.whl"], &[("in.whl", &data)]))["files"][0]["unread"].clone();
+    let names: Vec<&str> = unread.as_array().unwrap().iter().map(|part| part["what"].as_str().unwrap()).collect();
+    let expected = ["compressed with PPMd", "compressed with Deflate64", "compressed with an unknown method"];
+    assert_eq!(names, expected.map(|how| format!("zip member {how}")));
+    let verified = tool(&["verify", "in.whl"], &[("in.whl", &data)]);
+    let printed = String::from_utf8(verified.stdout).unwrap();
+    assert!(verified.status == 0 && printed.contains("zip member compressed with PPMd"), "{printed}");
+}
+
+#[test]
 fn faults_of_a_zip_file_are_reported_and_the_rest_is_found() {
     let bundle = bundle();
     let sound = |method| Zipped::new("sound.hipfb", method, &bundle);
@@ -268,7 +309,9 @@ fn faults_of_a_zip_file_are_reported_and_the_rest_is_found() {
     };
     for (broken, says) in [
         (Zipped { flags: 1, ..packed.clone() }, "the member is encrypted"),
-        (Zipped { method: 14, ..packed.clone() }, "compressed with method 14, which is not supported"),
+        (Zipped { method: LZMA, ..packed.clone() }, "the properties of LZMA do not have 5 bytes"),
+        (Zipped { method: BZIP2, ..packed.clone() }, "broken"),
+        (Zipped { method: XZ, ..packed.clone() }, "broken"),
         (Zipped { crc: packed.crc ^ 1, ..packed.clone() }, "its checksum is wrong"),
         (Zipped { crc: 1, ..Zipped::new("broken", ZSTD, &large) }, "its checksum is wrong"),
         (Zipped { size: large.len() - 1, ..packed.clone() }, "it inflates to more than its size"),
@@ -277,6 +320,9 @@ fn faults_of_a_zip_file_are_reported_and_the_rest_is_found() {
         (Zipped { method: ZSTD, ..packed.clone() }, "broken"),
         (Zipped { stored: vec![0xff; 40], ..packed.clone() }, "broken"),
         (cut(DEFLATED), "broken"),
+        (cut(BZIP2), "broken"),
+        (cut(LZMA), "broken"),
+        (cut(XZ), "broken"),
         (cut(ZSTD), "broken"),
     ] {
         let data = zip(&[sound(STORED), broken.clone(), sound(DEFLATED)]);

@@ -842,12 +842,67 @@ fn images_of_no_kind_are_checked_as_those_of_others() {
     }
 }
 
+/// The number of bytes that a broken or cut stream inflates to, read in the smallest steps: zlib writes one byte at a
+/// time, zstd gets one.
+fn inflated_before_fault(method: u16, stream: &[u8]) -> usize {
+    if method == 1 {
+        let mut decoder = zstd::stream::raw::Decoder::new().unwrap();
+        let (mut space, mut count) = (vec![0; 1 << 18], 0);
+        for byte in stream {
+            match zstd::stream::raw::Operation::run_on_buffers(&mut decoder, &[*byte], &mut space) {
+                Ok(status) => count += status.bytes_written,
+                Err(_) => break,
+            }
+        }
+        return count;
+    }
+    let (mut decoder, mut space) = (flate2::Decompress::new(true), [0]);
+    loop {
+        let at = usize::try_from(decoder.total_in()).unwrap();
+        let before = (decoder.total_in(), decoder.total_out());
+        let status = decoder.decompress(&stream[at..], &mut space, flate2::FlushDecompress::None);
+        if status.is_err() || (decoder.total_in(), decoder.total_out()) == before {
+            return usize::try_from(decoder.total_out()).unwrap();
+        }
+    }
+}
+
+/// The number of bytes in the error of a broken stream is right, wherever it is broken or cut.
+#[test]
+fn the_bytes_before_a_fault_are_counted() {
+    let mut random = Random::new(9);
+    let mut told = [0; 2];
+    for number in 0..200 {
+        let method = u16::from(number % 2 == 0);
+        // zstd inflates blocks of 128 KiB as a whole.
+        let most = if method == 1 { 600_000 } else { 40_000 };
+        let content: Vec<u8> = (0..200 + random.below(most)).map(|_| b"abcdefgh"[random.below(8)]).collect();
+        let whole = formats::binary(&[(GFX906, &content)], 8);
+        let header_len = 32;
+        let mut stream = formats::compressed(3, method, &whole).split_off(header_len);
+        if number % 4 < 2 {
+            stream.truncate(1 + random.below(stream.len() - 1));
+        } else {
+            let at = random.below(stream.len() - 4);
+            stream[at..at + 4].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        }
+        let packed = formats::compressed_as(3, method, &whole, &stream);
+        let verified = String::from_utf8(tool(&["verify", "in"], &[("in", &packed)]).stdout).unwrap();
+        if let Some((_, rest)) = verified.split_once("broken after ") {
+            let expected = inflated_before_fault(method, &stream);
+            assert_eq!(rest.split(' ').next().unwrap(), expected.to_string(), "{number}: {verified}");
+            told[usize::from(method)] += usize::from(expected > 0);
+        }
+    }
+    assert!(told.iter().all(|&count| count > 20), "{told:?}");
+}
+
 /// `inspect` reads the beginning of a bundle, `verify` all of it, with other buffers: both say where it breaks.
 #[test]
 fn broken_streams_break_after_the_same_number_of_bytes_for_all() {
     let mut random = Random::new(8);
     let mut inside = 0;
-    for number in 0..60 {
+    for number in 0..120 {
         let line = random.bytes(24);
         let content: Vec<u8> = (0..60_000).map(|at| line[(at / 7 + at % 5) % 24] ^ u8::from(at % 97 == 0)).collect();
         // The header is longer than the part that is inflated at a time, so its end is in the broken part.

@@ -5,7 +5,9 @@ use std::fs;
 
 use super::*;
 use crate::properties::fatbins;
-use crate::properties::make::{DEFLATED, Elf, STORED, Section, ZSTD, Zipped, archive, coff, thin_archive, zip};
+use crate::properties::make::{
+    BZIP2, DEFLATED, Elf, LZMA, STORED, Section, XZ, ZSTD, Zipped, archive, coff, thin_archive, zip,
+};
 use crate::reference::formats;
 use crate::reference::harness::find;
 
@@ -353,6 +355,32 @@ fn hip_libraries_without_code_are_not_expected_to_serve_gpus_of_nvidia() {
 }
 
 #[test]
+fn members_of_all_usual_methods_keep_their_method() {
+    let lib = library(&bundle(1));
+    for method in [STORED, DEFLATED, BZIP2, LZMA, XZ, ZSTD] {
+        let members = [Zipped::new("lib.so", method, &lib), Zipped::new("b", method, b"text")];
+        let dir = memory_directory();
+        fs::write(dir.path().join("in.zip"), zip(&members)).unwrap();
+        let (status, _, said) =
+            text(&tool_in(dir.path(), &["recompress", "--drop", "gfx906", "in.zip", "-o", "out.zip"]));
+        assert_eq!(status, 0, "{method}: {said}");
+        let written = fs::read(dir.path().join("out.zip")).unwrap();
+        let headers = written.windows(4).enumerate().filter(|(_, four)| *four == b"PK\x01\x02");
+        let fields = headers
+            .map(|(at, _)| [8, 10].map(|field| u16::from_le_bytes([written[at + field], written[at + field + 1]])));
+        for [flags, found] in fields {
+            assert_eq!(found, method);
+            // An LZMA stream that was written has a mark at its end, and says so.
+            assert!(flags == 0 || (method == LZMA && flags == 2), "{method}: {flags}");
+        }
+        let (status, out, said) = text(&tool_in(dir.path(), &["inspect", "out.zip"]));
+        assert!(status == 0 && !out.contains("gfx906") && out.contains("gfx90a"), "{method}: {out}{said}");
+        let (status, out, said) = text(&tool_in(dir.path(), &["verify", "out.zip"]));
+        assert_eq!(status, 0, "{method}: {out}{said}");
+    }
+}
+
+#[test]
 fn wheels_that_cannot_be_rewritten_are_refused() {
     let lib = library(&bundle(1));
     let good = [Zipped::new("lib.so", STORED, &lib), Zipped::new("b", STORED, b"b")];
@@ -365,7 +393,7 @@ fn wheels_that_cannot_be_rewritten_are_refused() {
     let shared = Zipped { same_as: Some(0), ..Zipped::new("again.so", STORED, &lib) };
     let encrypted = Zipped { flags: 1, ..Zipped::new("secret", STORED, b"x") };
     let wrong = Zipped { crc: 1, ..Zipped::new("lib.so", STORED, &lib) };
-    let unknown = Zipped { method: 12, ..Zipped::new("b", STORED, b"x") };
+    let unknown = Zipped { method: 98, ..Zipped::new("b", STORED, b"x") };
     let descriptor = Zipped { flags: 8, ..Zipped::new("lib.so", STORED, &lib) };
     let signature = b"PK\x05\x05\x03\0abc";
     let mut signed = [&sound[..end], signature, &sound[end..]].concat();
@@ -379,7 +407,7 @@ fn wheels_that_cannot_be_rewritten_are_refused() {
         (zip(&[good[0].clone(), shared]), "members overlap"),
         (zip(&[good[0].clone(), encrypted]), "the member is encrypted"),
         (zip(&[wrong]), "its checksum is wrong"),
-        (zip(&[good[0].clone(), unknown]), "compressed with method 12, which is not supported"),
+        (zip(&[good[0].clone(), unknown]), "compressed with method 98, which is not supported"),
         (zip(&[descriptor]), "the data descriptor of a member is not what the directory says"),
         (replaced(b"lib.so\x7fELF", b"lib.xx\x7fELF"), "name or method of a member are not those in the directory"),
         (signed, "its directory holds more than headers, such as a signature"),

@@ -71,8 +71,17 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::R
 }
 
 /// A decoder that uses the memory of the last decoder of its thread. Getting new memory for the window of each bundle
-/// would take as long as inflating the bundle. The context is `None` only while it is dropped.
-pub(super) struct FrameDecoder(Option<DCtx<'static>>);
+/// would take as long as inflating the bundle.
+///
+/// zstd does not report the bytes that it has written in a call that fails. So each call gets a header or one block, and
+/// none that fails has written bytes before.
+pub(super) struct FrameDecoder {
+    /// `None` only while it is dropped.
+    context: Option<DCtx<'static>>,
+    /// The number of bytes that zstd expects next: up to the end of a header, or of a block and the header after it. It
+    /// is 0 between frames.
+    expected: usize,
+}
 
 impl FrameDecoder {
     /// Returns a decoder that accepts windows of up to 2^`window_log_max` bytes. Takes the context that an earlier
@@ -85,18 +94,18 @@ impl FrameDecoder {
         };
         context.reset(ResetDirective::SessionAndParameters).map_err(zstd_error)?;
         context.set_parameter(DParameter::WindowLogMax(window_log_max)).map_err(zstd_error)?;
-        Ok(Self(Some(context)))
+        Ok(Self { context: Some(context), expected: 0 })
     }
 
     fn context(&mut self) -> io::Result<&mut DCtx<'static>> {
-        self.0.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.context.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Drop for FrameDecoder {
     fn drop(&mut self) {
         // The next decoder of this thread uses the context again, unless it is large.
-        if let Some(context) = self.0.take()
+        if let Some(context) = self.context.take()
             && context.sizeof() <= KEPT_DECODER_MAX
         {
             // If the thread is ending, `SPARE` may no longer exist, and the context is freed.
@@ -111,10 +120,16 @@ impl Operation for FrameDecoder {
         input: &mut InBuffer<'_>,
         output: &mut OutBuffer<'_, C>,
     ) -> io::Result<usize> {
-        self.context()?.decompress_stream(output, input).map_err(zstd_error)
+        let rest = input.src.get(input.pos..).unwrap_or_default();
+        let part = rest.get(..next_part_len(self.expected)).unwrap_or(rest);
+        let mut part = InBuffer::around(part);
+        self.expected = self.context()?.decompress_stream(output, &mut part).map_err(zstd_error)?;
+        input.pos = input.pos.saturating_add(part.pos);
+        Ok(self.expected)
     }
 
     fn reinit(&mut self) -> io::Result<()> {
+        self.expected = 0;
         self.context()?.reset(ResetDirective::SessionOnly).map(drop).map_err(zstd_error)
     }
 
@@ -128,6 +143,20 @@ impl Operation for FrameDecoder {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "incomplete frame"));
         }
         Ok(0)
+    }
+}
+
+/// Returns the number of bytes that are passed to zstd when it expects `expected`, so that it reads no header after a
+/// block.
+fn next_part_len(expected: usize) -> usize {
+    /// The length of the header of a block.
+    const BLOCK_HEADER_LEN: usize = 3;
+    /// The start of a frame, which is shorter than any frame and its first header.
+    const START_LEN: usize = 5;
+    match expected {
+        0 => START_LEN,
+        1..=BLOCK_HEADER_LEN => expected,
+        _ => expected.saturating_sub(BLOCK_HEADER_LEN),
     }
 }
 

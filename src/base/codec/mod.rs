@@ -50,8 +50,11 @@ mod file;
 #[cfg(feature = "zstd")]
 mod frames;
 pub(crate) mod hash;
+pub(crate) mod lz4_block;
 #[cfg(feature = "xz")]
 mod xz;
+#[cfg(feature = "zlib")]
+mod zlib;
 
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -201,6 +204,12 @@ pub(crate) fn inflate_block(block: &[u8], inflated: i32) -> io::Result<Vec<u8>> 
     with!("lz4", "LZ4", lz4::block::decompress(block, Some(inflated)))
 }
 
+/// Returns the number of bytes between two totals of a decoder.
+#[cfg(any(feature = "xz", feature = "zlib"))]
+fn difference(after: u64, before: u64) -> usize {
+    usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
+}
+
 /// Returns the length of the zstd frame at the start of `data`, and the inflated size if the frame records it, in
 /// bytes.
 pub(crate) fn frame_len_and_size(data: &[u8]) -> io::Result<(u64, Option<u64>)> {
@@ -233,6 +242,12 @@ pub(crate) enum StreamForm {
     Frame,
     /// zstd frames up to the end of the data.
     Frames,
+    /// One bzip2 stream.
+    Bzip2,
+    /// One LZMA stream as in zip files. It may lack a mark at its end, and more bytes may be read from it then.
+    Lzma,
+    /// xz streams up to the end of the data.
+    Xz,
 }
 
 impl StreamForm {
@@ -259,8 +274,7 @@ impl StreamForm {
         Decoder::new(reader, |reader| match self {
             Self::Deflate | Self::Zlib => with!("zlib", {
                 let has_zlib_header = self == Self::Zlib;
-                let decoder = flate2::Decompress::new(has_zlib_header);
-                Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
+                Ok(Box::new(zlib::Zlib::new(reader, has_zlib_header)))
             }),
             Self::Frame => with!("zstd", {
                 let mut frame = frames::decoder(reader, inflated)?;
@@ -269,6 +283,9 @@ impl StreamForm {
                 Ok(Box::new(frame))
             }),
             Self::Frames => with!("zstd", Ok(Box::new(frames::decoder(reader, inflated)?))),
+            Self::Bzip2 => with!("bzip2", Ok(Box::new(bzip2::bufread::BzDecoder::new(reader)))),
+            Self::Lzma => with!("xz", Ok(Box::new(xz::lzma_decoder(reader, inflated)?))),
+            Self::Xz => with!("xz", Ok(Box::new(xz::Xz::new(reader)?))),
         })
     }
 
@@ -296,6 +313,32 @@ impl StreamForm {
                 work(&mut encoder)?;
                 encoder.finish().with_path(path)
             }),
+            Self::Bzip2 => with!("bzip2", {
+                let level = bzip2::Compression::new(u32::try_from(level.clamp(1, 9)).unwrap_or_default());
+                let mut encoder = bzip2::write::BzEncoder::new(to, level);
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+            Self::Lzma | Self::Xz => with!("xz", {
+                let preset = u32::try_from(level.clamp(0, 9)).unwrap_or_default();
+                let mut encoder = match self {
+                    Self::Xz => liblzma::write::XzEncoder::new(to, preset),
+                    _ => xz::lzma_encoder(to, preset).with_path(path)?,
+                };
+                work(&mut encoder)?;
+                encoder.finish().with_path(path)
+            }),
+        }
+    }
+
+    /// The level for members of zip files.
+    pub(crate) fn usual_level(self) -> i32 {
+        match self {
+            // Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs that makes libraries as
+            // small, and the only one that programs use for bzip2.
+            Self::Deflate | Self::Zlib | Self::Bzip2 => 9,
+            Self::Frame | Self::Frames => Method::Zstd.default_level(),
+            Self::Lzma | Self::Xz => 6,
         }
     }
 }

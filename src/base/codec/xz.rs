@@ -1,11 +1,14 @@
-//! Reads xz files.
+//! Reads xz files, and reads and writes LZMA streams.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Write};
 use std::thread;
 
-use liblzma::stream::{Action, MtStreamBuilder, Status, Stream};
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::{Action, Filters, LzmaOptions, MtStreamBuilder, Status, Stream};
+use liblzma::write::XzEncoder;
 
 use super::decoder::{CountedReader, may_begin_with};
+use super::difference;
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -33,11 +36,6 @@ impl<R: BufRead> Xz<R> {
         builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);
         Ok(Self { reader, stream: Some(builder.decoder()?) })
     }
-}
-
-/// Returns the number of bytes between two totals of a stream.
-fn difference(after: u64, before: u64) -> usize {
-    usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX)
 }
 
 impl<R: BufRead> Read for Xz<R> {
@@ -72,4 +70,52 @@ impl<R: BufRead> Read for Xz<R> {
         }
         Ok(0)
     }
+}
+
+/// The header of an LZMA stream in a zip file (APPNOTE 6.3.10, 5.8.8): the version of the LZMA SDK, which is free, and
+/// the length of the properties, which follow.
+const LZMA_HEADER: [u8; 4] = [9, 4, 5, 0];
+
+/// The properties that encoders write at all presets: 3 bits of context for literals, none of position, and 2 bits of
+/// position for the rest, in one byte. The size of the dictionary follows in four.
+const LZMA_PROPERTIES: u8 = 3 + 9 * (5 * 2);
+
+/// The smallest dictionary of LZMA in bytes.
+const LZMA_DICTIONARY_MIN: u64 = 4096;
+
+/// Returns a reader of an LZMA stream of a zip file, which inflates to `inflated` bytes. Data that ends early is no
+/// error of this reader.
+pub(super) fn lzma_decoder<R: BufRead>(
+    mut reader: CountedReader<R>,
+    inflated: u64,
+) -> io::Result<XzDecoder<CountedReader<R>>> {
+    let broken = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
+    let mut header = [0; 9];
+    reader.read_exact(&mut header)?;
+    let [_, _, len, zero, bits, dictionary @ ..] = header;
+    if [len, zero] != [5, 0] {
+        return Err(broken("the properties of LZMA do not have 5 bytes"));
+    }
+    // No match reaches back farther than to the start of the data. The recorded size of the dictionary is only a claim.
+    let dictionary = u64::from(u32::from_le_bytes(dictionary)).min(inflated.max(LZMA_DICTIONARY_MIN));
+    if dictionary > MEMORY_MAX {
+        return Err(broken("the dictionary of LZMA is larger than 1 GiB"));
+    }
+    let [a, b, c, d, ..] = dictionary.to_le_bytes();
+    let mut filters = Filters::new();
+    filters.lzma1_properties(&[bits, a, b, c, d])?;
+    Ok(XzDecoder::new_stream(reader, Stream::new_raw_decoder(&filters)?))
+}
+
+/// Returns a writer of an LZMA stream of a zip file, with a mark at its end, after the header of the stream.
+pub(super) fn lzma_encoder<W: Write>(mut to: W, preset: u32) -> io::Result<XzEncoder<W>> {
+    /// The dictionary of the presets up to 6, which is enough for members of zip files.
+    const DICTIONARY: u32 = 8 << 20;
+    let mut options = LzmaOptions::new_preset(preset)?;
+    options.dict_size(DICTIONARY);
+    let mut filters = Filters::new();
+    filters.lzma1(&options);
+    let stream = Stream::new_raw_encoder(&filters)?;
+    to.write_all(&[&LZMA_HEADER[..], &[LZMA_PROPERTIES], &DICTIONARY.to_le_bytes()].concat())?;
+    Ok(XzEncoder::new_stream(to, stream))
 }

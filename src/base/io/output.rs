@@ -90,10 +90,18 @@ enum ExistingFile {
 
 impl OutputPlace {
     /// Returns the staged or temporary file, which has the bytes until the commit.
-    fn file(&mut self) -> &mut File {
+    fn file(&mut self) -> io::Result<&mut File> {
         match self {
-            Self::Name { staged, .. } => &mut staged.file,
-            Self::Into { staged, .. } | Self::Nowhere(staged) => staged,
+            Self::Name { staged, .. } => staged.file(),
+            Self::Into { staged, .. } | Self::Nowhere(staged) => Ok(staged),
+        }
+    }
+
+    /// Closes a staged file until its next use if the process can open few more files.
+    fn rest(&mut self) -> io::Result<()> {
+        match self {
+            Self::Name { staged, target, .. } => staged.rest(target),
+            Self::Into { .. } | Self::Nowhere(_) => Ok(()),
         }
     }
 
@@ -117,7 +125,8 @@ impl Output {
 
     /// Stages an output for `path`; `-` is standard output.
     pub(crate) fn stage_as(path: &Path, overwrite: OverwriteMode) -> Result<Self> {
-        let place = stage(path, overwrite).with_path(path)?;
+        let mut place = stage(path, overwrite).with_path(path)?;
+        place.rest().with_path(path)?;
         Ok(Self { path: path.to_owned(), buffer: Vec::new(), place })
     }
 
@@ -153,14 +162,15 @@ impl Output {
     /// input call it `name`; an error in this function names the path of the output.
     pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
         self.flush()?;
-        let file = self.place.file().try_clone().with_path(&self.path)?;
+        let file = self.file()?.try_clone().with_path(&self.path)?;
         Spool::of_file(file).into_input(name).with_path(&self.path)
     }
 
     /// A writer to the staged file, after the bytes written so far. Its errors name the output.
     pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;
-        Ok(Writer { out: self.place.file(), path: &self.path })
+        let out = self.place.file().with_path(&self.path)?;
+        Ok(Writer { out, path: &self.path })
     }
 
     /// Skips `len` bytes, which are zero and take no space if the file system supports holes. At the end of an output,
@@ -168,38 +178,46 @@ impl Output {
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
-        self.place.file().seek_relative(len).with_path(&self.path)
+        self.file()?.seek_relative(len).with_path(&self.path)
     }
 
     /// Sets the length of the output in bytes: less than was written, or more after skipped bytes.
     pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
         self.flush()?;
-        self.place.file().set_len(len).with_path(&self.path)?;
+        self.file()?.set_len(len).with_path(&self.path)?;
         self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
-    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory until
-    /// they are put in place.
+    /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory and few
+    /// open files until they are put in place.
     pub(crate) fn complete(&mut self) -> Result<()> {
         self.flush()?;
         self.buffer = Vec::new();
-        Ok(())
+        // A writer may have left the file open.
+        self.place.rest().with_path(&self.path)
     }
 
     /// Grants execute permission on a new file wherever read permission is granted. Does nothing for other outputs: a
     /// replaced file keeps its mode.
     pub(crate) fn make_executable(&mut self) -> Result<()> {
-        if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &self.place {
-            sys::make_executable(&staged.file).with_path(&self.path)?;
+        if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &mut self.place {
+            sys::make_executable(staged.file().with_path(&self.path)?).with_path(&self.path)?;
         }
         Ok(())
     }
 
+    fn file(&mut self) -> Result<&mut File> {
+        self.place.file().with_path(&self.path)
+    }
+
     /// Writes the gathered bytes to the staged file.
     fn flush(&mut self) -> Result<()> {
-        self.place.file().write_all(&self.buffer).with_path(&self.path)?;
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        self.place.file().and_then(|file| file.write_all(&self.buffer)).with_path(&self.path)?;
         self.buffer.clear();
-        Ok(())
+        self.place.rest().with_path(&self.path)
     }
 }
 
@@ -217,7 +235,8 @@ impl Sink for Output {
             return Ok(());
         }
         self.flush()?;
-        slice.copy_to_file(self.place.file(), &self.path)
+        slice.copy_to_file(self.place.file().with_path(&self.path)?, &self.path)?;
+        self.place.rest().with_path(&self.path)
     }
 }
 
@@ -555,8 +574,8 @@ fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io
     let Some(old) = process::open(|| open_existing(&target, seen, reads_content))? else { return Ok(None) };
     // A file with special permissions needs a new file, so it is never written in place.
     if let OverwriteMode::WithMode(_) = overwrite {
-        let staged = Staged::create(&target, overwrite.mode())?;
-        take_over(&staged.file, &old, Inherited::Access)?;
+        let mut staged = Staged::create(&target, overwrite.mode())?;
+        take_over(staged.file()?, &old, Inherited::Access)?;
         return Ok(Some(OutputPlace::Name { staged, target, existing: ExistingFile::Replaced }));
     }
     match stage_inheriting(&target, &old) {
@@ -568,31 +587,31 @@ fn stage_rewriting(target: PathBuf, seen: &Stat, overwrite: OverwriteMode) -> io
 
 /// Stages a file with owner, permissions and extended attributes of an old one.
 fn stage_inheriting(target: &Path, old: &File) -> io::Result<Staged> {
-    let staged = Staged::create(target, staging::MODE)?;
-    take_over(&staged.file, old, Inherited::Everything)?;
+    let mut staged = Staged::create(target, staging::MODE)?;
+    take_over(staged.file()?, old, Inherited::Everything)?;
     Ok(staged)
 }
 
 /// Stages a file that replaces anything at its path.
 fn stage_replacing(target: PathBuf) -> io::Result<OutputPlace> {
-    let staged = Staged::create(&target, staging::MODE)?;
-    let existing = inherit_from_replaced(&staged, &target)?;
+    let mut staged = Staged::create(&target, staging::MODE)?;
+    let existing = inherit_from_replaced(staged.file()?, &target)?;
     Ok(OutputPlace::Name { staged, target, existing })
 }
 
 /// Lets only users read a staged file who may read the file that it replaces at `target`. Does nothing if no file has
 /// that name, or if it is a link, a device or a pipe, whose permissions are not about content. Returns whether there is
 /// something to replace.
-fn inherit_from_replaced(staged: &Staged, target: &Path) -> io::Result<ExistingFile> {
+fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<ExistingFile> {
     let Some(old) = existing(target)? else { return Ok(ExistingFile::Absent) };
     if old.is_dir() {
         return Err(sys::is_a_directory());
     }
     if old.is_file() {
         match process::open(|| open_as_permitted(target)) {
-            Ok(old) => take_over(&staged.file, &old, Inherited::Access)?,
+            Ok(old) => take_over(staged, &old, Inherited::Access)?,
             // The access control list of a file that cannot be opened is unknown, so others get no access.
-            Err(_) => sys::make_private(&staged.file)?,
+            Err(_) => sys::make_private(staged)?,
         }
     }
     Ok(ExistingFile::Replaced)

@@ -3,6 +3,7 @@
 //! A library changes neither unless the program [hands them over](hand_over), as the executable does. Settings that
 //! take noticeable time are made by the first job that needs them.
 
+use std::fs::File;
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ pub fn hand_over() {
 /// tries again.
 ///
 /// Inputs and outputs stay open until the job ends, and there may be thousands of them: more than the initial limit of
-/// 1024, and far fewer than the maximum.
+/// 1024, and usually far fewer than the maximum. If there are more, see [`is_short_of_files`].
 pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     match open() {
         Err(error) if HANDED_OVER.load(Ordering::Relaxed) && sys::is_too_many_files(&error) => {
@@ -42,4 +43,10 @@ pub(crate) fn open<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> 
         }
         opened => opened,
     }
+}
+
+/// Whether the process can open few more files, given a file that was just opened. Inputs and outputs that are not in
+/// use are then closed.
+pub(crate) fn is_short_of_files(file: &File) -> bool {
+    sys::is_late_file(file, HANDED_OVER.load(Ordering::Relaxed))
 }

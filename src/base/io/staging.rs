@@ -4,6 +4,9 @@
 //! hidden file next to its destination, and a kill leaves it there. After `hand_over`, a SIGBUS about a mapped file
 //! removes it. An unnamed file replaces another by two system calls: it gets a free name, and is renamed after that. A
 //! kill between the two leaves a hidden file too.
+//!
+//! A job may have more outputs than the process may have open files. If few more can be opened, a staged file
+//! [rests](Staged::rest) under a hidden name, and is opened again for more bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,37 +16,75 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::base::io::process;
-use crate::base::io::sys::{self, link, unnamed};
+use crate::base::io::sys::{self, Stat, link, unnamed};
 
 /// The permissions of a new file, before the umask is applied.
 pub(crate) const MODE: u32 = 0o666;
 
-/// A file that is not in place yet.
+/// A file that is not in place yet. It is open, has a temporary name, or both.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    pub(crate) file: File,
+    /// The open file; `None` while it rests.
+    file: Option<File>,
     /// The temporary name; `None` while the file has no name.
     name: Option<Temporary>,
+    /// The offset for the next bytes of a file that rests.
+    position: u64,
 }
 
 impl Staged {
     /// Creates an empty file that will become `target`, with the permissions `mode` less the umask.
     pub(crate) fn create(target: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(file) = process::open(|| unnamed(directory_of(target), mode)) {
-            return Ok(Self { file, name: None });
+            return Ok(Self::of(file, None));
         }
         // Not every file system has unnamed files.
         let (file, name) = named(target, mode)?;
-        Ok(Self { file, name: Some(name) })
+        Ok(Self::of(file, Some(name)))
+    }
+
+    fn of(file: File, name: Option<Temporary>) -> Self {
+        Self { file: Some(file), name, position: 0 }
+    }
+
+    /// Returns the file. Opens it again if it rests.
+    pub(crate) fn file(&mut self) -> io::Result<&mut File> {
+        if let (None, Some(name)) = (&self.file, &self.name) {
+            let mut file = process::open(|| sys::open_to_update(name.path()))?;
+            file.seek(SeekFrom::Start(self.position))?;
+            self.file = Some(file);
+        }
+        self.file.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Closes the file, which will become `target`, if the process can open few more files. It gets a temporary name
+    /// unless it has one. It stays open if it cannot get one, or if its permissions may prevent that it is opened
+    /// again.
+    pub(crate) fn rest(&mut self, target: &Path) -> io::Result<()> {
+        const READ_AND_WRITE: u32 = 0o600;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if !process::is_short_of_files(file) || Stat::of(file)?.mode() & READ_AND_WRITE != READ_AND_WRITE {
+            return Ok(());
+        }
+        if self.name.is_none() {
+            let Ok(((), name)) = under_new_name(target, |name| link(file, name)) else { return Ok(()) };
+            self.name = Some(name);
+        }
+        self.position = file.stream_position()?;
+        self.close()
+    }
+
+    fn close(&mut self) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), sys::close)
     }
 
     /// Closes the file and gives it the name `target`. If that name is taken, or an unnamed file cannot get a name, the
     /// file gets a temporary name instead, which is returned for the caller to rename.
-    pub(crate) fn give_name(self, target: &Path) -> io::Result<Option<Temporary>> {
-        if self.name.is_none() && link(&self.file, target).is_ok() {
+    pub(crate) fn give_name(mut self, target: &Path) -> io::Result<Option<Temporary>> {
+        if self.name.is_none() && link(self.file()?, target).is_ok() {
             // If closing fails, the file is incomplete and its name is removed.
             let name = Temporary::new(target.to_owned());
-            sys::close(self.file)?;
+            self.close()?;
             name.keep();
             return Ok(None);
         }
@@ -51,21 +92,24 @@ impl Staged {
     }
 
     /// Gives the file a temporary name in the directory of `target`, and closes it.
-    pub(crate) fn give_name_beside(self, target: &Path) -> io::Result<Temporary> {
-        let Self { mut file, name } = self;
-        let name = match name {
+    pub(crate) fn give_name_beside(mut self, target: &Path) -> io::Result<Temporary> {
+        let name = match self.name.take() {
             Some(name) => name,
-            None => match under_new_name(target, |name| link(&file, name)) {
-                Ok(((), name)) => name,
-                // The file system cannot name an unnamed file, so the bytes go to a new file with a name.
-                Err(_) => {
-                    let (copy, name) = copy_named(&file, target)?;
-                    file = copy;
-                    name
-                }
-            },
+            None => self.name_beside(target)?,
         };
-        sys::close(file)?;
+        self.close()?;
+        Ok(name)
+    }
+
+    /// Gives a file without a name a temporary one in the directory of `target`.
+    fn name_beside(&mut self, target: &Path) -> io::Result<Temporary> {
+        let file = self.file()?;
+        if let Ok(((), name)) = under_new_name(target, |name| link(file, name)) {
+            return Ok(name);
+        }
+        // The file system cannot name an unnamed file, so the bytes go to a new file with a name.
+        let (copy, name) = copy_named(file, target)?;
+        self.file = Some(copy);
         Ok(name)
     }
 }
@@ -201,7 +245,7 @@ mod tests {
 
     fn staged(target: &Path, data: &[u8]) -> Staged {
         let mut staged = Staged::create(target, MODE).unwrap();
-        staged.file.write_all(data).unwrap();
+        staged.file().unwrap().write_all(data).unwrap();
         staged
     }
 
@@ -242,14 +286,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("x");
         let (file, name) = named(&target, MODE).unwrap();
-        drop(Staged { file, name: Some(name) });
+        drop(Staged::of(file, Some(name)));
         assert_eq!(count(dir.path()), 0);
         // The copy of a file that cannot get a name.
-        let unnamed = staged(&target, b"abc");
-        sys::make_executable(&unnamed.file).unwrap();
-        let mode = sys::Stat::of(&unnamed.file).unwrap().mode();
-        let (copy, name) = copy_named(&unnamed.file, &target).unwrap();
-        assert_eq!(sys::Stat::of(&copy).unwrap().mode(), mode);
+        let mut unnamed = staged(&target, b"abc");
+        let unnamed = unnamed.file().unwrap();
+        sys::make_executable(unnamed).unwrap();
+        let mode = Stat::of(unnamed).unwrap().mode();
+        let (copy, name) = copy_named(unnamed, &target).unwrap();
+        assert_eq!(Stat::of(&copy).unwrap().mode(), mode);
         name.rename(&target).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"abc");
     }

@@ -160,13 +160,16 @@ impl Packed {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
         }
         // The decoder takes the size as a signed number of 32 bits.
-        let size =
-            i32::try_from(self.inflated).map_err(|_| self.broken(stored, 0, "larger than an LZ4 block can be"))?;
+        let size = i32::try_from(self.inflated)
+            .map_err(|_| self.wrong_size(stored, format!("at most {}, the largest of an LZ4 block", i32::MAX)))?;
         match codec::inflate_block(stored.bytes(), size) {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
             Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(unsupported(stored, error)),
-            Err(error) => Err(self.broken(stored, 0, error)),
+            Err(error) => {
+                let inflated = codec::lz4_block::len_before_fault(stored.bytes(), self.inflated);
+                Err(self.broken(stored, inflated, error))
+            }
         }
     }
 

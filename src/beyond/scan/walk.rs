@@ -1007,6 +1007,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         copies: &mut Copies,
     ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
+        if let Some((offset, what)) = member.unread {
+            return self.report_finding(1, at, Finding::Unread { place: &place, offset, what });
+        }
         let Some(content) = self.ok_or_report(at.at_place(&place, at.data), member.content)? else { return Ok(()) };
         let bundles_before = self.bundles;
         let place = if content.form.is_none() { place } else { place.inflated() };

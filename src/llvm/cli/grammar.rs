@@ -67,7 +67,7 @@ fn option_name(word: &[u8]) -> Option<&[u8]> {
 }
 
 /// The state of reading a command line.
-struct GrammarReader<'a> {
+pub(super) struct GrammarReader<'a> {
     command: &'a Command,
     program: &'a Program<'a>,
     complaints: Vec<u8>,
@@ -80,7 +80,7 @@ struct GrammarReader<'a> {
 }
 
 impl<'a> GrammarReader<'a> {
-    fn new(command: &'a Command, program: &'a Program<'a>) -> Self {
+    pub(super) fn new(command: &'a Command, program: &'a Program<'a>) -> Self {
         let missing_required = command.get_arguments().filter(|arg| arg.is_required_set()).collect();
         Self { command, program, complaints: Vec::new(), words: Vec::new(), missing_required, positionals: Vec::new() }
     }
@@ -120,7 +120,7 @@ impl<'a> GrammarReader<'a> {
 
     /// Applies an option. An option that requires a value, and has none after `=`, consumes the next word. Returns the
     /// action of an option that takes effect at once, and `None` for any other.
-    fn apply<'w>(
+    pub(super) fn apply<'w>(
         &mut self,
         arg: &'a Arg,
         value: Option<&'w [u8]>,
@@ -168,7 +168,7 @@ impl<'a> GrammarReader<'a> {
     }
 
     /// Accepts a word that is not an option, or rejects it if the tool does not use such words.
-    fn add_positional(&mut self, word: &[u8]) {
+    pub(super) fn add_positional(&mut self, word: &[u8]) {
         if self.command.get_positionals().next().is_some() {
             self.positionals.push(sys::os_string(word.to_vec()));
         } else {
@@ -189,7 +189,7 @@ impl<'a> GrammarReader<'a> {
 
     /// Complains about too many words and about missing options. Then returns the complaints or, without any, the
     /// rewritten words.
-    fn into_result(mut self) -> GrammarResult {
+    pub(super) fn into_result(mut self) -> GrammarResult {
         if self.positionals.len() > most_positionals(self.command) {
             let Program { typed, name } = *self.program;
             // A tool allows no positional words, 1, or any number. A tool that allows none keeps none (see

@@ -1,6 +1,6 @@
 //! The command lines of LLVM's tools, which share LLVM's grammar. The options of a [`Tool`](options::Tool) are one
 //! struct, derived with `clap`. [`parse`] expands response files ([`response`]), reads the words as LLVM 22.1.8 does
-//! ([`grammar`]), and has `clap` fill the struct. The tool's own module turns the struct into a job of the library.
+//! ([`grammar`], or [`option_table`] for the third tool), and has `clap` fill the struct. The tool's own module turns the struct into a job of the library.
 
 mod additions;
 pub(crate) mod bundle_entry;
@@ -9,6 +9,7 @@ pub(crate) mod environment;
 pub(crate) mod grammar;
 pub(crate) mod help;
 pub(crate) mod objcopy;
+pub(crate) mod option_table;
 pub(crate) mod options;
 pub(crate) mod packager;
 pub(crate) mod parse;

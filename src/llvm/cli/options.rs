@@ -17,13 +17,16 @@
 //! Names, value names, help texts and the order of the suggestions follow LLVM 22.1.8's tools.
 
 use std::any::TypeId;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
 use super::additions::Call;
+use super::grammar::{self, GrammarResult};
 use crate::base::display::alternatives;
 use crate::llvm::cli::print::console::Console;
+use crate::llvm::cli::program::Program;
 use crate::llvm::cli::values::{boolean, signed, size, unsigned};
 
 /// The options of a tool.
@@ -31,6 +34,9 @@ pub(crate) trait ToolOptions: Parser + Default {
     /// Runs the tool for a valid command line.
     fn run(&self, call: &Call<'_>, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
+
+/// Reads the words after the program's name: [`grammar::read`], or [`option_table::read`](super::option_table::read).
+pub(crate) type Grammar = for<'a> fn(&'a Command, &'a Program<'a>, &[OsString]) -> GrammarResult;
 
 /// A tool: its definition, its implementation and how it is selected.
 #[derive(Debug)]
@@ -41,6 +47,8 @@ pub(crate) struct Tool {
     pub(crate) subcommand: Option<&'static str>,
     /// Whether LLVM's tool goes on without any option if a response file cannot be read.
     pub(crate) goes_on_without_options: bool,
+    /// Reads the words after the program's name by LLVM's grammar for this tool.
+    pub(crate) grammar: Grammar,
     /// The options as `clap` derives them.
     pub(crate) definition: fn() -> Command,
     /// Runs the tool with the options that `clap` has parsed; for `None`, without any option.
@@ -54,6 +62,7 @@ impl Tool {
             names: &[],
             subcommand: None,
             goes_on_without_options: false,
+            grammar: grammar::read,
             definition: <O as CommandFactory>::command,
             execute: execute::<O>,
         }
@@ -314,8 +323,6 @@ fn as_switch(arg: &Arg) -> Arg {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
     use crate::llvm::cli::TOOLS;
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::ArgMatches;
 
 use super::additions::Additions;
-use super::grammar::{self, GrammarResult};
+use super::grammar::GrammarResult;
 use super::help;
 use super::options::{ImmediateAction, Tool};
 use super::response;
@@ -55,7 +55,7 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     let program = Program::new(&called);
     // Freeing all parts of the command would take longer than parsing most command lines, and the process ends soon.
     let command = Box::leak(Box::new(tool.command()));
-    match grammar::read(command, &program, argv.get(1..).unwrap_or_default()) {
+    match (tool.grammar)(command, &program, argv.get(1..).unwrap_or_default()) {
         GrammarResult::Words(words) => match command.try_get_matches_from_mut(words) {
             Ok(matches) => ParsedCommandLine::Run { matches: Some(matches), called, complaint: Vec::new() },
             // The grammar gives only words that the definition allows.

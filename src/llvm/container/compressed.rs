@@ -179,12 +179,12 @@ fn parse(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed<'_>>, Malf
     Ok(Some(Compressed { recorded, form, offset, header_len, prefix: None, body, stream_len }))
 }
 
-/// The error for a zstd stream of unknown length whose frames cannot be walked. Nothing was inflated for that.
+/// The error for a zstd stream of unknown length whose frames cannot be walked.
 fn broken_stream(method: Method, offset: u64, error: io::Error) -> Malformed {
     if error.kind() == io::ErrorKind::Unsupported {
         return codec::unsupported(WHAT, offset, error);
     }
-    let reason = format!("the {} stream is broken after 0 inflated bytes: {error}", method.name());
+    let reason = format!("the {} stream is broken: {error}", method.name());
     Malformed::compressed(WHAT, offset, reason)
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::library::OpenArchive;
 use super::{FileType, report_if_inflated, report_if_plain};
-use crate::base::display::printable_name;
+use crate::base::display::write_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::llvm::container::Limits;
@@ -91,7 +91,7 @@ impl List {
 
 fn print_ids(bundle: &Bundle<'_>, out: &mut dyn Write) -> Result<()> {
     for entry in &bundle.entries {
-        writeln!(out, "{}", printable_name(&entry.id)).map_err(|error| Error::io("-", error))?;
+        write_name(&entry.id, out).and_then(|()| out.write_all(b"\n")).map_err(|error| Error::io("-", error))?;
     }
     Ok(())
 }

@@ -392,6 +392,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         let mut output = Output::stage_as(name.as_ref(), OverwriteMode::Generated)?;
         // There may be thousands of outputs, so none may keep a buffer in memory.
         content.copy_to_file(output.writer()?.out, name.as_ref())?;
+        output.complete()?;
         self.used_names.insert(name.clone(), self.image_number);
         self.generated.push((name, output));
         Ok(())

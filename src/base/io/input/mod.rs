@@ -150,7 +150,11 @@ impl Input {
             None => 0,
         };
         let progress = FileProgress { len, read: AtomicU64::new(0) };
-        Self { opened, access, progress, ..Self::of_storage(path, storage) }
+        let mut input = Self { opened, access, progress, ..Self::of_storage(path, storage) };
+        if input.file().is_some_and(process::is_short_of_files) {
+            input.close();
+        }
+        input
     }
 
     /// An input over bytes in memory, called `name` in errors.
@@ -211,7 +215,8 @@ impl Input {
         Slice { input: Some(self), data: self.bytes(), offset: 0 }
     }
 
-    /// Closes the file and keeps its bytes. For jobs with more inputs than a process may have open files.
+    /// Closes the file and keeps its bytes, in the mapping. For jobs with more inputs than a process may have open
+    /// files; those that the user names are closed only if few more can be opened.
     pub(crate) fn close(&mut self) {
         if let Storage::Mapped { file, .. } = &mut self.storage {
             *file = None;
@@ -245,14 +250,10 @@ impl Input {
         }
     }
 
-    /// Returns the permissions of the regular file that is mapped, or `None` if the bytes were copied or the file is
-    /// closed.
+    /// Returns the permissions of the regular file that is mapped, as they were when it was opened, or `None` if the
+    /// bytes were copied.
     pub(crate) fn mode(&self) -> Option<u32> {
-        // Copied bytes may be in a mapped temporary file, whose permissions do not count. Such an input has no
-        // `opened`.
-        self.opened?;
-        let found = Stat::of(self.file()?).ok()?;
-        Some(found.mode())
+        Some(self.opened?.mode)
     }
 
     /// Returns the current state of the regular file that was opened, or `None` if the bytes were copied. The state of

@@ -55,6 +55,8 @@ pub(super) struct Stamp {
     pub(super) len: u64,
     modified: (i64, i64),
     status: Status,
+    /// The [permissions](Stat::mode), which may change without the bytes.
+    pub(super) mode: u32,
 }
 
 /// A change since a stamp.
@@ -70,7 +72,7 @@ pub(super) enum FileChange {
 impl Stamp {
     pub(super) fn of(found: &Stat) -> Self {
         let (file, len, modified) = (found.identity(), found.len(), found.modified());
-        Self { file, len, modified, status: found.status() }
+        Self { file, len, modified, status: found.status(), mode: found.mode() }
     }
 
     /// Returns the change of the file since an earlier stamp, or `None` if it has not changed.

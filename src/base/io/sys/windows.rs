@@ -263,6 +263,11 @@ pub(crate) fn is_fault(_: &io::Error) -> bool {
     false
 }
 
+/// Whether few more files can be opened: the system has no limit that a job reaches.
+pub(crate) fn is_late_file(_: &File, _: bool) -> bool {
+    false
+}
+
 /// Whether an error says that the process has too many open files: the system has no limit that could be raised.
 pub(crate) fn is_too_many_files(_: &io::Error) -> bool {
     false
@@ -309,6 +314,11 @@ pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
 /// Creates a file with the permissions that its directory passes on.
 pub(crate) fn create_new(path: &Path, _: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+/// Opens a file for reading and writing. Does not follow a link.
+pub(crate) fn open_to_update(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)
 }
 
 /// Returns the target of a link, or `None` if something else or nothing has this path.

@@ -1,7 +1,8 @@
 //! Reads the members of zip files, such as Python wheels.
 //!
 //! As for all readers, the central directory is authoritative, and other data may precede the first member. A member is
-//! stored, deflated or compressed with zstd. Its claimed size limits how much is inflated.
+//! stored, deflated, or compressed with bzip2, LZMA, xz or zstd. Its claimed size limits how much is inflated. A member
+//! of any other method is not read, which is no fault.
 //!
 //! Rejected:
 //!
@@ -9,7 +10,7 @@
 //! - empty directories of a file that begins with a member
 //! - members outside the file, and members that together claim more bytes than the file has: they overlap, to inflate
 //!   the same bytes repeatedly
-//! - encrypted members, other methods of compression, sizes and checksums that disagree
+//! - encrypted members, sizes and checksums that disagree
 
 mod rewrite;
 
@@ -28,6 +29,7 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::once;
 use crate::llvm::container::limits::Allowance;
+use crate::llvm::container::magic::Unread;
 
 /// The maximum ratio of inflated to deflated size: at least 2 bits of deflated data make 258 bytes.
 const DEFLATE_MAX: u64 = 1032;
@@ -69,6 +71,9 @@ pub(crate) struct ZipMember<'a> {
     pub(crate) is_directory: bool,
     /// The stored bytes, or the reason why they cannot be read.
     pub(crate) content: Result<ZipContent<'a>>,
+    /// The offset of a member whose method of compression is not read, and the name of the method. Its content is an
+    /// error for callers that need it.
+    pub(crate) unread: Option<(u64, Unread)>,
 }
 
 /// The bytes of a member.
@@ -166,6 +171,10 @@ impl<'a> ZipDirectory<'a> {
             let len = total(parts.map(len_u64)).saturating_add(LISTED_LEN);
             let listed = span(entry.central_directory_offset(), len);
             self.end = listed.end;
+            let unread = match form_of(entry.compression_method()) {
+                Err(what) if !entry.is_dir() => Some((data.absolute(entry.local_header_offset()), what)),
+                _ => None,
+            };
             let content = match archive.get_entry(entry.wayfinder()) {
                 Ok(located) => {
                     let (start, end) = located.compressed_data_range();
@@ -173,7 +182,7 @@ impl<'a> ZipDirectory<'a> {
                 }
                 Err(error) => Err(malformed(data, entry.local_header_offset(), error.to_string())),
             };
-            self.members.push(ZipMember { name, is_directory: entry.is_dir(), content });
+            self.members.push(ZipMember { name, is_directory: entry.is_dir(), content, unread });
         }
         self.check_count(data, archive.entries_hint())
     }
@@ -226,7 +235,11 @@ fn content_of<'a>(
     if entry.flags().is_encrypted() {
         return Err(malformed(data, start, "the member is encrypted".to_owned()));
     }
-    let form = form_of(entry.compression_method()).map_err(|reason| malformed(data, start, reason))?;
+    let method = entry.compression_method();
+    let form = form_of(method).map_err(|_| {
+        let reason = format!("the member is compressed with method {}, which is not supported", method.as_u16());
+        malformed(data, start, reason)
+    })?;
     if form == Some(StreamForm::Deflate) && size > stored.len().saturating_mul(DEFLATE_MAX) {
         let reason = format!("{size} bytes are recorded as deflated to {}", stored.len());
         return Err(malformed(data, start, reason));
@@ -235,14 +248,19 @@ fn content_of<'a>(
 }
 
 /// Returns the form of the bytes that a method compresses, or `None` for members that are stored as they are. The error
-/// is the reason why the method cannot be read.
-fn form_of(method: CompressionMethod) -> Result<Option<StreamForm>, String> {
-    match method {
-        CompressionMethod::STORE => Ok(None),
-        CompressionMethod::DEFLATE => Ok(Some(StreamForm::Deflate)),
-        CompressionMethod::ZSTD => Ok(Some(StreamForm::Frames)),
-        other => Err(format!("the member is compressed with method {}, which is not supported", other.as_u16())),
-    }
+/// names a method that is not read.
+fn form_of(method: CompressionMethod) -> Result<Option<StreamForm>, Unread> {
+    Ok(Some(match method {
+        CompressionMethod::STORE => return Ok(None),
+        CompressionMethod::DEFLATE => StreamForm::Deflate,
+        CompressionMethod::BZIP2 => StreamForm::Bzip2,
+        CompressionMethod::LZMA => StreamForm::Lzma,
+        CompressionMethod::XZ => StreamForm::Xz,
+        CompressionMethod::ZSTD => StreamForm::Frames,
+        CompressionMethod::DEFLATE64 => return Err(Unread::anything("zip member compressed with Deflate64")),
+        CompressionMethod::PPMD => return Err(Unread::anything("zip member compressed with PPMd")),
+        _ => return Err(Unread::anything("zip member compressed with an unknown method")),
+    }))
 }
 
 fn malformed(data: Slice<'_>, at: u64, reason: String) -> Error {
@@ -264,6 +282,8 @@ impl<'a> ZipContent<'a> {
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
         let inflated: Box<dyn Read + 'a> = match self.form {
             None => Box::new(self.stored.reader()),
+            // Without a mark at the end of the stream, only the size shows where it ends.
+            Some(form @ StreamForm::Lzma) => Box::new(form.inflate(self.stored, self.size)?.take(self.size)),
             // The size 0 allows only windows that every decoder accepts, however large the member is.
             Some(form) => Box::new(form.inflate(self.stored, 0)?),
         };

@@ -53,6 +53,10 @@ const ZIP64_VERSION: u64 = 45;
 /// The flag of a member with a data descriptor.
 const HAS_DESCRIPTOR: u64 = 1 << 3;
 
+/// The number of LZMA, and the flag of a member whose LZMA stream has a mark at its end.
+const LZMA: u64 = 14;
+const HAS_END_MARK: u64 = 1 << 1;
+
 const LOCATOR: &[u8] = b"PK\x06\x07";
 const LOCATOR_LEN: u64 = 20;
 const ZIP64_END: &[u8] = b"PK\x06\x06";
@@ -284,6 +288,9 @@ impl<'a> DirectoryRewrite<'a> {
         if let Some(contents) = contents {
             // The header has the sizes, so no data descriptor follows the data.
             header.flags &= !HAS_DESCRIPTOR;
+            if header.method == LZMA {
+                header.flags |= HAS_END_MARK;
+            }
             header.crc = contents.crc.into();
             (size, stored) = (contents.size, contents.stored);
         }

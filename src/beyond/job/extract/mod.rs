@@ -582,9 +582,13 @@ impl<'j> Extraction<'j> {
     /// unreadable code objects instead of returning them if all code objects are asked for.
     fn select_in_bundle<'f>(&self, found: &FoundBundle<'f>, file: &mut FileSearch<'_, 'j>) -> Vec<CodeObjectRef<'f>> {
         let mut selected = Vec::new();
+        // If all code objects are asked for, none is missing, so no message lists their names.
+        let is_noted = !self.job.takes_all() || self.job.kernels.is_some();
         for code_object in found.code_objects() {
             let id = code_object.parsed_id();
-            file.part.matches.note(&id, self.selector.names_entries());
+            if is_noted {
+                file.part.matches.note(&id, self.selector.names_entries());
+            }
             if !self.selector.takes(&id) {
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::base::display::plain;
 use crate::beyond::scan::CodeObject;
@@ -19,9 +20,9 @@ const SOURCE_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct FileNames {
     /// For each assigned name in lower case, the last number that was appended to it, or 1.
-    numbers: HashMap<String, u64>,
+    numbers: HashMap<Rc<str>, u64>,
     /// The changed entries of `numbers` with their previous values, for undoing.
-    changes: Vec<(String, Option<u64>)>,
+    changes: Vec<(Rc<str>, Option<u64>)>,
 }
 
 impl FileNames {
@@ -30,26 +31,26 @@ impl FileNames {
     pub(super) fn assign_stem(&mut self, input: &Path, code_object: &CodeObject) -> String {
         let name = file_name(input, code_object);
         let key = name.to_ascii_lowercase();
-        let Some(mut number) = self.numbers.get(&key).copied() else {
-            self.set(key, 1);
+        let Some(mut number) = self.numbers.get(&*key).copied() else {
+            self.set(key.into(), 1);
             return name;
         };
         loop {
             number += 1;
             let stem = format!("{name}-{number}");
             let numbered_key = stem.to_ascii_lowercase();
-            if !self.numbers.contains_key(&numbered_key) {
+            if !self.numbers.contains_key(&*numbered_key) {
                 // The next file of the same name goes on from this number.
-                self.set(key, number);
-                self.set(numbered_key, 1);
+                self.set(key.into(), number);
+                self.set(numbered_key.into(), 1);
                 return stem;
             }
         }
     }
 
     /// Sets the number of a name, and remembers the previous one for [`undo`](Self::undo).
-    fn set(&mut self, name: String, number: u64) {
-        let before = self.numbers.insert(name.clone(), number);
+    fn set(&mut self, name: Rc<str>, number: u64) {
+        let before = self.numbers.insert(Rc::clone(&name), number);
         self.changes.push((name, before));
     }
 

@@ -21,6 +21,7 @@ pub(super) struct Pending<'j> {
     destination: &'j Destination,
     /// The directory of the file in place of the destination's, if there are too many files for that.
     own_directory: Option<&'j Path>,
+    /// The name of the file without the extension; empty once the file is open.
     stem: String,
     /// The first bytes of the code object, which are not written yet. `None` once the file is open.
     head: Option<Vec<u8>>,
@@ -101,7 +102,8 @@ impl<'j> Pending<'j> {
         let known = [&unwritten, next].concat();
         let head = slice(&known, 0, ContentKind::HEAD_LEN).unwrap_or(&known);
         let kind = ContentKind::identify(head);
-        let mut path = self.destination.path_for(&self.stem, kind);
+        // Many files may wait until the last one is written, so each keeps only its path.
+        let mut path = self.destination.path_for(&mem::take(&mut self.stem), kind);
         if let Some(directory) = self.own_directory {
             path = directory.join(path.file_name().unwrap_or_default());
         }

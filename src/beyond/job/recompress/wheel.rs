@@ -22,7 +22,7 @@ use super::record::{self, HashAndSize};
 use super::run::{Recompression, may_hold_bundles};
 use super::{Recompressed, RecompressedZip};
 use crate::base::bytes::text;
-use crate::base::codec::{Method, StreamForm};
+use crate::base::codec::StreamForm;
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
@@ -36,10 +36,6 @@ use crate::llvm::event::Observer;
 
 /// The maximum size of a `RECORD` and of `METADATA` in bytes. A wheel with 15,000 files has a `RECORD` of 1.5 MB.
 const TEXT_MAX: u64 = 16 << 20;
-
-/// The level for deflated members. Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs
-/// that makes libraries as small.
-const DEFLATE_LEVEL: i32 = 9;
 
 /// Recompresses the members of a zip file, one after another in the order of the file, then writes `RECORD` and the
 /// directory. If nothing has changed, the output is a copy of the old file.
@@ -105,7 +101,7 @@ fn read_members(data: Slice<'_>) -> Result<(DirectoryRewrite<'_>, Vec<WheelMembe
         return Err(error);
     }
     let (mut numbers, mut contents, mut members) = (HashMap::new(), Vec::new(), Vec::new());
-    for ZipMember { name, is_directory, content } in std::mem::take(&mut directory.members) {
+    for ZipMember { name, is_directory, content, .. } in std::mem::take(&mut directory.members) {
         let place = Place::of_file(data.path()).join(Step::Member(name.clone()));
         let content = content.map_err(|error| error.at(&place))?;
         contents.push(content);
@@ -616,8 +612,7 @@ impl PackedMember {
         };
         let compressed = match form {
             Some(form) => {
-                let level = if form == StreamForm::Deflate { DEFLATE_LEVEL } else { Method::Zstd.default_level() };
-                Some(form.write(level, Spool::new(), path, read)?.into_input(path).with_path(path)?)
+                Some(form.write(form.usual_level(), Spool::new(), path, read)?.into_input(path).with_path(path)?)
             }
             // Stored contents are read only for the hash and the checksum.
             None => {

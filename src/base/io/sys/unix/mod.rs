@@ -11,7 +11,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -201,6 +201,21 @@ pub(crate) fn text(_: &io::Error) -> Option<&'static str> {
     None
 }
 
+/// Whether a file that was just opened has a number in the upper half of those that the process may use, so that few
+/// more files can be opened: a file gets the lowest free number. `can_raise` says whether the limit may be raised to the
+/// maximum.
+pub(crate) fn is_late_file(file: &File, can_raise: bool) -> bool {
+    /// Numbers below are never late: a job with a few files asks the system nothing.
+    const FEW: u64 = 16;
+    let Ok(number) = u64::try_from(file.as_raw_fd()) else { return false };
+    if number < FEW {
+        return false;
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let limit = if can_raise { limit.maximum } else { limit.current };
+    limit.is_some_and(|limit| number >= limit / 2)
+}
+
 /// Raises the limit on open files.
 pub(crate) fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
@@ -236,6 +251,11 @@ pub(crate) fn open_unless_link(path: &Path, write: bool) -> io::Result<File> {
 /// Creates a file with these permissions, less the umask.
 pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Opens a file for reading and writing. Does not follow a link.
+pub(crate) fn open_to_update(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
 /// Returns the target of a link, or `None` if something else or nothing has this path.
