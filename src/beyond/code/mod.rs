@@ -5,6 +5,7 @@
 
 pub(crate) mod check;
 pub(crate) mod elf;
+pub(crate) mod gpu_header;
 mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;

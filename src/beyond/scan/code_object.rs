@@ -14,6 +14,7 @@ use crate::base::display::{printable, short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
+use crate::beyond::code::gpu_header::{self, GpuHeader};
 use crate::beyond::code::target;
 use crate::beyond::container::fatbin::{self, CudaKind};
 use crate::beyond::container::kpack;
@@ -472,6 +473,35 @@ impl<'f> CodeObjectRef<'f> {
             return packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned);
         }
         self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed)
+    }
+
+    /// Returns the header of an ELF file for an AMD or NVIDIA GPU. Returns `None` for other content, and if its first
+    /// bytes are not known.
+    ///
+    /// Of code that is compressed on its own, they are known if the content [was inflated](Self::note_inflated). For
+    /// device images, and in a fatbin that is a file itself, they are inflated. A library has thousands of compressed
+    /// cubins, and linkers leave none there that is not linked; `nvcc -fatbin -rdc=true` makes files of such cubins.
+    pub(crate) fn gpu_header(&self) -> Option<GpuHeader> {
+        let Some(packed) = self.packed() else { return GpuHeader::read(&self.head()?) };
+        let FoundBundle { format, facts, bundle, .. } = self.found;
+        if let Some(noted) = facts.noted_header(self.index) {
+            return noted;
+        }
+        let is_inflated = format == Format::DeviceImages || (format == Format::Fatbin && self.found.is_file());
+        if !is_inflated {
+            return None;
+        }
+        let head = packed.head(bundle.whole()?, gpu_header::HEADER_LEN);
+        let header = head.and_then(|head| GpuHeader::read(&head));
+        facts.note_header(self.index, header);
+        header
+    }
+
+    /// Notes what the content of the code object records, after the content was inflated for another reason.
+    pub(crate) fn note_inflated(&self, content: &[u8]) {
+        if self.packed().is_some() {
+            self.found.facts.note_header(self.index, GpuHeader::read(content));
+        }
     }
 
     /// Returns the kind of content that its container records, or `None` if the container records no known kind. A

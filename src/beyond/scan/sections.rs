@@ -30,6 +30,7 @@ use std::ops::Range;
 use object::ObjectKind;
 use object::elf::SectionType;
 
+use super::found::Linking;
 use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
 use crate::base::error::{Error, Malformed, WithPath};
 use crate::base::io::input::Slice;
@@ -89,6 +90,9 @@ const CUT_NAME: &str = ".llvm.of";
 
 /// The sections with HIP's bundles. lld cuts the name in PE files, which have no table for longer names.
 pub(crate) const HIP_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
+
+/// The end of the names of sections with offload binaries, of clang and of Cray's compilers.
+const OFFLOADING: &[u8] = b".llvm.offloading";
 
 /// The sections with relocatable CUDA code (`nvcc -rdc=true`). The linker keeps them in addition to the linked code.
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
@@ -287,6 +291,20 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
 /// Returns whether a section with this name has relocatable CUDA code.
 pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
+}
+
+impl ChosenSection<SectionContent> {
+    /// Returns the time when the code in the section is linked. Linkers and the CUDA driver link relocatable CUDA code,
+    /// and clang's linker links the code in offload binaries. `is_linked` says whether the object is linked.
+    pub(super) fn linking(&self, is_linked: bool) -> Linking {
+        let is_relocatable = is_relocatable_code(&self.name);
+        match is_linked {
+            true if is_relocatable => Linking::AtStart,
+            false if is_relocatable || self.name.ends_with(OFFLOADING) => Linking::WithObject,
+            false if self.holds == SectionContent::OffloadBinaries => Linking::WithObject,
+            _ => Linking::Before,
+        }
+    }
 }
 
 /// Returns whether a section with this name, in an ELF or PE file, has device images.

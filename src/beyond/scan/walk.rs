@@ -7,10 +7,10 @@ use std::path::Path;
 use super::budget::{self, Budget, ExceededLimit};
 use super::bundle_reader::BundleReader;
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
-use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_SPACE_END, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
-use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
+use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
 use super::{Checksums, Scan, Unread, ahead};
@@ -62,9 +62,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) budget: Budget,
     /// The number of bundles found so far in the whole file.
     bundles: u64,
-    /// Whether the section that is searched has relocatable code of a linked file: the [fact](EntryFacts) for the
-    /// bundles in it.
-    is_relinked: bool,
+    /// The time when the code in the section that is searched is linked: the [fact](EntryFacts) for the bundles in it.
+    linking: Linking,
     /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles. Each
     /// of them should have a wrapper, so more wrappers mean that bundles are elsewhere.
     pub(super) bundles_in_sections: u64,
@@ -229,7 +228,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             sources,
             budget,
             bundles: 0,
-            is_relinked: false,
+            linking: Linking::Before,
             bundles_in_sections: 0,
             numbers: StepNumbers::default(),
             goal: None,
@@ -626,7 +625,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             numbers: self.number_entries(place, bundle),
             shared: shared_bytes(bundle, format),
             begins_file: index == 0 && at.file_start == Some(bundle.offset),
-            is_relinked: self.is_relinked && format == Format::Fatbin,
+            linking: self.linking,
             ..EntryFacts::default()
         };
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
@@ -716,7 +715,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let objects = embedded.order.into_iter().filter_map(|index| contents.get(index));
         for (index, object) in objects.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            self.search_part(at.at_place(&place.inflated(), object.as_slice()))?;
+            self.linking = Linking::WithObject;
+            let searched = self.search_part(at.at_place(&place.inflated(), object.as_slice()));
+            self.linking = Linking::Before;
+            searched?;
         }
         Ok(())
     }
@@ -842,10 +844,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         let data = at.data;
         if Magic::identify(data.bytes()).is_container() {
-            // The flag goes into the facts of each fatbin that is found in the section.
-            self.is_relinked = is_linked && is_relocatable_code(&section.name);
+            // This goes into the facts of each bundle that is found in the section.
+            self.linking = section.linking(is_linked);
             let searched = self.search_part(at);
-            self.is_relinked = false;
+            self.linking = Linking::Before;
             return searched;
         }
         // The section may belong to another program that uses the same name.

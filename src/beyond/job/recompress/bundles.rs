@@ -22,7 +22,9 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
+use crate::beyond::scan::{
+    AnyBundle, BundleSection, EntryFacts, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, bundle_sections,
+};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -34,6 +36,8 @@ pub(super) struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
+    /// The time when the code in the section that is being rewritten is linked.
+    pub(super) linking: Linking,
     /// The numbers of bundles and bytes for this file.
     result: Recompressed,
     /// The number of code objects for devices that are kept.
@@ -61,7 +65,7 @@ impl Recompression<'_> {
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
+        Self { run, data, to, linking: Linking::Before, result: Recompressed::default(), kept_devices: 0 }
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
@@ -123,7 +127,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         {
             return Err(self.signed_error(&signature));
         }
-        for section in sections {
+        for BundleSection { content: section, linking } in sections {
+            self.linking = linking;
             let section_end = section.end();
             let mut bundles = self.run.bundles_in(section, Inflate::Whole);
             // The room of a bundle ends where the next one starts, so the next one is read first.
@@ -421,7 +426,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
 
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let (index, facts) = (self.result.bundles, EntryFacts::default());
+        let begins_file = bundle.offset == self.data.offset();
+        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(self.linking, begins_file));
         let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;

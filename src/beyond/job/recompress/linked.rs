@@ -278,7 +278,7 @@ impl Recompression<'_> {
         let lost_wrappers = lost_wrappers(data)?;
         let mut found = FoundBundles { bundles: Vec::new(), with_trailing_data: 0, lost_wrappers };
         for section in bundle_sections(data)? {
-            let mut bundles = self.bundles_in(section, Inflate::Headers);
+            let mut bundles = self.bundles_in(section.content, Inflate::Headers);
             while let Some(bundle) = bundles.next().transpose()? {
                 if is_fat_object(data, &bundle)? {
                     break;
@@ -295,8 +295,8 @@ impl Recompression<'_> {
     fn ends_of_bundle_sections(&self, data: Slice<'_>) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
-            if self.holds_only_bundles(data, section) {
-                ends.push(section.end());
+            if self.holds_only_bundles(data, section.content) {
+                ends.push(section.content.end());
             }
         }
         Ok(ends)
