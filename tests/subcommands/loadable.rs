@@ -1,6 +1,7 @@
 //! Code that no loader takes serves no GPU: `verify --expect`, `extract --as-runtime`, `recompress --keep-for` and the
 //! coverage agree, whatever the container.
 
+use object::{Object as _, ObjectSection as _};
 use offload_bundle::ErrorKind;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Expect, Extract, Recompress, Source, Verify, VerifyRule};
@@ -49,10 +50,8 @@ fn with_header(code: &[u8], target: &'static str, [kind, system, version, generi
 /// Code objects for `gfx1100` and its generic target: made by clang and lld if they are installed, otherwise headers
 /// alone. Both an object and a linked file.
 fn amd_code(test: &str) -> Vec<(Vec<u8>, &'static str)> {
-    let mut all = vec![
-        (Elf::amdgpu(0x41).write(&[]), "gfx1100"),
-        (Elf::amdgpu(0x54 | 1 << 24).write(&[]), "gfx11-generic"),
-    ];
+    let mut all =
+        vec![(Elf::amdgpu(0x41).write(&[]), "gfx1100"), (Elf::amdgpu(0x54 | 1 << 24).write(&[]), "gfx11-generic")];
     let (Some(clang), Some(linker)) = (llvm(test, "clang"), llvm(test, "ld.lld")) else { return all };
     let dir = memory_directory();
     std::fs::write(dir.path().join("k.cl"), "kernel void add(global int *data) { data[0] += 1; }").unwrap();
@@ -162,7 +161,7 @@ fn code_that_rocm_s_loader_refuses_serves_no_gpu() {
     headers.extend((0..6).map(|version| [DYN, 64, version, 1]));
     headers.extend((0..3).map(|generic| [DYN, 64, 4, generic]));
     let mut random = Random::new(41);
-    for _ in 0..20 {
+    for _ in 0..8 {
         let mut byte = |values: &[u8]| *random.pick(values);
         headers.push([byte(&[REL, 2, DYN]), byte(&[0, 64]), byte(&[0, 1, 2, 3, 4, 5]), byte(&[0, 1, 2])]);
     }
@@ -269,5 +268,111 @@ fn the_reason_is_said() {
         // Without expected GPUs, none of these is a fault of this rule.
         let verified = tool(&["verify", "in"], &files);
         assert!(!String::from_utf8_lossy(&verified.stdout).contains("does not load"), "{reason}");
+    }
+}
+
+/// Links a kernel that calls a function and reads a variable of other code, and calls a weak function. Returns `None`
+/// if clang or lld is not installed.
+fn with_undefined_symbols(test: &str, source: &str) -> Option<Vec<u8>> {
+    let (clang, linker) = (llvm(test, "clang")?, llvm(test, "ld.lld")?);
+    let dir = memory_directory();
+    std::fs::write(dir.path().join("k.cl"), source).unwrap();
+    let options = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-cl-std=CL2.0", "-nogpulib", "-O1", "-c", "k.cl"];
+    must(Command::new(clang).args(options).args(["-o", "k.o"]).current_dir(dir.path()));
+    must(Command::new(linker).args(["-shared", "k.o", "-o", "k.co"]).current_dir(dir.path()));
+    Some(std::fs::read(dir.path().join("k.co")).unwrap())
+}
+
+/// Checks the note of `verify`, and the fault with expected GPUs. `names` are the undefined symbols, if there are any.
+fn check_undefined(what: &str, data: &[u8], gpu: &str, names: &[&str], is_fault: bool) {
+    let files = [("in", data)];
+    let document: Value = serde_json::from_slice(&tool(&["verify", "--json", "in"], &files).stdout).unwrap();
+    schema::check("verify", &document);
+    let listed = document["files"][0]["undefined"].as_array().unwrap();
+    let listed: Vec<&str> =
+        listed.iter().flat_map(|code| code["symbols"].as_array().unwrap()).map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(listed, names, "{what}");
+    let verified = tool(&["verify", "in"], &files);
+    let printed = String::from_utf8_lossy(&verified.stdout).into_owned();
+    let note = format!("needs symbols that it does not define: {}", names.join(", "));
+    assert_eq!(printed.contains(&note), !names.is_empty(), "{what}: {printed}");
+    assert!(
+        verified.status == 0 && printed.contains("with undefined symbols") != names.is_empty(),
+        "{what}: {printed}"
+    );
+    let expected = tool(&["verify", "--expect", gpu, "in"], &files);
+    let printed = String::from_utf8_lossy(&expected.stdout).into_owned();
+    let reason = format!("it does not define {} [expected]", names.join(", "));
+    assert_eq!((expected.status, printed.contains(&reason)), (i32::from(is_fault), is_fault), "{what}: {printed}");
+}
+
+#[test]
+fn undefined_symbols_of_linked_code_are_noted_and_faults_where_gpus_are_expected() {
+    let test = "undefined symbols of linked code";
+    let source =
+        "#pragma clang attribute push(__attribute__((visibility(\"default\"))), apply_to = any(function, variable))
+        extern int missing(int); extern __attribute__((weak)) int perhaps(int); extern global int variable;
+        #pragma clang attribute pop
+        kernel void add(global int *data) { data[0] += missing(data[1]) + perhaps(data[2]) + variable; }";
+    let Some(code) = with_undefined_symbols(test, source) else { return };
+    let defined = "int missing(int n) { return n; } kernel void add(global int *data) { data[0] += missing(data[1]); }";
+    let defined = with_undefined_symbols(test, defined).unwrap();
+    for (what, data, is_for_tools, _) in wrapped("gfx1100", &code) {
+        let names: &[&str] = if is_for_tools { &[] } else { &["missing", "variable"] };
+        // Code in an archive without a bundle need not serve every GPU, but something has to.
+        if what != "archive of code" {
+            check_undefined(what, &data, "gfx1100", names, !is_for_tools);
+        }
+    }
+    for (what, data, ..) in wrapped("gfx1100", &defined) {
+        check_undefined(what, &data, "gfx1100", &[], false);
+    }
+    // Of variables alone, whose type is known, a program may define each.
+    let mut typed = code;
+    let file = object::File::parse(&*typed).unwrap();
+    let (at, len) = file.section_by_name(".dynsym").unwrap().file_range().unwrap();
+    let [at, len] = [at, len].map(|number| usize::try_from(number).unwrap());
+    for symbol in typed[at..at + len].chunks_exact_mut(24) {
+        // Global and undefined.
+        if symbol[4] == 0x10 && symbol[6..8] == [0, 0] {
+            symbol[4] |= 1;
+        }
+    }
+    check_undefined("variables", &typed, "gfx1100", &["missing", "variable"], false);
+}
+
+#[test]
+fn undefined_functions_of_ptx_are_noted_and_faults_where_gpus_are_expected() {
+    let ptx = |declaration: &str| {
+        let body = "{ .param .b64 p; call.uni f, (p); call.uni vprintf, (p); ret; }";
+        format!(
+            ".version 8.7\n.target sm_80\n.address_size 64\n.extern .func vprintf (.param .b64 p);\n{declaration}\n.visible .entry k() {body}\n"
+        )
+    };
+    let missing = ptx(".extern .func f (.param .b64 p);");
+    let defined = ptx(".func f (.param .b64 p) { ret; }");
+    for (ptx, names) in [(&missing, &["f"][..]), (&defined, &[])] {
+        let code =
+            |kind: u16| Code { kind, options: Some(vec![]), ..Code::new(kind, 80, format!("{ptx}\0").as_bytes()) };
+        let fatbin = |code: &Code| fatbins::fatbin(&[fatbins::entry(code)]);
+        let plain = fatbin(&code(fatbins::PTX));
+        let library = |name: &str| Elf::LIBRARY.write(&[Section::new(name, &plain)]);
+        for (what, data) in [
+            ("PTX", ptx.clone().into_bytes()),
+            ("fatbin", plain.clone()),
+            ("compressed fatbin", fatbin(&code(fatbins::PTX).with_flags(fatbins::ZSTD))),
+            ("library", library(".nv_fatbin")),
+        ] {
+            check_undefined(what, &data, "sm_80", names, !names.is_empty());
+        }
+        for (what, data) in [
+            ("PTX that is linked at run time", fatbin(&code(64))),
+            ("object", Elf::OBJECT.write(&[Section::new("__nv_relfatbin", &plain)])),
+        ] {
+            check_undefined(what, &data, "sm_80", &[], false);
+        }
+        // The driver links the PTX of a program.
+        let verified = tool(&["verify", "--expect-any", "sm_80", "in"], &[("in", &library("__nv_relfatbin"))]);
+        assert_eq!(verified.status, 0, "{}", String::from_utf8_lossy(&verified.stdout));
     }
 }

@@ -9,3 +9,4 @@ pub(crate) mod gpu_header;
 mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;
+pub(crate) mod undefined;

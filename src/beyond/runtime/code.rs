@@ -261,7 +261,10 @@ impl BundleCodes {
             let Some(code) = Code::of_entry(&id, content) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
-                Some(&reason) => codes.unfound.push((kind, UnfoundCode { code, id: code_object.shown_id(), reason })),
+                Some(reason) => {
+                    let (id, reason) = (code_object.shown_id(), reason.clone());
+                    codes.unfound.push((kind, UnfoundCode { code, id, reason }));
+                }
             }
         }
         // Clang writes these sections for AMD's GPUs. Such a bundle has only the host's entry if the code for all GPUs

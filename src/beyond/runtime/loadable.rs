@@ -22,7 +22,8 @@
 //! | AMD | files that are not linked; systems other than HSA (OSABI 64); versions of its interface after 4; a generic target without a generic version, which only interface 4 has |
 //! | NVIDIA | cubins that are not linked (type REL). Linked cubins of CUDA 11.6 to 12 have no program headers, and are loaded |
 //!
-//! Code that a linker or CUDA's driver links later is not compared with this table: it is an input of tools.
+//! Neither loads code that needs functions which it does not define; [`undefined`](crate::beyond::code::undefined)
+//! finds these. Code that a linker or CUDA's driver links later may be of any kind: it is an input of tools.
 //!
 //! Sources, as of ROCm 7: `AmdHsaCode::GetIsa` and `GetCodeObjectVersion` in ROCr, `getGenericVersion` in CLR;
 //! CUDA_ERROR_INVALID_IMAGE of CUDA's driver for cubins of `nvcc -rdc=true`.
@@ -34,6 +35,7 @@ use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
 use crate::base::id::{OffloadKind, processors};
 use crate::beyond::code::gpu_header::GpuHeader;
+use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::Bundle;
 use crate::beyond::scan::{Format, FoundBundle, Linking};
 use crate::llvm::container::content_kind::ContentKind;
@@ -54,7 +56,7 @@ const HSA_VERSION_MAX: u8 = 4;
 const GENERIC_VERSION_BIT: u32 = 24;
 
 /// The reason why a runtime does not find or load a code object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum UnfoundReason {
     /// The runtime stops reading the bundle at this entry or at an earlier one, because the bytes that it gets do not
     /// describe that entry completely. It reads no entry of a compressed bundle whose size it misreads.
@@ -69,11 +71,13 @@ pub(crate) enum UnfoundReason {
     Version(u8),
     /// The code object is for a generic target, and has no generic version.
     NoGenericVersion,
+    /// The code object needs these symbols, of which some may be functions, and does not define them.
+    Undefined(UndefinedSymbols),
 }
 
 impl UnfoundReason {
     /// Returns what the runtime does not do with a code object, and why not, for a message.
-    pub(crate) fn texts(self) -> (&'static str, Cow<'static, str>) {
+    pub(crate) fn texts(&self) -> (&'static str, Cow<'static, str>) {
         const FIND: &str = "find";
         const LOAD: &str = "load";
         match self {
@@ -83,13 +87,14 @@ impl UnfoundReason {
                     "it looks for IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'";
                 (FIND, ids.into())
             }
-            Self::NotLinked(kind) if kind == ET_REL.0 => (LOAD, "it is not linked (ELF type REL)".into()),
+            Self::NotLinked(kind) if *kind == ET_REL.0 => (LOAD, "it is not linked (ELF type REL)".into()),
             Self::NotLinked(kind) => (LOAD, format!("it is not a linked file (ELF type {kind})").into()),
             Self::System(system) => (LOAD, format!("it is not for HSA (OSABI {system} instead of {HSA})").into()),
             Self::Version(version) => {
                 (LOAD, format!("its ABI version is {version}, and the latest is {HSA_VERSION_MAX}").into())
             }
             Self::NoGenericVersion => (LOAD, "it is for a generic target, but has no generic version".into()),
+            Self::Undefined(symbols) => (LOAD, format!("it does not define {symbols}").into()),
         }
     }
 }
@@ -134,9 +139,12 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = lost_in(found);
     let mut refused = UnfoundEntries::new();
     for code_object in found.code_objects() {
-        if let Some(header) = code_object.gpu_header()
-            && let Some(reason) = refusal(&header)
-        {
+        let of_header = code_object.gpu_header().and_then(|header| refusal(&header));
+        let reason = of_header.or_else(|| {
+            let symbols = code_object.undefined_symbols().filter(|symbols| symbols.has_function);
+            symbols.map(UnfoundReason::Undefined)
+        });
+        if let Some(reason) = reason {
             refused.insert(code_object.index(), reason);
         }
     }
@@ -149,7 +157,7 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
 
 /// Returns whether a bundle is an input of tools that link or compile its code, so that no runtime loads the code as it
 /// is.
-fn is_linked_later(found: &FoundBundle<'_>) -> bool {
+pub(crate) fn is_linked_later(found: &FoundBundle<'_>) -> bool {
     found.linking() != Linking::Before
         || found.format == Format::TextBundle
         || (found.format == Format::Bundle && is_for_tools(found))

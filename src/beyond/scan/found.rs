@@ -13,6 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::code::gpu_header::GpuHeader;
 use crate::beyond::code::target;
+use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::Bundle;
 use crate::beyond::container::kpack::{KpackArchive, Reference};
 
@@ -176,6 +177,9 @@ pub(crate) struct EntryFacts {
     /// The headers of code objects that are compressed on their own, by the indices of the entries: of those whose
     /// content was inflated for another reason, or whose beginning was inflated for the header.
     pub(super) headers: RefCell<HashMap<usize, Option<GpuHeader>>>,
+    /// The symbols that code objects need and do not define, by the indices of the entries. Only a job that reads all
+    /// content knows them.
+    pub(super) undefined: RefCell<HashMap<usize, UndefinedSymbols>>,
 }
 
 /// The time when the code of a bundle is linked.

@@ -65,7 +65,7 @@ struct Candidate {
     content: Option<ContentKind>,
     /// The code with its target, or `None` if the target is not known.
     code: Option<Code>,
-    /// The reason why HIP's runtime would not find the code object in the new bundle, or `None` if it would.
+    /// The reason why its runtime would not find or load the code object in the new bundle, or `None` if it would.
     unfound: Option<UnfoundReason>,
 }
 
@@ -190,8 +190,9 @@ impl<'j> KeepFilter<'j> {
                 continue;
             }
             // Code that the runtime does not find serves no GPU. The error for a GPU without code mentions it.
-            if let Some(reason) = candidate.unfound {
-                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
+            if let Some(reason) = &candidate.unfound {
+                let (id, reason) = (candidate.id.shown.clone(), reason.clone());
+                let unfound = UnfoundCode { code: code.clone(), id, reason };
                 self.matches.note_unfound(named, unfound);
             } else {
                 self.served.insert(index);
@@ -400,8 +401,8 @@ fn vendor_name(id: &EntryId) -> Option<&'static str> {
     }
 }
 
-/// Calls `visit` with each code object in some data, and with the entries of its bundle that HIP's runtime does not
-/// find.
+/// Calls `visit` with each code object in some data, and with the entries of its bundle that runtimes do not find or
+/// load.
 fn visit_code_objects(
     limits: Limits,
     place: &Place,
@@ -426,7 +427,7 @@ impl Candidate {
         let unfound = match unfound.get(&code_object.index()) {
             // A position in the old bundle does not matter: in the new one, kept entries are where the runtime looks.
             None | Some(UnfoundReason::Position) => None,
-            Some(reason) => Some(*reason),
+            Some(reason) => Some(reason.clone()),
         };
         Self { id, content, code, unfound }
     }
