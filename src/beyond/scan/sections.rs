@@ -298,12 +298,12 @@ impl ChosenSection<SectionContent> {
     /// and clang's linker links the code in offload binaries. `is_linked` says whether the object is linked.
     pub(super) fn linking(&self, is_linked: bool) -> Linking {
         let is_relocatable = is_relocatable_code(&self.name);
-        match is_linked {
-            true if is_relocatable => Linking::AtStart,
-            false if is_relocatable || self.name.ends_with(OFFLOADING) => Linking::WithObject,
-            false if self.holds == SectionContent::OffloadBinaries => Linking::WithObject,
-            _ => Linking::Before,
+        if is_linked {
+            return if is_relocatable { Linking::AtStart } else { Linking::Before };
         }
+        let is_for_linkers =
+            is_relocatable || self.name.ends_with(OFFLOADING) || self.holds == SectionContent::OffloadBinaries;
+        if is_for_linkers { Linking::WithObject } else { Linking::Before }
     }
 }
 
