@@ -11,6 +11,7 @@ mod replace;
 mod static_libraries;
 mod targets;
 mod tools;
+mod undefined;
 mod wrappers;
 
 use crate::machine::memory_directory;

@@ -20,6 +20,7 @@ pub mod hostile;
 mod inspect;
 mod kernel_names;
 pub mod kernels;
+mod loadable;
 mod nothing_to_judge;
 mod pe;
 mod progress;

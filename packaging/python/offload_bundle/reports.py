@@ -837,8 +837,9 @@ class Fault:
     `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
     binaries at one place are one bundle for each source file, and so do the files of a directory that are code
     objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
-    bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
-    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
+    bundles. Code that the runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all
+    code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at
+    most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -888,8 +889,9 @@ class FaultOfTree:
     `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
     binaries at one place are one bundle for each source file, and so do the files of a directory that are code
     objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
-    bundles. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
-    `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
+    bundles. Code that the runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all
+    code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at
+    most that many bytes of plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -899,6 +901,29 @@ class FaultOfTree:
     """
     text: str
     """The fault, as a sentence for people."""
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs,
+    and functions that PTX calls.
+    """
+    bundle: int
+    """The number of the bundle among those at the same place, counted from 0."""
+    id: str
+    """The bundle entry ID."""
+    member: Optional[str]
+    """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
+    archive, its binary key (`lib/librocrand.so.1#0`). Null outside archives.
+    """
+    more_symbols: int
+    """The number of further symbols."""
+    offset: int
+    """The offset of the bundle, as of a fault."""
+    section: Optional[str]
+    """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
+    symbols: list[str]
+    """The names of the first 16 symbols."""
 
 
 @dataclass(frozen=True)
@@ -914,6 +939,8 @@ class VerifiedFile:
     """The number of references to kpack archives with the device code of split ROCm libraries."""
     more_faults: int
     """The number of faults that are not listed."""
+    more_undefined: int
+    """The number of such code objects that are not listed."""
     more_unread: int
     """The number of parts that are recognised but neither read nor listed."""
     path: str
@@ -923,6 +950,11 @@ class VerifiedFile:
     unchecked: int
     """The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
     are in `unread`.
+    """
+    undefined: list[Undefined]
+    """The code objects that need symbols which they do not define, in file order, at most 10,000 of a file. Their
+    runtimes do not load them, unless a program defines the symbols, which it can do for variables alone. Only with
+    `--expect` is that a fault.
     """
     unread: list[Unread]
     """Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a file."""
@@ -949,6 +981,8 @@ class VerifyTotal:
     """The number of references to kpack archives."""
     unchecked: int
     """The number of code objects whose content could not be read, so that only their bundles were checked."""
+    undefined: int
+    """The number of code objects that need symbols which they do not define, listed or not."""
     unread: int
     """The number of parts that are recognised but not read, listed or not."""
     without_bundle: int

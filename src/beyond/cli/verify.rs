@@ -180,6 +180,10 @@ impl Outcome {
         if errors > 0 {
             parts.push(count(errors, "error", "errors"));
         }
+        // These are not a fault: a program may define the symbols, or never load the code.
+        if self.total.undefined > 0 {
+            parts.push(format!("{} with undefined symbols", self.total.undefined));
+        }
         if self.is_clean(problems) {
             parts.push("nothing wrong".to_owned());
         }
@@ -361,6 +365,9 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut Out<'_>
         if file.is_named() || part.what.is_device_code() {
             unread.push(part);
         }
+    }
+    for undefined in &verified.undefined {
+        out.write_line(&undefined.to_string())?;
     }
     let has_no_device_code = total.is_none() && unread.is_empty() && total.kpack_references == 0;
     if has_no_device_code && !file.is_named() {

@@ -5,9 +5,11 @@
 
 pub(crate) mod check;
 pub(crate) mod elf;
+pub(crate) mod gpu_header;
 mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;
+pub(crate) mod undefined;
 
 use crate::base::bytes::len_u64;
 use crate::beyond::container::spirv;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use super::fatbin::{CudaKind, plain_len};
-use crate::base::bytes::{len_of, len_u64};
+use crate::base::bytes::{len_of, len_u64, slice};
 use crate::base::codec::{self, Codec, Method, StreamForm};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -91,15 +91,21 @@ impl Packed {
         u64::try_from(share.unwrap_or_default()).unwrap_or(stored)
     }
 
-    /// Inflates up to `len` bytes from the start of a code object in the bundle `data`. Returns `None` if the code
-    /// object is not alone in a zstd frame, or if the frame is broken. Only device images of DPC++ are read so, which
-    /// are zstd frames.
+    /// Inflates up to `len` bytes from the start of a code object in the bundle `data`, or more if its compression
+    /// inflates a block at a time. Returns `None` if the code object is compressed with others, or is broken. Device
+    /// images of DPC++ are read so, and code objects of fatbins that are files.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
-        if self.codec != Codec::Zstd || self.is_shared() {
+        if self.is_shared() {
             return None;
         }
+        let form = match self.codec {
+            Codec::Zstd => StreamForm::Frame,
+            Codec::Zlib => StreamForm::Zlib,
+            Codec::Lz4 => return Some(slice(self.inflate(data).ok()?.bytes(), 0, len)?.to_vec()),
+            Codec::Unknown => return None,
+        };
         // Reads through the mapping. The job checks at its end whether the file has changed since.
-        let decoder = StreamForm::Frame.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
+        let decoder = form.decoder(data.range(&self.stored)?.bytes(), self.inflated).ok()?;
         let mut head = Vec::new();
         decoder.take(len.min(self.inflated)).read_to_end(&mut head).ok()?;
         Some(head)

@@ -149,7 +149,7 @@ pub(crate) fn check(data: &[u8]) -> Result<(), Malformed> {
 
 /// Returns the text after a string literal. `text` begins after the opening quote. The literal ends at its closing
 /// quote or at the end of the line; `None` if the text has neither.
-fn after_string(text: &[u8]) -> Option<&[u8]> {
+pub(crate) fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut is_escaped = false;
     for (at, &byte) in text.iter().enumerate() {
         if byte == b'\n' || (byte == b'"' && !is_escaped) {

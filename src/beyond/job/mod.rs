@@ -45,4 +45,6 @@ pub use replace::{Replace, Replaced};
 #[cfg(feature = "cli")]
 pub(crate) use similar_names::SimilarNames;
 pub use unmatched::SelectionMatches;
-pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};
+pub use verify::{
+    Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
+};

@@ -71,7 +71,7 @@ pub struct SelectionMatches {
     /// The positions of the parts that have matched, as [`WantedPart`] orders them.
     matched: HashSet<usize>,
     present: PresentNames,
-    /// Code that HIP's runtime does not find, by the name of a GPU that is asked for.
+    /// Code that runtimes do not find or load, by the name of a GPU that is asked for.
     unfound: BTreeMap<String, UnfoundCode>,
 }
 
@@ -116,12 +116,12 @@ impl SelectionMatches {
         self.matched.extend(0..WantedCode::selected_by(selector).parts().count());
     }
 
-    /// Notes code for a GPU that HIP's runtime does not find.
+    /// Notes code for a GPU that its runtime does not find or load.
     pub(super) fn note_unfound(&mut self, device: &Device, code: UnfoundCode) {
         self.unfound.entry(device.name().to_owned()).or_insert(code);
     }
 
-    /// Returns a sentence about code that HIP's runtime does not find, for the first of the `unmatched` GPUs that has
+    /// Returns a sentence about code that a runtime does not find or load, for the first of the `unmatched` GPUs that has
     /// such code. Returns `None` if no GPU has. The GPUs are named as in messages, in quotes.
     pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
         let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;

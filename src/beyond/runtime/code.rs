@@ -117,6 +117,11 @@ impl Code {
         }
     }
 
+    /// Returns whether the code is for NVIDIA's GPUs.
+    fn is_of_nvidia(&self) -> bool {
+        matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))
+    }
+
     /// Returns the code of an entry with this ID. Returns `None` if no runtime takes it: the entry is empty, its ID has
     /// no target ID, or NVIDIA has no target of this name.
     pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
@@ -198,8 +203,9 @@ pub(crate) const AMD_SPIR_V: &str = "amdgcnspirv";
 pub(crate) struct BundleCodes {
     /// The code objects that runtimes find.
     pub(crate) found: Vec<FoundCode>,
-    /// The code objects that HIP's runtime does not find, because of their IDs or positions in the bundle.
-    pub(crate) unfound: Vec<UnfoundCode>,
+    /// The code objects that runtimes do not find or load, because of their IDs or positions in the bundle, or because
+    /// of their headers. Each has its offload kind.
+    pub(crate) unfound: Vec<(OffloadKind, UnfoundCode)>,
     /// The vendors of the GPUs that the bundle has entries for, found or not. Empty if they are not known.
     pub(crate) vendors: BTreeSet<GpuVendor>,
     /// Whether all code of the bundle is in containers inside of it. The search reports these as bundles too.
@@ -222,7 +228,7 @@ impl FoundCode {
     }
 }
 
-/// A code object that HIP's runtime does not find in its bundle.
+/// A code object that the runtime of its GPU does not find in its bundle, or does not load.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct UnfoundCode {
     pub(crate) code: Code,
@@ -231,10 +237,12 @@ pub(crate) struct UnfoundCode {
     pub(crate) reason: UnfoundReason,
 }
 
-/// Writes a sentence with the entry ID and a description of the entries that the runtime looks for.
+/// Writes a sentence with the entry ID and the reason.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HIP's runtime does not find '{}': it looks for {}", self.id, self.reason.looked_for())
+        let runtime = if self.code.is_of_nvidia() { "CUDA's driver" } else { "HIP's runtime" };
+        let (verb, reason) = self.reason.texts();
+        write!(f, "{runtime} does not {verb} '{}': {reason}", self.id)
     }
 }
 
@@ -264,7 +272,10 @@ impl BundleCodes {
             let Some(code) = Code::of_entry(&id, content) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
-                Some(&reason) => codes.unfound.push(UnfoundCode { code, id: code_object.shown_id(), reason }),
+                Some(reason) => {
+                    let (id, reason) = (code_object.shown_id(), reason.clone());
+                    codes.unfound.push((kind, UnfoundCode { code, id, reason }));
+                }
             }
         }
         // Clang writes these sections for AMD's GPUs. Such a bundle has only the host's entry if the code for all GPUs

@@ -261,8 +261,7 @@ impl Coverage {
         count_serving(device, &self.code_sets())
     }
 
-    /// Describes the code that HIP's runtime does not find: a sentence for each entry ID, with the IDs that the runtime
-    /// looks for.
+    /// Describes the code that runtimes do not find or load: a sentence for each entry ID, with the reason.
     pub fn unfound(&self) -> Vec<String> {
         let mut unfound = BTreeSet::new();
         for (set, _) in self.code_sets() {
@@ -394,6 +393,11 @@ impl LoadUnit {
         units
     }
 
+    /// Returns whether the unit has this code, found or not.
+    fn has(&self, code: &Code) -> bool {
+        self.codes.iter().any(|(_, other)| other == code) || self.unfound.iter().any(|unfound| unfound.code == *code)
+    }
+
     /// Returns the code without positions, as it is counted and compared.
     pub(crate) fn set(&self) -> CodeSet {
         let codes = self.codes.iter().map(|(_, code)| code.clone()).collect();
@@ -461,9 +465,14 @@ impl LoadUnits {
         if is_outer {
             return Vec::new();
         }
+        if !is_file && found.format == Format::OffloadBinary {
+            return self.add_offload_binary(found, (first, codes, unfound), &vendors);
+        }
+        let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
+        let unfound = unfound.into_iter().map(|(_, unfound)| unfound).collect();
+        let unit = LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) };
         if is_file {
-            let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            let mut file = LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) };
+            let mut file = unit;
             file.directory = Some(directory_of(found.place));
             // A code object without a bundle counts only as a file of its directory.
             if found.format == Format::CodeObject {
@@ -473,11 +482,7 @@ impl LoadUnits {
             self.file = Some(file);
             return Vec::new();
         }
-        if found.format != Format::OffloadBinary {
-            let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            return vec![LoadUnit { codes, unfound, ..LoadUnit::new(found, vendors) }];
-        }
-        self.add_offload_binary(found, first, codes, &vendors)
+        vec![unit]
     }
 
     /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
@@ -486,8 +491,7 @@ impl LoadUnits {
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
-        first: usize,
-        codes: Vec<FoundCode>,
+        (first, codes, unfound): (usize, Vec<FoundCode>, Vec<(OffloadKind, UnfoundCode)>),
         vendors: &BTreeSet<GpuVendor>,
     ) -> Vec<LoadUnit> {
         // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
@@ -496,32 +500,47 @@ impl LoadUnits {
         // Nothing more is added to the units of the previous place.
         let mut complete = if is_new_place { self.take_all_incomplete() } else { Vec::new() };
         // An offload binary without code counts as a bundle too, unless others at its place have code.
-        if codes.is_empty() && self.incomplete.is_empty() {
+        if codes.is_empty() && unfound.is_empty() && self.incomplete.is_empty() {
             self.incomplete.push((None, LoadUnit::new(found, vendors.clone())));
         }
         for FoundCode { index, kind, code } in codes {
-            let same_kind = self.incomplete.iter_mut().find(|(unit_kind, unit)| match unit_kind {
-                Some(unit_kind) => *unit_kind == kind,
-                // The first code decides the kind of a unit without code.
-                None => unit.codes.is_empty(),
-            });
-            match same_kind {
-                Some((unit_kind, unit)) => {
-                    // A second code object for the same GPU is from another source file, so a new unit begins.
-                    if unit.codes.iter().any(|(_, other)| *other == code) {
-                        complete.push(std::mem::replace(unit, LoadUnit::new(found, vendors.clone())));
-                    }
-                    *unit_kind = Some(kind);
-                    unit.vendors.extend(vendors);
-                    unit.codes.push((first + index, code));
-                }
-                None => {
-                    let codes = vec![(first + index, code)];
-                    self.incomplete.push((Some(kind), LoadUnit { codes, ..LoadUnit::new(found, vendors.clone()) }));
-                }
+            if let Some(unit) = self.unit_for(kind, &code, (found, vendors), &mut complete) {
+                unit.codes.push((first + index, code));
+            }
+        }
+        for (kind, unfound) in unfound {
+            if let Some(unit) = self.unit_for(kind, &unfound.code, (found, vendors), &mut complete) {
+                unit.unfound.push(unfound);
             }
         }
         complete
+    }
+
+    /// Returns the unit that gets a code object of an offload binary, which may be a new one. Adds a unit to `complete`
+    /// if it has code for the same GPU: a second code object for a GPU is from another source file. Never returns
+    /// `None`.
+    fn unit_for(
+        &mut self,
+        kind: OffloadKind,
+        code: &Code,
+        (found, vendors): (&FoundBundle<'_>, &BTreeSet<GpuVendor>),
+        complete: &mut Vec<LoadUnit>,
+    ) -> Option<&mut LoadUnit> {
+        let next = self.incomplete.len();
+        // The first code decides the kind of a unit without code.
+        let mut units = self.incomplete.iter();
+        let index = units.position(|(unit_kind, _)| unit_kind.is_none_or(|unit_kind| unit_kind == kind));
+        let index = index.unwrap_or(next);
+        if index == next {
+            self.incomplete.push((None, LoadUnit::new(found, vendors.clone())));
+        }
+        let (unit_kind, unit) = self.incomplete.get_mut(index)?;
+        if unit.has(code) {
+            complete.push(std::mem::replace(unit, LoadUnit::new(found, vendors.clone())));
+        }
+        *unit_kind = Some(kind);
+        unit.vendors.extend(vendors);
+        Some(unit)
     }
 
     /// Takes and returns all units that waited for more bundles: the units of offload binaries, and the file that was

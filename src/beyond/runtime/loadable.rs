@@ -1,4 +1,6 @@
-//! The bundles that HIP's runtime can load.
+//! The code that runtimes load: the bundles that HIP's runtime can read, and the ELF files that the loaders take.
+//!
+//! # Bundles
 //!
 //! The length of a plain bundle is not recorded, so the runtime gives comgr the first 4096 bytes. Comgr looks for
 //! entries there, and fails at the first one that is not described completely. For a compressed bundle, the runtime
@@ -12,12 +14,30 @@
 //!
 //! Sources, as of ROCm 7: `PopulateCodeObjectMap` and `UncompressAndPopulateCodeObject` in CLR, `lookUpCodeObject` and
 //! `AMDGPUCompiler::unbundle` in comgr.
+//!
+//! # ELF files
+//!
+//! | GPU | the loader refuses |
+//! |---|---|
+//! | AMD | files that are not linked; systems other than HSA (OSABI 64); versions of its interface after 4; a generic target without a generic version, which only interface 4 has |
+//! | NVIDIA | cubins that are not linked (type REL). Linked cubins of CUDA 11.6 to 12 have no program headers, and are loaded |
+//!
+//! Neither loads code that needs functions which it does not define; [`undefined`](crate::beyond::code::undefined)
+//! finds these. Code that a linker or CUDA's driver links later may be of any kind: it is an input of tools.
+//!
+//! Sources, as of ROCm 7: `AmdHsaCode::GetIsa` and `GetCodeObjectVersion` in ROCr, `getGenericVersion` in CLR;
+//! CUDA_ERROR_INVALID_IMAGE of CUDA's driver for cubins of `nvcc -rdc=true`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::base::id::OffloadKind;
+use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
+
+use crate::base::id::{OffloadKind, processors};
+use crate::beyond::code::gpu_header::GpuHeader;
+use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::Bundle;
-use crate::beyond::scan::{Format, FoundBundle};
+use crate::beyond::scan::{Format, FoundBundle, Linking};
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::work::loadable::{first_lost, is_for_runtime};
@@ -26,27 +46,81 @@ use crate::llvm::work::loadable::{first_lost, is_for_runtime};
 /// says why SPIR-V has two.
 const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
 
-/// The reason why the runtime does not find an entry of a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The operating system HSA in the header of an ELF file for an AMD GPU.
+const HSA: u8 = 64;
+
+/// The latest version of HSA's interface, of code object version 6. Earlier ones have no generic versions.
+const HSA_VERSION_MAX: u8 = 4;
+
+/// The number of the lowest bit of the generic version in the flags.
+const GENERIC_VERSION_BIT: u32 = 24;
+
+/// The reason why a runtime does not find or load a code object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum UnfoundReason {
     /// The runtime stops reading the bundle at this entry or at an earlier one, because the bytes that it gets do not
     /// describe that entry completely. It reads no entry of a compressed bundle whose size it misreads.
     Position,
     /// The runtime looks for other triples.
     Triple,
+    /// The code object is not linked: its ELF type is this one.
+    NotLinked(u16),
+    /// The code object is for another operating system than HSA.
+    System(u8),
+    /// The version of HSA's interface is unknown.
+    Version(u8),
+    /// The code object is for a generic target, and has no generic version.
+    NoGenericVersion,
+    /// The code object needs these symbols, of which some may be functions, and does not define them.
+    Undefined(UndefinedSymbols),
 }
 
 impl UnfoundReason {
-    /// Describes the entries that the runtime looks for instead, for a message.
-    pub(crate) fn looked_for(self) -> &'static str {
+    /// Returns what the runtime does not do with a code object, and why not, for a message.
+    pub(crate) fn texts(&self) -> (&'static str, Cow<'static, str>) {
+        const FIND: &str = "find";
+        const LOAD: &str = "load";
         match self {
-            Self::Position => "entries in the beginning of a bundle",
-            Self::Triple => "IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'",
+            Self::Position => (FIND, "it looks for entries in the beginning of a bundle".into()),
+            Self::Triple => {
+                let ids =
+                    "it looks for IDs that begin with 'hipv4-amdgcn-amd-amdhsa--' or 'hipv4-spirv64-amd-amdhsa--'";
+                (FIND, ids.into())
+            }
+            Self::NotLinked(kind) if *kind == ET_REL.0 => (LOAD, "it is not linked (ELF type REL)".into()),
+            Self::NotLinked(kind) => (LOAD, format!("it is not a linked file (ELF type {kind})").into()),
+            Self::System(system) => (LOAD, format!("it is not for HSA (OSABI {system} instead of {HSA})").into()),
+            Self::Version(version) => {
+                (LOAD, format!("its ABI version is {version}, and the latest is {HSA_VERSION_MAX}").into())
+            }
+            Self::NoGenericVersion => (LOAD, "it is for a generic target, but has no generic version".into()),
+            Self::Undefined(symbols) => (LOAD, format!("it does not define {symbols}").into()),
         }
     }
 }
 
-/// The entries of a bundle that the runtime does not find, by their indices.
+/// Returns the reason why the runtime of its GPU does not load an ELF file with this header, or `None` if it does.
+pub(crate) fn refusal(header: &GpuHeader) -> Option<UnfoundReason> {
+    let GpuHeader { machine, kind, system, version, flags } = *header;
+    if machine != EM_AMDGPU {
+        return if kind == ET_REL { Some(UnfoundReason::NotLinked(kind.0)) } else { None };
+    }
+    if ![ET_DYN, ET_EXEC].contains(&kind) {
+        return Some(UnfoundReason::NotLinked(kind.0));
+    }
+    if system != HSA {
+        return Some(UnfoundReason::System(system));
+    }
+    if version > HSA_VERSION_MAX {
+        return Some(UnfoundReason::Version(version));
+    }
+    let [number, ..] = flags.to_le_bytes();
+    let is_generic = processors::by_elf_number(number).is_some_and(|processor| processor.name.ends_with("-generic"));
+    let generic_version = if version == HSA_VERSION_MAX { flags >> GENERIC_VERSION_BIT } else { 0 };
+    if is_generic && generic_version == 0 { Some(UnfoundReason::NoGenericVersion) } else { None }
+}
+
+/// The entries of a bundle that the runtime does not find or load, by their indices.
 pub(crate) type UnfoundEntries = BTreeMap<usize, UnfoundReason>;
 
 /// Returns the reason if HIP's runtime never finds an entry with this ID, at whatever position in a bundle. Returns
@@ -59,9 +133,39 @@ pub(crate) fn unfound_id(id: &[u8]) -> Option<UnfoundReason> {
     if TRIPLES.iter().any(|found| triple.starts_with(found)) { None } else { Some(UnfoundReason::Triple) }
 }
 
+/// Returns the entries of a bundle that runtimes do not find or load, by their indices, with the reasons. Returns no
+/// entries for inputs of linkers.
+pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
+    let mut unfound = lost_in(found);
+    let mut refused = UnfoundEntries::new();
+    for code_object in found.code_objects() {
+        let of_header = code_object.gpu_header().and_then(|header| refusal(&header));
+        let reason = of_header.or_else(|| {
+            let symbols = code_object.undefined_symbols().filter(|symbols| symbols.has_function);
+            symbols.map(UnfoundReason::Undefined)
+        });
+        if let Some(reason) = reason {
+            refused.insert(code_object.index(), reason);
+        }
+    }
+    // This check comes last, because it identifies the content of all entries.
+    if !refused.is_empty() && !is_linked_later(found) {
+        unfound.append(&mut refused);
+    }
+    unfound
+}
+
+/// Returns whether a bundle is an input of tools that link or compile its code, so that no runtime loads the code as it
+/// is.
+pub(crate) fn is_linked_later(found: &FoundBundle<'_>) -> bool {
+    found.linking() != Linking::Before
+        || found.format == Format::TextBundle
+        || (found.format == Format::Bundle && is_for_tools(found))
+}
+
 /// Returns the entries of a bundle that HIP's runtime does not find, by their indices, with the reasons. Returns no
 /// entries for other containers, and for bundles that the runtime does not load, such as inputs of linkers.
-pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
+fn lost_in(found: &FoundBundle<'_>) -> UnfoundEntries {
     let mut unfound = UnfoundEntries::new();
     if found.format != Format::Bundle {
         return unfound;

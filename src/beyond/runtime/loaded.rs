@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::code::{BundleCodes, Code, UnfoundCode};
-use super::coverage::LoadUnits;
+use super::coverage::{LoadUnit, LoadUnits};
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
@@ -63,7 +63,7 @@ pub(crate) struct Loader {
     units: LoadUnits,
     /// The code objects that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
-    /// For the GPU with an index in `devices`, the first code that HIP's runtime does not find.
+    /// For the GPU with an index in `devices`, the first code that its runtime does not find or load.
     unfound: BTreeMap<usize, UnfoundCode>,
 }
 
@@ -80,15 +80,12 @@ impl Loader {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let units = self.units.add(found);
-        let mut loaded = Vec::new();
-        for unit in &units {
-            self.note_unfound(&unit.unfound);
-            loaded.extend(self.choose(&unit.codes));
-        }
+        let mut loaded = self.choose_in(&units);
         // A bundle that need not serve every GPU is no unit, so its code is chosen here.
         if found.is_for_some_gpus() {
-            let codes = BundleCodes::of(found).found.into_iter();
-            let codes: Vec<_> = codes.map(|found| (first + found.index, found.code)).collect();
+            let BundleCodes { found: codes, unfound, .. } = BundleCodes::of(found);
+            self.note_unfound(unfound.iter().map(|(_, unfound)| unfound));
+            let codes: Vec<_> = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
             // Images of SYCL are not alternatives: a program needs each image that runs on its GPU.
             let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
             // `chunks` panics for a size of 0.
@@ -108,18 +105,30 @@ impl Loader {
     /// Makes all choices that are left, and returns the chosen code objects with their positions. Called at the end of
     /// the search.
     pub(crate) fn finish_all(&mut self) -> Vec<(usize, LoadedCodeObject)> {
-        self.units.finish_all().iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+        let units = self.units.finish_all();
+        self.choose_in(&units)
     }
 
     /// Makes the choices at the places that `is_over` accepts: no more bundles follow there. Returns the chosen code
     /// objects with their positions.
     pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<(usize, LoadedCodeObject)> {
-        self.units.finish_places(is_over).iter().flat_map(|unit| self.choose(&unit.codes)).collect()
+        let units = self.units.finish_places(is_over);
+        self.choose_in(&units)
     }
 
-    /// Notes code that HIP's runtime does not find, for each GPU that would take the code. Only the first code for a
+    /// Makes the choice in each of some complete units, and notes their code that runtimes do not find or load.
+    fn choose_in(&mut self, units: &[LoadUnit]) -> Vec<(usize, LoadedCodeObject)> {
+        let mut loaded = Vec::new();
+        for unit in units {
+            self.note_unfound(&unit.unfound);
+            loaded.extend(self.choose(&unit.codes));
+        }
+        loaded
+    }
+
+    /// Notes code that runtimes do not find or load, for each GPU that would take the code. Only the first code for a
     /// GPU is kept.
-    fn note_unfound(&mut self, unfound: &[UnfoundCode]) {
+    fn note_unfound<'u>(&mut self, unfound: impl IntoIterator<Item = &'u UnfoundCode>) {
         for code in unfound {
             for (index, device) in self.devices.iter().enumerate() {
                 if device.takes(&code.code) {
@@ -129,7 +138,7 @@ impl Loader {
         }
     }
 
-    /// Takes the noted code that HIP's runtime does not find: one code object for each GPU, by the index of the GPU.
+    /// Takes the noted code that runtimes do not find or load: one code object for each GPU, by the index of the GPU.
     pub(crate) fn take_unfound(&mut self) -> BTreeMap<usize, UnfoundCode> {
         std::mem::take(&mut self.unfound)
     }

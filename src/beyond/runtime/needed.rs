@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::code::Code;
 use super::device::Device;
 use super::loadable;
-use crate::beyond::scan::{Format, FoundBundle};
+use crate::beyond::scan::{Format, FoundBundle, Linking};
 
 /// The way in which a program uses the code objects of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl CodeUse {
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let is_each = match found.format {
             Format::FatObject | Format::OffloadBinary => true,
-            Format::Fatbin => found.is_relocatable(),
+            Format::Fatbin => found.linking() != Linking::Before,
             Format::Bundle | Format::TextBundle => loadable::is_for_tools(found),
             format => format.is_for_some_gpus(),
         };

@@ -14,7 +14,9 @@ use crate::base::display::{printable, short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
+use crate::beyond::code::gpu_header::{self, GpuHeader};
 use crate::beyond::code::target;
+use crate::beyond::code::undefined::{UndefinedSymbols, undefined_symbols};
 use crate::beyond::container::fatbin::{self, CudaKind};
 use crate::beyond::container::kpack;
 use crate::beyond::container::sycl;
@@ -472,6 +474,48 @@ impl<'f> CodeObjectRef<'f> {
             return packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned);
         }
         self.found.bundle.head(self.index, ContentKind::HEAD_LEN).map(Cow::Borrowed)
+    }
+
+    /// Returns the header of an ELF file for an AMD or NVIDIA GPU. Returns `None` for other content, and if its first
+    /// bytes are not known.
+    ///
+    /// Of code that is compressed on its own, they are known if the content [was read](Self::note_content). For
+    /// device images, and in a fatbin that is a file itself, they are inflated. A library has thousands of compressed
+    /// cubins, and linkers leave none there that is not linked; `nvcc -fatbin -rdc=true` makes files of such cubins.
+    pub(crate) fn gpu_header(&self) -> Option<GpuHeader> {
+        let Some(packed) = self.packed() else { return GpuHeader::read(&self.head()?) };
+        let FoundBundle { format, facts, bundle, .. } = self.found;
+        if let Some(noted) = facts.noted_header(self.index) {
+            return noted;
+        }
+        let is_inflated = format == Format::DeviceImages || (format == Format::Fatbin && self.found.is_file());
+        if !is_inflated {
+            return None;
+        }
+        let head = packed.head(bundle.whole()?, gpu_header::HEADER_LEN);
+        let header = head.and_then(|head| GpuHeader::read(&head));
+        facts.note_header(self.index, header);
+        header
+    }
+
+    /// Notes the facts about the content of the code object that decide whether its runtime loads it, after the content
+    /// was read for another reason.
+    pub(crate) fn note_content(&self, content: &[u8]) {
+        let facts = self.found.facts;
+        if self.packed().is_some() {
+            facts.note_header(self.index, GpuHeader::read(content));
+        }
+        // PTX that is linked at run time may call functions of other PTX.
+        let is_linked_later = self.cuda().is_some_and(|image| image.is_linked_at_run_time);
+        if !is_linked_later && let Some(undefined) = undefined_symbols(content) {
+            facts.undefined.borrow_mut().insert(self.index, undefined);
+        }
+    }
+
+    /// Returns the symbols that the code object needs and does not define. Returns `None` if there are none, and if its
+    /// content was [not noted](Self::note_content).
+    pub(crate) fn undefined_symbols(&self) -> Option<UndefinedSymbols> {
+        self.found.facts.undefined.borrow().get(&self.index).cloned()
     }
 
     /// Returns the kind of content that its container records, or `None` if the container records no known kind. A

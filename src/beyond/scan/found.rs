@@ -11,7 +11,9 @@ use super::code_object::{BundleInfo, CodeObjectRef, Locator};
 use super::place::Place;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
+use crate::beyond::code::gpu_header::GpuHeader;
 use crate::beyond::code::target;
+use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::Bundle;
 use crate::beyond::container::kpack::{KpackArchive, Reference};
 
@@ -183,19 +185,44 @@ pub(crate) struct EntryFacts {
     pub(super) shared: Vec<u64>,
     /// Whether the bundle is at the start of a file, or of a member of a package.
     pub(super) begins_file: bool,
-    /// Whether the bundle has relocatable CUDA code that the linker left in a linked file.
-    pub(super) is_relinked: bool,
-    /// Whether the bundle has relocatable CUDA code, in an object or in a linked file.
-    pub(super) is_relocatable: bool,
+    pub(super) linking: Linking,
     /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
     /// have the same range, which is then read once.
     pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
+    /// The headers of code objects that are compressed on their own, by the indices of the entries: of those whose
+    /// content was inflated for another reason, or whose beginning was inflated for the header.
+    pub(super) headers: RefCell<HashMap<usize, Option<GpuHeader>>>,
+    /// The symbols that code objects need and do not define, by the indices of the entries. Only a job that reads all
+    /// content knows them.
+    pub(super) undefined: RefCell<HashMap<usize, UndefinedSymbols>>,
+}
+
+/// The time when the code of a bundle is linked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Linking {
+    /// Before the bundle was made.
+    #[default]
+    Before,
+    /// When the object with the bundle is linked: the bundle is an input of a linker.
+    WithObject,
+    /// When the program starts: the linker left relocatable CUDA code in a linked file, and the driver links it.
+    AtStart,
 }
 
 impl EntryFacts {
     /// Returns the facts about a bundle that a job reads without a walk.
-    pub(crate) fn without_walk(is_relocatable: bool) -> Self {
-        Self { is_relocatable, ..Self::default() }
+    pub(crate) fn without_walk(linking: Linking, begins_file: bool) -> Self {
+        Self { linking, begins_file, ..Self::default() }
+    }
+
+    /// Notes the header of the entry with an index, or that the entry is not an ELF file for a GPU.
+    pub(super) fn note_header(&self, index: usize, header: Option<GpuHeader>) {
+        self.headers.borrow_mut().insert(index, header);
+    }
+
+    /// Returns the noted header of the entry with an index, or `None` if nothing is noted.
+    pub(super) fn noted_header(&self, index: usize) -> Option<Option<GpuHeader>> {
+        self.headers.borrow().get(&index).copied()
     }
 
     /// Returns the target of the ELF file in some bytes of the bundle. The first call for the bytes reads them.
@@ -255,12 +282,17 @@ impl<'f> FoundBundle<'f> {
     /// Returns whether the bundle has relocatable CUDA code that the linker left in a linked file. The driver can link
     /// it for GPUs that the linked code in the file does not serve.
     pub(crate) fn is_relinked(&self) -> bool {
-        self.facts.is_relinked
+        self.linking() == Linking::AtStart
     }
 
-    /// Returns whether the bundle has relocatable CUDA code, in an object or in a linked file.
-    pub(crate) fn is_relocatable(&self) -> bool {
-        self.facts.is_relocatable
+    /// Returns the time when the code of the bundle is linked.
+    pub(crate) fn linking(&self) -> Linking {
+        match self.facts.linking {
+            // The driver links the code of fatbins alone.
+            Linking::AtStart if self.format != Format::Fatbin => Linking::Before,
+            _ if self.format == Format::FatObject => Linking::WithObject,
+            linking => linking,
+        }
     }
 
     /// Returns the address of the entry with an index.

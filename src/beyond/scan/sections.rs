@@ -35,6 +35,7 @@ use std::ops::Range;
 use object::ObjectKind;
 use object::elf::SectionType;
 
+use super::found::Linking;
 use super::segments::{self, Segments};
 use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
 use crate::base::error::Malformed;
@@ -96,6 +97,9 @@ const CUT_NAME: &str = ".llvm.of";
 
 /// The sections with HIP's bundles. lld cuts the name in PE files, which have no table for longer names.
 pub(crate) const HIP_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
+
+/// The end of the names of sections with offload binaries, of clang and of Cray's compilers.
+const OFFLOADING: &[u8] = b".llvm.offloading";
 
 /// The sections with relocatable CUDA code (`nvcc -rdc=true`). The linker keeps them in addition to the linked code.
 const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
@@ -284,18 +288,23 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
     }
 }
 
-/// Returns the ranges of the sections of an object that have relocatable CUDA code. Returns none if the sections cannot
-/// be read.
-pub(crate) fn relocatable_code(data: &[u8]) -> Vec<Range<u64>> {
-    const BASE: u64 = 0;
-    let Ok(sections) = read(data, BASE, ListedSections::Known) else { return Vec::new() };
-    let sections = sections.for_device.into_iter().filter(|section| is_relocatable_code(&section.name));
-    sections.map(|section| section.range).collect()
-}
-
 /// Returns whether a section with this name has relocatable CUDA code.
 pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
+}
+
+impl ChosenSection<SectionContent> {
+    /// Returns the time when the code in the section is linked. Linkers and the CUDA driver link relocatable CUDA code,
+    /// and clang's linker links the code in offload binaries. `is_linked` says whether the object is linked.
+    pub(super) fn linking(&self, is_linked: bool) -> Linking {
+        let is_relocatable = is_relocatable_code(&self.name);
+        if is_linked {
+            return if is_relocatable { Linking::AtStart } else { Linking::Before };
+        }
+        let is_for_linkers =
+            is_relocatable || self.name.ends_with(OFFLOADING) || self.holds == SectionContent::OffloadBinaries;
+        if is_for_linkers { Linking::WithObject } else { Linking::Before }
+    }
 }
 
 /// Returns whether a section with this name, in an ELF or PE file, has device images.

@@ -8,10 +8,10 @@ use super::budget::{self, Budget, ExceededLimit};
 use super::bundle_reader::{BundleReader, OffloadingSection};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
 use super::copies::{self, ContentHash, Copies, HashingReader};
-use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_SPACE_END, WalkEvent};
+use super::found::{EntryFacts, Finding, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
-use super::sections::{self, ListedSections, SectionContent, Sections, is_relocatable_code};
+use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::segments;
 use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
@@ -67,9 +67,8 @@ pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) budget: Budget,
     /// The number of bundles found so far in the whole file.
     bundles: u64,
-    /// Whether the section that is searched has relocatable code of a linked file: the [fact](EntryFacts) for the
-    /// bundles in it.
-    is_relinked: bool,
+    /// The time when the code in the section that is searched is linked: the [fact](EntryFacts) for the bundles in it.
+    linking: Linking,
     /// The number of bundles of the format [`Format::Bundle`] that are directly in sections, not in other bundles. Each
     /// of them should have a wrapper, so more wrappers mean that bundles are elsewhere.
     pub(super) bundles_in_sections: u64,
@@ -245,7 +244,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             sources,
             budget,
             bundles: 0,
-            is_relinked: false,
+            linking: Linking::Before,
             bundles_in_sections: 0,
             numbers: StepNumbers::default(),
             goal: None,
@@ -645,8 +644,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             numbers: self.number_entries(place, bundle),
             shared: shared_bytes(bundle, format),
             begins_file: index == 0 && at.file_start == Some(bundle.offset),
-            is_relinked: self.is_relinked && format == Format::Fatbin,
-            is_relocatable: format == Format::Fatbin && is_in_relocatable_code(place),
+            linking: self.linking,
             ..EntryFacts::default()
         };
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
@@ -734,7 +732,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let objects = embedded.order.into_iter().filter_map(|index| contents.get(index));
         for (index, object) in objects.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            self.search_part(at.at_place(&place.inflated(), object.as_slice()))?;
+            self.linking = Linking::WithObject;
+            let searched = self.search_part(at.at_place(&place.inflated(), object.as_slice()));
+            self.linking = Linking::Before;
+            searched?;
         }
         Ok(())
     }
@@ -876,18 +877,12 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let data = at.data;
         let magic = Magic::identify(data.bytes());
         let has_images = OffloadingSection::is_image(magic) || magic == Magic::OffloadBinary;
-        if section.holds == SectionContent::OffloadBinaries && has_images {
-            let Some(at) = self.enter_container(at)? else { return Ok(()) };
-            if !self.spend(at, data.len())? {
-                return Ok(());
-            }
-            return self.search_bundles_and_rest(at, BundleReader::OFFLOADING_SECTION);
-        }
-        if magic.is_container() {
-            // The flag goes into the facts of each fatbin that is found in the section.
-            self.is_relinked = is_linked && is_relocatable_code(&section.name);
-            let searched = self.search_part(at);
-            self.is_relinked = false;
+        let is_offloading = section.holds == SectionContent::OffloadBinaries && has_images;
+        if is_offloading || magic.is_container() {
+            // This goes into the facts of each bundle that is found in the section.
+            self.linking = section.linking(is_linked);
+            let searched = if is_offloading { self.search_images(at) } else { self.search_part(at) };
+            self.linking = Linking::Before;
             return searched;
         }
         // The section may belong to another program that uses the same name.
@@ -901,6 +896,15 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return Ok(());
         }
         self.report_trailing(at.with_bytes(object.data), Some(data.offset()), None)
+    }
+
+    /// Searches a section with offload binaries and images without one.
+    fn search_images(&mut self, at: FilePart<'_>) -> Result<()> {
+        let Some(at) = self.enter_container(at)? else { return Ok(()) };
+        if !self.spend(at, at.data.len())? {
+            return Ok(());
+        }
+        self.search_bundles_and_rest(at, BundleReader::OFFLOADING_SECTION)
     }
 
     /// Searches the members of an `ar` archive, or of a thin archive.
@@ -1080,11 +1084,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 /// Inflates a compressed bundle. The number of the result is the offset of the bundle.
 fn inflate_numbered(compressed: Compressed<'_>) -> Option<(u64, sequence::Inflated)> {
     Some((compressed.offset(), compressed.inflate_whole()))
-}
-
-/// Returns whether a place is a section with relocatable CUDA code.
-fn is_in_relocatable_code(place: &Place) -> bool {
-    matches!(place.steps().last(), Some(Step::Section(name)) if is_relocatable_code(name))
 }
 
 /// Returns whether the object has a reference to kpack archives, in place of its device code.

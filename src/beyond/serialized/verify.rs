@@ -74,6 +74,8 @@ pub(crate) struct VerifyTotal {
     pub faults: usize,
     /// The number of parts that are recognised but not read, listed or not.
     pub unread: usize,
+    /// The number of code objects that need symbols which they do not define, listed or not.
+    pub undefined: usize,
     /// The number of references to kpack archives.
     pub kpack_references: usize,
 }
@@ -89,6 +91,7 @@ impl VerifyTotal {
         self.without_code += verified.without_code;
         self.faults += verified.faults.len() + verified.more_faults;
         self.unread += verified.unread.len() + verified.more_unread.values().sum::<usize>();
+        self.undefined += verified.undefined.len() + verified.more_undefined;
         self.kpack_references += verified.kpack_references;
     }
 

@@ -413,14 +413,15 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
 /// The largest number of entry IDs that are listed with the reason why a runtime does not find their code.
 const UNFOUND_MAX: usize = 3;
 
-/// Returns a line for each of the first entry IDs that HIP's runtime does not look for, so that their code never runs,
-/// and a line with the number of further ones.
+/// Returns a line for each of the first entry IDs whose code runtimes do not find or load, so that it never runs, and a
+/// line with the number of further ones.
 pub(super) fn unfound_lines(coverage: &Coverage) -> Vec<String> {
     let unfound = coverage.unfound();
     let (listed, more) = first(&unfound, UNFOUND_MAX);
     let mut lines = listed.to_vec();
     if more > 0 {
-        lines.push(format!("{} that HIP's runtime does not find", count(more, "more entry ID", "more entry IDs")));
+        let ids = count(more, "more entry ID", "more entry IDs");
+        lines.push(format!("{ids} whose code the runtime does not find or load"));
     }
     lines
 }

@@ -125,6 +125,8 @@ pub struct Image {
     pub flags: u64,
     /// The identifier, which is the name of the source file; empty if there is none.
     pub source: Vec<u8>,
+    /// Whether the code is PTX that a program links when it runs, as nvFatbin packs it.
+    pub is_linked_at_run_time: bool,
 }
 
 impl Image {

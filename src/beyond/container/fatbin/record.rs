@@ -21,7 +21,8 @@ const AT_4: u64 = 4;
 const EXACT_LEN_AT: u64 = 16;
 
 /// The kinds of entries with PTX. PTX of kind 64 is linked at run time, as nvFatbin packs it.
-const PTX: [u64; 2] = [1, 64];
+const LINKED_PTX: u64 = 64;
+const PTX: [u64; 2] = [1, LINKED_PTX];
 /// The kinds of entries with cubins. Cubins of kind 16 are for a later GPU to finish.
 const CUBINS: [u64; 2] = [2, 16];
 const LTO_IR: u64 = 8;
@@ -238,7 +239,8 @@ impl<'a> Record<'a> {
             return Err(self.bounds().truncated(start, len, what));
         }
         let source = self.within(start, len, what)?.to_vec();
-        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source })
+        let is_linked_at_run_time = self.fields.kind == LINKED_PTX;
+        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source, is_linked_at_run_time })
     }
 
     /// Returns the compression of the code object, or `None` if it is plain.

@@ -514,6 +514,12 @@ impl<'j> Extraction<'j> {
                 self.add_code_object(file, None, chosen, reads);
             }
         }
+        // The error for a GPU without code mentions code that its runtime does not find or load.
+        for (device_index, code) in file.loader.iter_mut().flat_map(Loader::take_unfound) {
+            if let Some(device) = self.job.devices.get(device_index) {
+                file.part.matches.note_unfound(device, code);
+            }
+        }
     }
 
     /// Notes the error for a split library whose kpack archives were not found, were not searched, or have no code for
@@ -551,16 +557,7 @@ impl<'j> Extraction<'j> {
         }
         let chosen = match &mut file.loader {
             // A runtime chooses among all code objects. `add_code_object` applies the selection to its choice.
-            Some(loader) => {
-                let chosen = loader.add(found)?;
-                // The error for a GPU without code mentions code that its runtime does not find.
-                for (device_index, code) in loader.take_unfound() {
-                    if let Some(device) = self.job.devices.get(device_index) {
-                        file.part.matches.note_unfound(device, code);
-                    }
-                }
-                chosen
-            }
+            Some(loader) => loader.add(found)?,
             None if selected.is_empty() => return Ok(()),
             None => {
                 let info = found.info()?;

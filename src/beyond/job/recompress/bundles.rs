@@ -1,6 +1,5 @@
 //! Rewrites the bundles of a file, one after the other.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::Path;
 
@@ -23,8 +22,9 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles};
-use crate::beyond::scan::sections::relocatable_code;
-use crate::beyond::scan::{AnyBundle, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END, bundle_sections};
+use crate::beyond::scan::{
+    AnyBundle, BundleSection, EntryFacts, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, bundle_sections,
+};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
@@ -36,12 +36,12 @@ pub(super) struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
+    /// The time when the code in the section that is being rewritten is linked.
+    pub(super) linking: Linking,
     /// The numbers of bundles and bytes for this file.
     result: Recompressed,
     /// The number of code objects for devices that are kept.
     kept_devices: usize,
-    /// The ranges of the sections with relocatable CUDA code. They are read for the first fatbin.
-    relocatable_code: OnceCell<Vec<Range<u64>>>,
 }
 
 /// The format of offload binaries. Its fields matter only for writing.
@@ -70,8 +70,7 @@ pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> B
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        let (result, relocatable_code) = (Recompressed::default(), OnceCell::new());
-        Self { run, data, to, result, kept_devices: 0, relocatable_code }
+        Self { run, data, to, linking: Linking::Before, result: Recompressed::default(), kept_devices: 0 }
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
@@ -133,7 +132,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         {
             return Err(self.signed_error(&signature));
         }
-        for section in sections {
+        for BundleSection { content: section, linking } in sections {
+            self.linking = linking;
             let section_end = section.end();
             let mut bundles = self.run.bundles_to_rewrite(section);
             // The room of a bundle ends where the next one starts, so the next one is read first.
@@ -459,16 +459,10 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         }
     }
 
-    /// Returns whether a fatbin of the file is in a section with relocatable code.
-    fn is_relocatable(&self, bundle: &Bundle<'_>) -> bool {
-        let sections = self.relocatable_code.get_or_init(|| relocatable_code(self.data.bytes()));
-        sections.iter().any(|section| section.contains(&bundle.offset))
-    }
-
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
     fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let is_relocatable = format == Format::Fatbin && self.is_relocatable(bundle);
-        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(is_relocatable));
+        let begins_file = bundle.offset == self.data.offset();
+        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(self.linking, begins_file));
         let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
         let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
         let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;

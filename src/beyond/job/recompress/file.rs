@@ -13,7 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::container::host::relocatable::Relocatable;
-use crate::beyond::scan::{Place, is_zip, movable_sections};
+use crate::beyond::scan::{BundleSection, Place, is_zip, movable_sections};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::host::elf::Header;
 use crate::llvm::container::magic::Magic;
@@ -125,7 +125,7 @@ impl Recompression<'_> {
     /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can
     /// become shorter or longer. Returns `None` for other files. Fails if images are to be removed from offload
     /// binaries, but the length of their sections cannot change: readers expect no hole after an offload binary.
-    fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
+    fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<BundleSection<'d>>)>> {
         let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
         if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
@@ -138,11 +138,12 @@ impl Recompression<'_> {
         let sections = movable_sections(data)?;
         if let Some(object) = object
             && !sections.is_empty()
-            && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
+            && object.can_change(sections.iter().map(|section| section.content.offset()..section.content.end()))
         {
             return Ok(Some((object, sections)));
         }
-        if !removes || !sections.iter().any(|section| Magic::identify(section.bytes()) == Magic::OffloadBinary) {
+        if !removes || !sections.iter().any(|section| Magic::identify(section.content.bytes()) == Magic::OffloadBinary)
+        {
             return Ok(None);
         }
         let reason =

@@ -65,7 +65,7 @@ struct Candidate {
     content: Option<ContentKind>,
     /// The code with its target, or `None` if the target is not known.
     code: Option<Code>,
-    /// The reason why HIP's runtime would not find the code object in the new bundle, or `None` if it would.
+    /// The reason why its runtime would not find or load the code object in the new bundle, or `None` if it would.
     unfound: Option<UnfoundReason>,
     /// The code that runtimes choose from, or `None` if they do not choose this code object.
     loaded: Option<Code>,
@@ -238,8 +238,9 @@ impl<'j> KeepFilter<'j> {
                 continue;
             }
             // Code that the runtime does not find serves no GPU. The error for a GPU without code mentions it.
-            if let Some(reason) = candidate.unfound {
-                let unfound = UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason };
+            if let Some(reason) = &candidate.unfound {
+                let (id, reason) = (candidate.id.shown.clone(), reason.clone());
+                let unfound = UnfoundCode { code: code.clone(), id, reason };
                 self.matches.note_unfound(named, unfound);
             } else {
                 self.served.insert(index);
@@ -464,7 +465,7 @@ impl Candidate {
         let unfound = match unfound.get(&code_object.index()) {
             // A position in the old bundle does not matter: in the new one, kept entries are where the runtime looks.
             None | Some(UnfoundReason::Position) => None,
-            Some(reason) => Some(*reason),
+            Some(reason) => Some(reason.clone()),
         };
         // Runtimes do not choose host code, code that cannot be read, and code in a container of its own.
         let is_chosen = !id.is_host()

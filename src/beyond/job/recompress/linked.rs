@@ -247,8 +247,8 @@ impl Recompression<'_> {
     fn ends_of_bundle_sections(&self, data: Slice<'_>, limits: Limits) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
-            if self.holds_only_bundles(data, section, limits) {
-                ends.push(section.end());
+            if self.holds_only_bundles(data, section.content, limits) {
+                ends.push(section.content.end());
             }
         }
         Ok(ends)

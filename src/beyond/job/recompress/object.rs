@@ -14,7 +14,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::beyond::scan::{EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END};
+use crate::beyond::scan::{BundleSection, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
@@ -24,7 +24,7 @@ use crate::llvm::event::Observer;
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
-    (object, sections): (&Relocatable<'_>, Vec<Slice<'_>>),
+    (object, sections): (&Relocatable<'_>, Vec<BundleSection<'_>>),
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<RewrittenFile> {
@@ -33,7 +33,8 @@ pub(super) fn rewrite(
     let to = Rewriter::new(data, Output::temporary()?);
     let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
-    for section in sections {
+    for BundleSection { content: section, linking } in sections {
+        work.linking = linking;
         let old = section.offset()..section.end();
         work.to.skip_until(old.start);
         let start = work.to.written();

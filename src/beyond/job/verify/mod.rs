@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::bytes::{add, len_u64, total};
-use crate::base::display::short_name;
+use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
+use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
@@ -83,6 +84,12 @@ pub struct Verified {
         schemars(with = "usize", description = "The number of parts that are recognised but neither read nor listed.")
     )]
     pub more_unread: BTreeMap<&'static str, usize>,
+    /// The code objects that need symbols which they do not define, in file order, at most 10,000 of a file. Their
+    /// runtimes do not load them, unless a program defines the symbols, which it can do for variables alone. Only with
+    /// `--expect` is that a fault.
+    pub undefined: Vec<UndefinedInCode>,
+    /// The number of such code objects that are not listed.
+    pub more_undefined: usize,
     /// The number of references to kpack archives with the device code of split ROCm libraries.
     pub kpack_references: usize,
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
@@ -122,6 +129,38 @@ pub struct UnreadPart {
     pub what: Unread,
 }
 
+/// The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs, and
+/// functions that PTX calls.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Undefined"))]
+#[non_exhaustive]
+pub struct UndefinedInCode {
+    /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub place: Place,
+    /// The number of the bundle among those at the same place, counted from 0.
+    pub bundle: usize,
+    /// The offset of the bundle, as of a fault.
+    pub offset: u64,
+    /// The bundle entry ID.
+    pub id: String,
+    /// The names of the first 16 symbols.
+    pub symbols: Vec<String>,
+    /// The number of further symbols.
+    pub more_symbols: usize,
+}
+
+/// Writes the place, the bundle, the code object and the symbols.
+impl fmt::Display for UndefinedInCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, bundle, offset, id, symbols, more_symbols } = self;
+        write!(f, "{place}: bundle {bundle} at offset {offset}: ")?;
+        write!(f, "'{id}' needs symbols that it does not define: {}", symbols.join(", "))?;
+        if *more_symbols > 0 { write!(f, " and {more_symbols} more") } else { Ok(()) }
+    }
+}
+
 /// A fault.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -144,7 +183,8 @@ pub struct Fault {
     /// serves every GPU of the vendors for which it has entries, where offload binaries at one place are one bundle for
     /// each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
     /// together; with `--expect-any`, every library serves it with any of its bundles; and each named file, and each
-    /// package in a directory, serves it with some of its code. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
+    /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
+    /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
     /// or offload binary has at most that many bytes of plain code.
     #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
     pub rule: VerifyRule,
@@ -382,6 +422,29 @@ impl Verified {
         }
     }
 
+    /// Lists the code objects of a bundle that need symbols which they do not define, unless they are linked later.
+    fn list_undefined(&mut self, found: &FoundBundle<'_>) {
+        for code_object in found.code_objects() {
+            let Some(undefined) = code_object.undefined_symbols() else { continue };
+            if loadable::is_linked_later(found) {
+                return;
+            }
+            let len = total(undefined.names.iter().map(|name| len_u64(name.as_bytes())));
+            if !self.take_room(self.undefined.len(), found.place, len) {
+                self.more_undefined += 1;
+                continue;
+            }
+            self.undefined.push(UndefinedInCode {
+                place: found.place.clone(),
+                bundle: found.index,
+                offset: found.bundle.offset,
+                id: shown(code_object.id()).to_string(),
+                more_symbols: undefined.more(),
+                symbols: undefined.names,
+            });
+        }
+    }
+
     /// Takes room for another item at a place, with a text of `len` bytes, in a list of `listed` items. Returns whether
     /// there was room. The first item always has room, even if the names of its place are long.
     fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
@@ -399,6 +462,7 @@ impl Verified {
         };
         self.without_code += rules::check(found, plain_max, &mut fault)?;
         self.note_unchecked(found);
+        self.list_undefined(found);
         match found.format {
             Format::CodeObject => self.without_bundle += code_objects,
             _ => self.bundles += 1,

@@ -162,6 +162,7 @@ fn check_read(
 ) -> Result<(), Malformed> {
     // A program shows the growing number of read bytes as progress.
     note_read(len_u64(bytes));
+    code_object.note_content(bytes);
     // The target in a plain code object was compared with the ID already. This one had to be inflated first.
     if code_object.packed().is_some()
         && let Some(id) = code_object.entry_id()

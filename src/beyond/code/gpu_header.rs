@@ -1,0 +1,44 @@
+//! The header of an ELF file for a GPU, as the loader of its runtime reads it.
+
+use object::elf::{EM_AMDGPU, EM_CUDA, FileType, Machine};
+
+use crate::llvm::container::host::elf::Header;
+
+/// The number of bytes at the start of a file that are enough for its header.
+pub(crate) const HEADER_LEN: u64 = 64;
+
+/// The offsets of the operating system and of the version of its interface.
+const SYSTEM_AT: usize = 7;
+const VERSION_AT: usize = 8;
+
+/// The fields of the header of an ELF file for an AMD or NVIDIA GPU that decide whether its runtime loads the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GpuHeader {
+    pub(crate) machine: Machine,
+    /// The type: an object, or a linked file.
+    pub(crate) kind: FileType,
+    /// The operating system (OSABI).
+    pub(crate) system: u8,
+    /// The version of the operating system's interface. For HSA, this is the code object version, less 2.
+    pub(crate) version: u8,
+    /// The flags. [`target`](super::target) describes them.
+    pub(crate) flags: u32,
+}
+
+impl GpuHeader {
+    /// Reads the header at the start of a code object. Returns `None` for other content, and if `head` ends before.
+    pub(crate) fn read(head: &[u8]) -> Option<Self> {
+        let header = Header::read(head)?;
+        let machine = header.machine();
+        if ![EM_AMDGPU, EM_CUDA].contains(&machine) {
+            return None;
+        }
+        Some(Self {
+            machine,
+            kind: header.kind(),
+            system: *head.get(SYSTEM_AT)?,
+            version: *head.get(VERSION_AT)?,
+            flags: u32::try_from(header.flags).ok()?,
+        })
+    }
+}
