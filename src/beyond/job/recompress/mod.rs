@@ -62,8 +62,8 @@ pub(super) use run::rewrite_with;
 /// would be lost and data follows.
 ///
 /// In a fatbin, each cubin, and PTX that was compressed, is written in the smallest form: unchanged, compressed, or
-/// plain. Other code objects stay as they were. PTX is only removed if [`drop`](Self::drop) selects it, because the
-/// driver can compile it for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are
+/// plain. Other code objects stay as they were. [`keep`](Self::keep) removes no PTX, because the driver can compile it
+/// for GPUs that have no cubin. If [`compression`](Self::compression) is `None`, cubins are
 /// plain, and PTX stays as it was.
 ///
 /// # Location
@@ -77,7 +77,8 @@ pub(super) use run::rewrite_with;
 /// In a relocatable object, sections become shorter or longer, and symbols and relocations follow, unless other data
 /// than sections has to move. A symbol or relocation that leads into the middle of a bundle is an error.
 ///
-/// A bundle that does not fit before the data after it is an error. So is a section that shares bytes with bundles,
+/// A bundle that lost code and does not fit before the data after it is compressed again at the slow levels of its
+/// method. A bundle that does not fit even then is an error. So is a section that shares bytes with bundles,
 /// because neither can be rewritten without the other.
 ///
 /// Bundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
@@ -114,8 +115,10 @@ pub struct Recompress {
     pub fatbin_codec: Option<Codec>,
     /// The code objects to keep, besides host code and PTX, or `None` to keep all.
     pub keep: Option<Selection>,
-    /// The GPUs whose code is kept, besides that of hosts: all code objects that their runtimes could take, by the
-    /// [rules of the vendors](Device). If there are none, only [`keep`](Self::keep) decides.
+    /// The GPUs whose code is kept, besides that of hosts: the code objects of each bundle that their runtimes load, by
+    /// the [rules of the vendors](Device), and in inputs of linkers all that they could take. An
+    /// [exact expectation](super::Expect::exactly) of the same GPUs finds nothing else. If there are none, only
+    /// [`keep`](Self::keep) decides.
     pub keep_for: Vec<Device>,
     /// The kernels that are launched: code objects that define only others are removed, PTX too.
     pub keep_kernels: Option<KernelNames>,

@@ -45,7 +45,8 @@ impl Expect {
         Self { devices, extent: ExpectExtent::Bundles }
     }
 
-    /// Expects all bundles to serve all of these GPUs, and to hold no other code than their runtimes load.
+    /// Expects all bundles to serve all of these GPUs, and to hold no other code than
+    /// [`keep_for`](super::super::Recompress::keep_for) keeps for them.
     pub fn exactly(devices: Vec<Device>) -> Self {
         Self { devices, extent: ExpectExtent::Exactly }
     }
