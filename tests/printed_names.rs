@@ -79,7 +79,7 @@ const COMMAND_LINES: [&str; 50] = [
     "recompress F -o new --keep N",
     "recompress F -o new --drop N --message-format json",
     "recompress F -o new --keep-for gfx90a --level 1",
-    "recompress F -o new --keep-kernels list --allow-unused",
+    "recompress F -o new --keep-kernels names --allow-unused",
     "recompress F -o new --keep-kernels list",
     "replace F other -o new --message-format json",
     "replace F other -o new",
@@ -99,7 +99,8 @@ impl Lab {
         let dir = memory_directory();
         let other = formats::binary(&[("host-x86_64--", b""), ("hip-amdgcn-amd-amdhsa--gfx90a", b"other")], 1);
         fs::write(dir.path().join("other"), other).unwrap();
-        fs::write(dir.path().join("list"), [b"kernel\n", name].concat()).unwrap();
+        fs::write(dir.path().join("list"), "kept").unwrap();
+        fs::write(dir.path().join("names"), [b"kept\n", name].concat()).unwrap();
         Self { dir, name: name.to_vec(), runs: 0 }
     }
 
@@ -194,7 +195,10 @@ fn files(p: &str) -> Vec<(&'static str, Vec<u8>)> {
         format!("hip-{p}-amd-amdhsa--gfx90a"),
         format!("sycl-{p}--"),
     ];
-    let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &code[..])).collect();
+    let kept = amd(&[Kernel::named("kept")]);
+    let mut entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &code[..])).collect();
+    // Code that --keep-kernels keeps, so that the rest is left out and named.
+    entries.push(("hip-amdgcn-amd-amdhsa--gfx1030", &kept));
     let bundle = formats::binary(&entries, 8);
     let image = |strings: &[(&str, &str)], kind| Image::new(kind, 4, strings, &code);
     let images_of_names =
