@@ -14,7 +14,7 @@ mod extract;
 mod fatbin;
 mod help_and_completions;
 mod hints;
-mod hostile;
+pub mod hostile;
 mod inspect;
 mod kernel_names;
 pub mod kernels;

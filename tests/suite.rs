@@ -35,6 +35,7 @@ mod outputs;
 mod packager;
 mod packages;
 mod parts;
+mod printed_names;
 mod properties;
 mod reference;
 mod subcommands;

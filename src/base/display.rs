@@ -3,7 +3,7 @@
 //! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
 //! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt::{self, Display};
 
 use crate::base::bytes;
@@ -20,7 +20,28 @@ pub fn is_shown(c: char) -> bool {
 
 /// A text that is safe to print on a terminal: characters that it would interpret are escaped.
 pub fn printable(text: &str) -> String {
+    if text.chars().all(is_shown) {
+        return text.to_owned();
+    }
     text.chars().map(|c| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() }).collect()
+}
+
+/// A printable line in which no CI system finds a command: GitHub, Gitea and Azure obey lines that begin with `::`, and
+/// `##[` or `##vso[` anywhere in a line.
+pub(crate) fn inert(line: &str) -> Cow<'_, str> {
+    let text = line.trim_start();
+    let is_command = text.starts_with("::");
+    if !is_command && !line.contains("##") {
+        return line.into();
+    }
+    let escaped = |c: char| c.escape_unicode().to_string();
+    let mut inert = line.replace("##[", &format!("#{}[", escaped('#')));
+    inert = inert.replace("##vso[", &format!("#{}vso[", escaped('#')));
+    if is_command {
+        let at = line.len() - text.len();
+        inert.replace_range(at..=at, &escaped(':'));
+    }
+    inert.into()
 }
 
 /// The first `most` characters of a text, safe to print, and an ellipsis if the text is longer.

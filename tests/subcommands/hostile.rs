@@ -152,7 +152,7 @@ fn device_image_of_windows() -> Vec<u8> {
 }
 
 /// Small files of every format.
-fn samples() -> Vec<(&'static str, Vec<u8>)> {
+pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let bundle = formats::binary(&[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")], 16);
     let image = |gpu: &str| Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", gpu)], b"image");
     let images = [image("gfx906"), image("gfx90a")];

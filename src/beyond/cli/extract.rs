@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::{plain, printable};
+use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
 use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
@@ -17,11 +17,11 @@ use super::deep;
 use super::files::{FollowOptions, WorkFile};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json;
+use super::print::out::to_stdout;
 use super::print::problem::Problem;
 use super::subcommand::{Options, heading, refuse};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::stdout::{text_to_stdout, to_stdout};
 
 const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
@@ -214,7 +214,7 @@ impl ExtractOptions {
             && extracted.len() > own.other_max
         {
             let verb = if self.dry_run { "would be" } else { "are" };
-            let directory = printable(&own.path.to_string_lossy());
+            let directory = own.path.display();
             console
                 .note(&format!("{} files {verb} in '{directory}'; --output names another directory", extracted.len()));
         }
@@ -229,7 +229,7 @@ impl ExtractOptions {
         if let Some(extension) = output.extension()
             && CODE_EXTENSIONS.iter().any(|known| extension == *known)
         {
-            let directory = printable(&output.to_string_lossy());
+            let directory = output.display();
             console.note(&format!(
                 "'{directory}' is a directory; with -o -, a single code object goes to the standard output"
             ));
@@ -255,6 +255,10 @@ fn print_names(extract: &Extract, extracted: &[Extracted]) -> anyhow::Result<()>
     if extract.destination == Destination::StandardOutput {
         return Ok(());
     }
-    let lines = extracted.iter().map(|file| printable(&file.path.to_string_lossy()) + "\n");
-    text_to_stdout(lines.collect::<String>().as_bytes())
+    to_stdout(|mut out| {
+        for file in extracted {
+            out.write_line(&file.path.to_string_lossy())?;
+        }
+        Ok(())
+    })
 }

@@ -1,7 +1,7 @@
 //! The input files of a subcommand, named or found in directories, and the limits on their inflated size.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::llvm::work::open;
 use clap::Args;
 use walkdir::WalkDir;
 
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::subcommand::heading;
 use crate::llvm::cli::print::progress;
-use crate::llvm::cli::print::stdout::to_stdout;
 use crate::llvm::cli::texts;
 use crate::llvm::cli::values;
 
@@ -198,7 +198,7 @@ pub(super) fn report<I: Send, T: Send>(
     weight: impl Fn(&T) -> usize + Sync,
     note: impl FnMut(&mut T, &mut Vec<Problem>),
     problems: &Problems,
-    print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
+    print: impl FnOnce(&mut dyn Iterator<Item = T>, Out<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if in_turn {
         return print_results(&mut items.into_iter().map(work), note, problems, print);
@@ -221,7 +221,7 @@ fn print_results<T>(
     results: &mut dyn Iterator<Item = Result<T, Error>>,
     mut note: impl FnMut(&mut T, &mut Vec<Problem>),
     problems: &Problems,
-    print: impl FnOnce(&mut dyn Iterator<Item = T>, &mut dyn Write) -> anyhow::Result<()>,
+    print: impl FnOnce(&mut dyn Iterator<Item = T>, Out<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut results = results.filter_map(|result| {
         let mut problems = problems.borrow_mut();

@@ -6,11 +6,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Command, Parser};
 
 use super::catalogue::CATALOGUE;
+use super::print::out::own_text_to_stdout;
 use super::subcommand::{self, Options, SHORT};
 use crate::llvm::cli::help;
 use crate::llvm::cli::options::HelpStyle;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::stdout::text_to_stdout;
 use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// List the subcommands, or print the help of one
@@ -28,7 +28,7 @@ impl Options for HelpOptions {
             Some(name) => help_of(name, &program),
             None => overview(&program),
         };
-        text_to_stdout(&text)?;
+        own_text_to_stdout(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,7 +6,6 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::base::display::printable;
 use crate::beyond::job::{
     HoleReason, KernelNames, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
@@ -150,7 +149,7 @@ impl Options for RecompressOptions {
         let result = recompress.run(&mut |event| console.event(event))?;
         console.line(&summary(&result));
         if let Some(wheel) = &result.wheel {
-            console.line(&format!("the new wheel is {}", printable(&wheel.to_string_lossy())));
+            console.line(&format!("the new wheel is {}", wheel.display()));
         }
         if self.keep_kernels.is_some() {
             for line in removed_lines(&result.removed) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::{listed, printable};
+use crate::base::display::listed;
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
 use crate::llvm::uri::{Uri, has_scheme};
@@ -98,7 +98,7 @@ impl Options for ReplaceOptions {
 }
 
 impl ReplaceOptions {
-    /// Returns the name of the file that is written, safe to print. `with_code` is the file with the code object: for a
+    /// Returns the name of the file that is written. `with_code` is the file with the code object: for a
     /// thin archive, the file of a member. Returns `None` for standard output, and if a URI was typed, which names it.
     fn written_file(&self, with_code: &Path) -> Option<String> {
         let typed = Path::new(&self.place);
@@ -109,7 +109,7 @@ impl ReplaceOptions {
             None if typed.canonicalize().ok() == with_code.canonicalize().ok() => typed,
             None => with_code,
         };
-        Some(printable(&written.to_string_lossy()))
+        Some(written.to_string_lossy().into_owned())
     }
 
     /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.

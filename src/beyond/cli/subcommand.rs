@@ -1,19 +1,20 @@
 //! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::printable;
+use crate::base::display::{inert, is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
 use super::print::json;
+use super::print::text::Style;
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::progress;
@@ -222,7 +223,7 @@ impl Subcommand {
             Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
             Err(error) => {
                 let usage = command.render_usage();
-                (usage_error(&with_better_tip(error, usage, &argv)), None)
+                (usage_error(with_better_tip(error, usage, &argv)), None)
             }
         }
     }
@@ -346,18 +347,49 @@ fn is_gpu_name(path: &Path) -> bool {
 /// Prints an error in the form of `clap`'s errors, for options that do not go together by rules that `clap` cannot
 /// express. Returns the exit status.
 pub(super) fn refuse<O: Options>(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
-    usage_error(&O::command().bin_name(console.program()).error(kind, text))
+    usage_error(O::command().bin_name(console.program()).error(kind, printable(text)))
 }
 
 /// Prints an error or a help text of `clap`. Returns the exit status.
-pub(super) fn usage_error(error: &clap::Error) -> anyhow::Result<ExitCode> {
+fn usage_error(error: clap::Error) -> anyhow::Result<ExitCode> {
     if error.use_stderr() {
         // If the stream fails, the failure cannot be reported.
-        drop(error.print());
+        drop(io::stderr().write_all(escaped_error(error).as_bytes()));
         return Ok(ExitCode::from(USAGE));
     }
-    print_to_stdout(error).map_err(|error| Error::io("-", error))?;
+    print_to_stdout(&error).map_err(|error| Error::io("-", error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the text of an error, in which the words of the command line are escaped.
+fn escaped_error(mut error: clap::Error) -> String {
+    let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
+    let refused = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(refused)) => refused.clone(),
+        _ => String::new(),
+    };
+    for (kind, value) in context {
+        let escaped = match value {
+            ContextValue::String(word) => ContextValue::String(printable(&word)),
+            ContextValue::Strings(words) => ContextValue::Strings(words.iter().map(|word| printable(word)).collect()),
+            // The tips, with the colours of clap, quote the same word.
+            ContextValue::StyledStrs(tips) if refused.contains(|c| !is_shown(c)) => {
+                let escaped = |tip: &StyledStr| tip.ansi().to_string().replace(&refused, &printable(&refused)).into();
+                ContextValue::StyledStrs(tips.iter().map(escaped).collect())
+            }
+            _ => continue,
+        };
+        error.insert(kind, escaped);
+    }
+    let mut text = error.render().ansi().to_string();
+    // The reason why a value is not valid.
+    if let Some(reason) = std::error::Error::source(&error).map(ToString::to_string) {
+        text = text.replace(&reason, &printable(&reason));
+    }
+    if !Style::new(ColorChoice::Auto, io::stderr().is_terminal()).color {
+        text = StyledStr::from(text).to_string();
+    }
+    text.split('\n').map(inert).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a help text. Fails if the output does, also if standard output was closed from the start.

@@ -3,12 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::base::display::printable;
 use crate::base::error::Result;
 use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};
 use crate::beyond::runtime::Device;
@@ -20,6 +19,7 @@ use super::files::{self, Problems, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::judged::{Judged, Judgement};
 use super::print::json::{self, ComputedLate, Streamed};
+use super::print::out::Out;
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
@@ -214,7 +214,7 @@ impl VerifyOptions {
         has_total: bool,
         outcome: &RefCell<Outcome>,
         problems: &Problems,
-        out: &mut dyn Write,
+        mut out: Out<'_>,
     ) -> anyhow::Result<()> {
         if self.json {
             // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and
@@ -228,13 +228,13 @@ impl VerifyOptions {
             return json::write(VerifyReport { files, faults, total }, problems, out);
         }
         for checked in files {
-            write_file(&checked, has_total, out)?;
+            write_file(&checked, has_total, &mut out)?;
         }
         let faults = outcome.borrow_mut().finish(problems);
         for fault in faults {
-            write_line(out, &fault.to_string())?;
+            out.write_line(&fault.to_string())?;
         }
-        Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), out)?)
+        Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), &mut out)?)
     }
 
     /// Writes the last line: the total of all files, or the result of the only one.
@@ -243,17 +243,17 @@ impl VerifyOptions {
         has_total: bool,
         outcome: &Outcome,
         problems: &[Problem],
-        out: &mut dyn Write,
+        out: &mut Out<'_>,
     ) -> io::Result<()> {
         let Outcome { total, unread, .. } = outcome;
         let verdict = outcome.verdict(problems);
         if has_total {
             let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
-            return write_line(out, &format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+            return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
         }
         match self.files.as_slice() {
             // If the only file could not be read, its error is all there is to say.
-            [file] if total.files > 0 => write_line(out, &format!("{}: {verdict}", file.to_string_lossy())),
+            [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
             _ => Ok(()),
         }
     }
@@ -353,7 +353,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
 /// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
 /// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
 /// are reported, because most files there have none.
-fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Write) -> io::Result<()> {
+fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut Out<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
     let mut unread = Vec::new();
@@ -370,7 +370,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
     write_faults(&verified.faults, out)?;
     if verified.more_faults > 0 {
         let more = count(verified.more_faults, "fault is", "faults are");
-        write_line(out, &format!("{name}: {more} not listed"))?;
+        out.write_line(&format!("{name}: {more} not listed"))?;
     }
     // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
@@ -380,13 +380,13 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
             Some(1) => String::new(),
             Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
         };
-        write_line(out, &format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
+        out.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
     }
     // The total also counts unread parts that are not listed, because there are too many.
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
         let more = count(more_unread, "part", "parts");
-        write_line(out, &format!("{name}: {more} not read and not listed"))?;
+        out.write_line(&format!("{name}: {more} not read and not listed"))?;
     }
     if !has_total {
         return Ok(());
@@ -395,12 +395,12 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut dyn Wri
     if total.faults > 0 {
         numbers.push_str(&format!(", {}", count(total.faults, "fault", "faults")));
     }
-    write_line(out, &format!("{name}: {numbers}"))
+    out.write_line(&format!("{name}: {numbers}"))
 }
 
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,
 /// with the number of the other bundles. A package with 1000 bundles would fill the screen otherwise.
-fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
+fn write_faults(faults: &[Fault], out: &mut Out<'_>) -> io::Result<()> {
     // The text names the GPU, so faults about different GPUs have different keys.
     fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
@@ -413,10 +413,10 @@ fn write_faults(faults: &[Fault], out: &mut dyn Write) -> io::Result<()> {
             (Some(_), None) => {}
             (Some(_), Some(all @ 2..)) => {
                 let more = count(all - 1, "more bundle", "more bundles");
-                write_line(out, &format!("{fault} (the same in {more})"))?;
+                out.write_line(&format!("{fault} (the same in {more})"))?;
             }
             // The fault is the only one of its kind, or is not about a GPU: each of those has its own line.
-            _ => write_line(out, &fault.to_string())?,
+            _ => out.write_line(&fault.to_string())?,
         }
     }
     Ok(())
@@ -429,8 +429,4 @@ fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
         *counts.entry(key).or_default() += 1;
     }
     counts
-}
-
-fn write_line(out: &mut dyn Write, line: &str) -> io::Result<()> {
-    writeln!(out, "{}", printable(line))
 }

@@ -11,10 +11,10 @@ use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
 use self::one_dash::LLVM;
+use super::print::out::own_text_to_stdout;
 use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
 use crate::llvm::cli::options::{Tool, documented};
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::stdout::text_to_stdout;
 use crate::llvm::cli::{PROGRAM, TOOLS, tool_of_program};
 
 /// Print a script that completes command lines in your shell
@@ -36,7 +36,7 @@ impl OptionsAboutAll for CompletionsOptions {
         let wanted = self.name.as_ref().unwrap_or(&typed);
         // A link of another name shares the script of LLVM's name.
         let name = NAMES.into_iter().find(|name| name == wanted).unwrap_or(PROGRAM);
-        text_to_stdout(script(self.shell, command(all, name)).as_bytes())?;
+        own_text_to_stdout(script(self.shell, command(all, name)).as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }
 }

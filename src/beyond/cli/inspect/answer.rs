@@ -226,7 +226,7 @@ pub(super) fn write(
         columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
     columns.push(Column::name("PRODUCTS", products));
-    let mut text = Text { style, out: &mut *text.out };
+    let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
     // An example explains such numbers. It is not about this file.
     if lines.iter().any(|line| line.serving.is_partial()) {
@@ -314,6 +314,6 @@ fn write_package(
     }
     let bar = Column::label("", move |(_, _, sizes): &Row<'_>| Cell::Bar { part: sizes.stored, whole: largest });
     columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
-    let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
+    let mut text = text.with_style(text.style.with_width());
     text.write_table(Table { indent: 4, columns }, || rows.iter())
 }

@@ -308,6 +308,7 @@ pub(super) fn write_lines(
 
 #[cfg(test)]
 mod tests {
+    use crate::beyond::cli::print::out::Buffer;
     use crate::beyond::scan::{Finding, Scan};
     use unicode_width::UnicodeWidthStr;
 
@@ -336,9 +337,9 @@ mod tests {
         let lines: Vec<Line> = labels.iter().map(|label| row(label, 6.min(label.len()))).collect();
         let (scale, style) =
             (Scale::new(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
-        let mut out = Vec::new();
-        write_lines(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: &mut out }).unwrap();
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+        let mut buffer = Buffer::default();
+        write_lines(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: buffer.out() }).unwrap();
+        buffer.text().lines().map(str::to_owned).collect()
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         return write_left_out(&served, text);
     }
     // A package may have hundreds of columns, so even a file gets tables of 80 columns.
-    let mut text = Text { style: text.style.with_width(), out: &mut *text.out };
+    let mut text = text.with_style(text.style.with_width());
     let tables = tables(&served, text.style);
     for (position, (heading, grids)) in tables.iter().enumerate() {
         if position > 0 {

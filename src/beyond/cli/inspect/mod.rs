@@ -9,7 +9,6 @@ mod table;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,12 +23,12 @@ use super::deep;
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::picture::{Libraries, ensure_apart, picture};
 use super::print::json::{self, ComputedLate, Streamed};
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
 use crate::beyond::scan::Format;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::stdout::to_stdout;
 use crate::llvm::cli::program::Program;
 use lines::TableRows;
 use table::InspectTables;
@@ -170,7 +169,7 @@ impl InspectOptions {
         reports: impl Iterator<Item = InspectedFile>,
         (coverage, libraries): (&RefCell<Coverage>, &RefCell<Libraries>),
         problems: &Problems,
-        out: &mut dyn Write,
+        out: Out<'_>,
     ) -> anyhow::Result<()> {
         if self.json {
             let files = Streamed::new(reports.map(|(_, inspected, _)| inspected));

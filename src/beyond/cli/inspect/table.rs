@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use crate::base::display::{printable, printable_start};
+use crate::base::display::printable_start;
 use crate::beyond::job::{Inspected, InspectedBundle, UnreadPart};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, PlaceOrigin, Sizes, Step};
@@ -15,6 +15,7 @@ use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, w
 use super::sort_by_need;
 use crate::beyond::cli::gpus::Targets;
 use crate::beyond::cli::picture::{Libraries, member_of_library};
+use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 
@@ -31,7 +32,7 @@ pub(super) struct InspectTables<'o> {
     /// The libraries of all files, once there are several.
     libraries: Libraries,
     /// The texts about files without tables: about files before the only library, and about files after it.
-    notes: [Vec<u8>; 2],
+    notes: [Buffer; 2],
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
@@ -49,7 +50,7 @@ impl<'o> InspectTables<'o> {
             totals: Totals::default(),
             only: None,
             libraries: Libraries::default(),
-            notes: [Vec::new(), Vec::new()],
+            notes: Default::default(),
             unread: CountsByKind::default(),
             is_silent: true,
         }
@@ -99,7 +100,7 @@ impl<'o> InspectTables<'o> {
         let [before, after] = &mut self.notes;
         let notes = if self.totals.libraries == 0 { before } else { after };
         if notes.len() < NOTES_MAX {
-            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes })?;
+            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes.out() })?;
         }
         Ok(())
     }
@@ -117,11 +118,11 @@ impl<'o> InspectTables<'o> {
         // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
         // notes are the texts about files before it and after it.
         let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
-        text.out.write_all(before)?;
+        text.out.write_buffer(before)?;
         if let Some(file) = only {
             write_file(file, *rows, text)?;
         }
-        text.out.write_all(after)?;
+        text.out.write_buffer(after)?;
         if rows.is_each() && totals.tables > 1 {
             totals.write_table(text)?;
         }
@@ -160,7 +161,9 @@ impl<'o> InspectTables<'o> {
         if totals.files_with_missing > 0 {
             text.write_item(&totals.missing_text())?;
         }
-        text.out.write_all(&self.notes.concat())?;
+        for notes in &self.notes {
+            text.out.write_buffer(notes)?;
+        }
         text.write_line("more: --matrix (GPUs by library), --each (code objects), --gpus (products)")
     }
 }
@@ -170,7 +173,7 @@ impl<'o> InspectTables<'o> {
 /// heading. With `--each`, a line is about one code object, so no line has a number of bundles that serve its GPU. The
 /// table of GPUs, which has this number, then comes after the last file.
 fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
-    let name = printable(&file.path.to_string_lossy());
+    let name = file.path.to_string_lossy();
     if let Some(reason) = reason_without_table(file) {
         text.write_heading(&name, &format!(": {reason}"))?;
         write_references(file, text)?;
@@ -376,7 +379,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
         listed.push(format!("{more} more (--gpus lists all)"));
     }
     if !listed.is_empty() {
-        text.write_item(&format!("not served by all bundles: {}", printable(&listed.join(", "))))?;
+        text.write_item(&format!("not served by all bundles: {}", listed.join(", ")))?;
     }
     for line in unfound_lines(coverage) {
         text.write_item(&line)?;
@@ -462,7 +465,7 @@ impl Totals {
         self.libraries += number_of_libraries(bundles);
         // A report about a single file has the heading of this file. With more files, this heading is not used.
         if !bundles.is_empty() && self.files == 1 {
-            self.heading = Some((printable(&file.path.to_string_lossy()), facts(file)));
+            self.heading = Some((file.path.to_string_lossy().into_owned(), facts(file)));
         }
         self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();

@@ -7,8 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock};
 use std::{env, fs};
 
-use crate::base::display::{printable, printable_name};
+use crate::base::display::printable_name;
 use crate::base::io::{Input, sys};
+use crate::beyond::cli::print::out::Out;
 use crate::beyond::cli::print::units::count;
 use crate::beyond::scan::{CodeObject, Scan};
 use crate::llvm::container::content_kind::ContentKind;
@@ -51,7 +52,7 @@ pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) ->
 }
 
 /// Writes the instructions of kernels, after a line with the command that disassembled them, and its warnings.
-pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut Out<'_>) -> anyhow::Result<()> {
     let count = by_code_object(rows).count();
     ensure!(
         count <= CODE_OBJECTS_MAX,
@@ -72,13 +73,12 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut dyn Wri
         for names in runs {
             let (program, output) = disassembler.run(&names, code).map_err(|error| anyhow!("{place}: {error:#}"))?;
             let command = disassembler.shown_command(program, &names);
-            writeln!(out, "# {place}: {command}")?;
+            out.write_line(&format!("# {place}: {command}"))?;
             for warning in String::from_utf8_lossy(&output.stderr).lines() {
-                writeln!(out, "# {}", printable(warning))?;
+                out.write_line(&format!("# {warning}"))?;
             }
             for line in String::from_utf8_lossy(&output.stdout).lines() {
-                let fields: Vec<String> = line.split('\t').map(printable).collect();
-                writeln!(out, "{}", fields.join("\t"))?;
+                out.write_fields(line.split('\t'))?;
             }
         }
     }
@@ -139,8 +139,8 @@ impl Disassembler {
     /// Returns the command line for people. Of many names it has the first ones, because the output repeats all.
     fn shown_command(self, program: &Path, names: &[&str]) -> String {
         let (shown, others) = names.split_at_checked(SHOWN_NAMES_MAX).unwrap_or((names, &[]));
-        let mut words = vec![printable(&program.to_string_lossy())];
-        words.extend(self.arguments(shown).iter().map(|argument| printable(argument)));
+        let mut words = vec![program.to_string_lossy().into_owned()];
+        words.extend(self.arguments(shown));
         if !others.is_empty() {
             words.push(format!("and {}", count(others.len(), "more kernel", "more kernels")));
         }
@@ -200,7 +200,7 @@ impl Disassembler {
         let output = command.output().with_context(|| format!("cannot run '{}'", program.display()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            bail!("'{}' failed, with {}: {}", program.display(), output.status, printable(said.trim()));
+            bail!("'{}' failed, with {}: {}", program.display(), output.status, said.trim());
         }
         let printed = String::from_utf8_lossy(&output.stdout);
         // llvm-objdump also succeeds if it finds none of the names. The line before the instructions of a kernel has
@@ -208,7 +208,7 @@ impl Disassembler {
         let labels = printed.lines().filter_map(|line| line.strip_suffix(">:")?.split_once(" <"));
         let labels: HashSet<&str> = labels.map(|(_, name)| name).collect();
         if let Some(missing) = names.iter().find(|name| !labels.contains(*name)) {
-            bail!("'{}' printed no instructions of '{}'", program.display(), printable(missing));
+            bail!("'{}' printed no instructions of '{}'", program.display(), missing);
         }
         Ok(output)
     }

@@ -9,7 +9,6 @@ mod row;
 pub(super) mod table;
 
 use std::cell::RefCell;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,6 +22,7 @@ use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::judged::{Judged, Judgement};
 use super::patterns::{self, ExactOption, TypedPattern};
 use super::print::json::{self, ComputedLate, Streamed};
+use super::print::out::Out;
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
@@ -132,10 +132,10 @@ impl Options for KernelsOptions {
                 sums.borrow_mut().add(std::mem::take(&mut file.sums));
             },
             &problems,
-            |files, out| {
+            |files, mut out| {
                 if self.disassemble.is_some() {
                     for file in files {
-                        disassemble::write(&file.rows, &file.contents, out)?;
+                        disassemble::write(&file.rows, &file.contents, &mut out)?;
                     }
                     return Ok(());
                 }
@@ -192,7 +192,7 @@ impl KernelsOptions {
         job: &ListKernels,
         paths: &[PathBuf],
         problems: &Problems,
-        out: &mut dyn Write,
+        out: Out<'_>,
     ) -> anyhow::Result<()> {
         let kernels = Streamed::new(with_uris(rows.flatten()));
         // The rest is complete only after the last file.

@@ -214,6 +214,8 @@ pub(super) fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
+            // XML does not allow these.
+            '\u{fffe}' | '\u{ffff}' => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }

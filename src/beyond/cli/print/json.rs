@@ -3,15 +3,17 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 
+use super::out::Out;
 use crate::base::display::is_shown;
 use crate::beyond::serialized::{Document, Report};
+use memchr::memmem;
 use serde::{Serialize, Serializer};
 
 use crate::llvm::cli::print::console::Message;
 
 /// Writes the document of a report. The problems are serialized last, when everything streamed before them is complete.
-pub(crate) fn write(report: impl Report, problems: impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    write_value(&Document::new(report, problems), out)
+pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>) -> anyhow::Result<()> {
+    write_value(&Document::new(report, problems), &mut out.for_json())
 }
 
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
@@ -68,25 +70,28 @@ impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
     }
 }
 
-/// A writer that escapes all characters of a JSON document that a terminal would interpret. Each call gets whole
+/// A writer that escapes all characters of a JSON document that a terminal would interpret, and commands of CI systems,
+/// which begin with `##` anywhere in a line. Each call gets whole
 /// characters, because `serde_json` splits a string only where it escapes an ASCII character.
 struct Escaping<'o>(&'o mut dyn Write);
 
 impl Write for Escaping<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         // Most text is printable ASCII, and nothing in it needs escaping.
-        if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
+        if data.iter().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) && memmem::find(data, b"##").is_none() {
             self.0.write_all(data)?;
             return Ok(data.len());
         }
         let text = std::str::from_utf8(data).map_err(io::Error::other)?;
         let mut escaped = String::new();
+        let mut last = ' ';
         for c in text.chars() {
-            if c == '\n' || is_shown(c) {
+            if c == '\n' || is_shown(c) && (c, last) != ('#', '#') {
                 escaped.push(c);
             } else {
                 push_escaped(&mut escaped, c);
             }
+            last = c;
         }
         self.0.write_all(escaped.as_bytes())?;
         Ok(data.len())
@@ -103,11 +108,14 @@ mod tests {
 
     #[test]
     fn a_document_holds_nothing_that_a_terminal_obeys() {
-        let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600}";
+        let hostile = "\x1b[2J \u{9b}2J \x7f \u{202e} \n \\ é \u{1f600} ##[a]";
         let mut out = Vec::new();
         write_value(&vec![hostile, "plain"], &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text, "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600}\",\n  \"plain\"\n]\n");
+        assert_eq!(
+            text,
+            "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600} #\\u0023[a]\",\n  \"plain\"\n]\n"
+        );
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
     }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod json;
 pub(super) mod names;
+pub(super) mod out;
 pub(super) mod problem;
 pub(super) mod table;
 pub(super) mod text;

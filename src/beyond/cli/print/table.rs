@@ -2,6 +2,7 @@
 
 use std::borrow::{Borrow, Cow};
 
+use crate::base::display::{is_shown, printable};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::text::{Style, ansi, markdown};
@@ -131,6 +132,11 @@ impl<'c, R> Column<'c, R> {
         Self { is_left_aligned: false, when_narrow: WhenNarrow::LeftOut(0), ..Self::label(title, cell) }
     }
 
+    /// Returns the cell of a row, safe to print.
+    fn printable_cell(&self, row: &R) -> Cell {
+        (self.cell)(row).printable()
+    }
+
     /// Returns the width that the column keeps as long as other columns can be left out.
     fn width_to_keep(&self) -> usize {
         if let WhenNarrow::Shortened(width) = self.when_narrow { self.width.min(width) } else { self.width }
@@ -161,6 +167,20 @@ impl From<String> for Cell {
 }
 
 impl Cell {
+    /// Escapes the text of the cell for terminals.
+    fn printable(self) -> Self {
+        match self {
+            Self::Text(text) if !text.chars().all(is_shown) => Self::Text(printable(&text)),
+            Self::Bold(text) if !text.chars().all(is_shown) => Self::Bold(printable(&text)),
+            Self::Ending { text, accent } if !text.chars().all(is_shown) => {
+                let (start, end) = split_before_end(&text, accent).unwrap_or((&text, ""));
+                let (start, end) = (printable(start), printable(end));
+                Self::Ending { accent: end.len(), text: start + &end }
+            }
+            cell => cell,
+        }
+    }
+
     /// Returns the width that the column must have for this cell. A bar needs none: it fills the width that the column
     /// has anyway.
     fn width(&self) -> usize {
@@ -238,6 +258,9 @@ impl<'t, R> Table<'t, R> {
         rows: impl Fn() -> I,
         style: Style,
     ) -> impl Iterator<Item = String> {
+        for column in &mut self.columns {
+            column.title = printable(&column.title).into();
+        }
         self.measure_columns(rows());
         if let Some(most) = style.width {
             self.fit_into(most);
@@ -249,7 +272,8 @@ impl<'t, R> Table<'t, R> {
         } else {
             style.paint(ansi::FAINT, &titles)
         };
-        std::iter::once(titles).chain(rows().map(move |row| self.line(|column| (column.cell)(row.borrow()), style)))
+        std::iter::once(titles)
+            .chain(rows().map(move |row| self.line(|column| column.printable_cell(row.borrow()), style)))
     }
 
     /// Makes each column as wide as its title and its widest cell, and notes which columns say nothing.
@@ -259,7 +283,7 @@ impl<'t, R> Table<'t, R> {
         }
         for row in rows {
             for column in &mut self.columns {
-                let cell = (column.cell)(row.borrow());
+                let cell = column.printable_cell(row.borrow());
                 column.width = column.width.max(cell.width());
                 column.is_zero &= matches!(cell, Cell::Text(text) if matches!(text.as_str(), "" | "0" | "-"));
             }

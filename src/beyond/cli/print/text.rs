@@ -2,11 +2,13 @@
 //! Markdown.
 
 use std::borrow::Borrow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
+use crate::base::display::printable;
 use crate::base::io::sys;
 use clap::{Args, ColorChoice};
 
+use super::out::Out;
 use super::table::Table;
 use crate::beyond::cli::subcommand::heading;
 
@@ -52,7 +54,7 @@ impl Style {
 
     /// Returns the style for `--color=when`. Without the option, only a terminal gets colours. Only a terminal limits
     /// the width.
-    fn new(when: ColorChoice, is_terminal: bool) -> Self {
+    pub(crate) fn new(when: ColorChoice, is_terminal: bool) -> Self {
         let color = match when {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -105,40 +107,53 @@ fn is_utf8(locale: &str) -> bool {
     name.contains("utf-8") || name.contains("utf8")
 }
 
-/// A report that is written line by line.
+/// A report that is written line by line. Every text is escaped before it gets colours.
 pub(crate) struct Text<'o> {
     pub(crate) style: Style,
-    pub(crate) out: &'o mut dyn Write,
+    pub(crate) out: Out<'o>,
 }
 
 impl Text<'_> {
+    /// Returns the same output with another style.
+    pub(crate) fn with_style(&mut self, style: Style) -> Text<'_> {
+        Text { style, out: self.out.reborrow() }
+    }
+
     /// Writes the first line about a file or a total: its name, and the text after it.
     pub(crate) fn write_heading(&mut self, name: &str, rest: &str) -> io::Result<()> {
-        self.write_marked("\n### ", &[name, rest].concat(), &(self.style.paint(ansi::BOLD, name) + rest))
+        let (name, rest) = (printable(name), printable(rest));
+        let plain = self.style.paint(ansi::BOLD, &name) + &rest;
+        self.write_marked("\n### ", &(name + &rest), &plain)
     }
 
     /// Writes the first line about a part of a file.
     pub(crate) fn write_subheading(&mut self, text: &str) -> io::Result<()> {
-        self.write_marked("\n#### ", text, &format!("  {}", self.style.paint(ansi::CYAN, text)))
+        let text = printable(text);
+        self.write_marked("\n#### ", &text, &format!("  {}", self.style.paint(ansi::CYAN, &text)))
     }
 
     /// Writes a line about a file or a total, below its heading.
     pub(crate) fn write_item(&mut self, text: &str) -> io::Result<()> {
-        self.write_marked("- ", text, &format!("  {text}"))
+        let text = printable(text);
+        self.write_marked("- ", &text, &format!("  {text}"))
     }
 
     /// Writes a line that is not about one file, such as a note at the end.
     pub(crate) fn write_line(&mut self, text: &str) -> io::Result<()> {
-        self.write_marked("\n", text, text)
+        let text = printable(text);
+        self.write_marked("\n", &text, &text)
     }
 
     /// Writes `text` as Markdown after `mark`, or else `plain`, which may have colours.
     fn write_marked(&mut self, mark: &str, text: &str, plain: &str) -> io::Result<()> {
-        if self.style.is_markdown {
-            self.write_plain(&(mark.to_owned() + &markdown(text)))
-        } else {
-            self.write_plain(plain)
+        if !self.style.is_markdown {
+            return self.write_escaped(plain);
         }
+        if let Some(mark) = mark.strip_prefix('\n') {
+            self.write_empty_line()?;
+            return self.write_escaped(&(mark.to_owned() + &markdown(text)));
+        }
+        self.write_escaped(&(mark.to_owned() + &markdown(text)))
     }
 
     /// Writes a table. `rows` is called twice, for the widths and for the cells, so that the rows need no memory.
@@ -148,17 +163,17 @@ impl Text<'_> {
         rows: impl Fn() -> I,
     ) -> io::Result<()> {
         for line in table.lines(rows, self.style) {
-            self.write_plain(&line)?;
+            self.write_escaped(&line)?;
         }
         Ok(())
     }
 
     pub(crate) fn write_empty_line(&mut self) -> io::Result<()> {
-        self.write_plain("")
+        self.write_escaped("")
     }
 
-    fn write_plain(&mut self, line: &str) -> io::Result<()> {
-        writeln!(self.out, "{}", line.trim_end())
+    fn write_escaped(&mut self, line: &str) -> io::Result<()> {
+        self.out.write_escaped(line.trim_end())
     }
 }
 
@@ -171,7 +186,8 @@ pub(super) fn markdown(text: &str) -> String {
     for (at, c) in text.char_indices() {
         let is_special = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '|' | '~' | '$' | '&' | '#');
         let begins_list_or_heading = if at == 0 {
-            matches!(c, '-' | '+' | '=' | '>')
+            // GitHub obeys a line of a log that begins with `::`.
+            matches!(c, '-' | '+' | '=' | '>' | ':')
         } else if at == length_of_number && matches!(c, '.' | ')') {
             // A number at the start, with a point or parenthesis, begins an item of a list if a space or nothing
             // follows.
@@ -206,6 +222,7 @@ fn width_of_terminal() -> Option<usize> {
 mod tests {
     use pulldown_cmark::{Event, HeadingLevel, Parser, TagEnd};
 
+    use super::super::out::Buffer;
     use super::super::table::{Cell, Column};
     use super::*;
 
@@ -238,12 +255,12 @@ mod tests {
         texts.extend(two().flat_map(|two| [two.clone() + "a", format!("a{two}"), format!("{two}a{two}"), two]));
         for text in texts.iter().map(String::as_str).filter(|text| !text.trim().is_empty()) {
             let written = |write: &dyn Fn(&mut Text<'_>) -> io::Result<()>| {
-                let mut out = Vec::new();
-                write(&mut Text { style: Style::MARKDOWN, out: &mut out }).unwrap();
-                String::from_utf8(out).unwrap()
+                let mut buffer = Buffer::default();
+                write(&mut Text { style: Style::MARKDOWN, out: buffer.out() }).unwrap();
+                buffer.text()
             };
             let list = [TagEnd::Item, TagEnd::List(false)];
-            let expected = text.trim().replace(char::is_control, " ");
+            let expected = printable(text).trim().to_owned();
             let shown = |line: String, tags: &[TagEnd]| {
                 assert_eq!(parsed(&line), (expected.clone(), tags.to_vec()), "{text:?}: {line:?}");
             };

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::base::display::printable_start;
+use crate::base::display::{inert, printable_start};
 use crate::base::id::Compatibility;
 use crate::base::io::sys;
 use crate::llvm::container::compressed::Deflation;
@@ -118,8 +118,17 @@ impl Console {
 
     /// Prints a line without name and tag.
     pub(crate) fn line(&self, text: &str) {
+        self.escaped_lines(text, &visible(text));
+    }
+
+    /// Prints lines whose names are escaped already.
+    fn lines(&self, text: &str) {
+        self.escaped_lines(text, text);
+    }
+
+    fn escaped_lines(&self, text: &str, escaped: &str) {
         match self.as_json {
-            None => write(&[text.as_bytes(), b"\n"]),
+            None => write(&[escaped.as_bytes(), b"\n"]),
             Some(as_json) => write_message(as_json, "info", text, None),
         }
     }
@@ -128,8 +137,8 @@ impl Console {
     pub(crate) fn event(&self, event: Event<'_>) {
         match event {
             Event::Progress { done, total } => progress::set(done, total),
-            Event::Deflated(deflation) if self.verbose => self.line(&deflation_figures(&deflation)),
-            Event::Inflated(inflation) if self.verbose => self.line(&inflation_figures(&inflation)),
+            Event::Deflated(deflation) if self.verbose => self.lines(&deflation_figures(&deflation)),
+            Event::Inflated(inflation) if self.verbose => self.lines(&inflation_figures(&inflation)),
             Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
             Event::DuplicateEntry(id) => {
                 self.warning(&format!("the bundle holds several entries '{id}', the first is used"));
@@ -138,12 +147,11 @@ impl Console {
                 self.warning(&format!("'{request}' gets the entry '{entry}', which names no processor"));
             }
             Event::OtherHost { entry, request } => {
-                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
                 self.warning(&format!("'{request}' gets no code: the bundle has code for another host, '{entry}'"));
             }
             Event::Compared { entry, request, outcome } => {
                 let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
-                self.line(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
+                self.lines(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
             }
             Event::SeveralMatches { file } => {
                 self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
@@ -163,7 +171,7 @@ impl Console {
                  '{first}' on ({lost} of {entries}) are not there; -compress avoids that"
             )),
             // LLVM prints this warning without the program's name.
-            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{}': {reason}", visible(&name))),
+            Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
             _ => {}
         }
     }
@@ -185,10 +193,10 @@ fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, messa
     write(&[as_json(&Message { level, message, facts }).as_bytes(), b"\n"]);
 }
 
-/// Escapes a text for terminals, and cuts it off: it may quote names from a file, of any length.
+/// Escapes a text for terminals and CI logs, and cuts it off: it may quote names from a file, of any length.
 fn visible(text: &str) -> String {
     const SHOWN_MAX: usize = 64 << 10;
-    printable_start(text, SHOWN_MAX)
+    inert(&printable_start(text, SHOWN_MAX)).into_owned()
 }
 
 /// Writes to standard error. Ignores failures, because they cannot be reported.
