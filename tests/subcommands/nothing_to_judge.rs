@@ -152,12 +152,55 @@ fn numbers_that_no_kernel_records_judge_nothing() {
         assert!(status == 1 && said.contains("records what --fail-on asks for"), "{args:?}: {out}{said}");
         assert_eq!(run(&[args, &["--allow-none"]].concat()).0, 0, "{args:?}");
     }
-    for args in
-        [&["kernels", "cubin", "--fail-on=spill,vgpr>100"][..], &["diff", "cubin", "cubin", "--fail-on=spill,lost-gpu"]]
-    {
-        let (status, out, said) = run(args);
-        assert!(status == 0 && said.contains("warning: no ") && said.contains("'spill'"), "{args:?}: {out}{said}");
+    let (status, out, said) = run(&["diff", "cubin", "cubin", "--fail-on=spill,lost-gpu"]);
+    assert!(status == 0 && said.contains("warning: no ") && said.contains("'spill'"), "{out}{said}");
+}
+
+#[test]
+fn each_condition_judges_a_kernel_and_counts_those_that_it_does_not_judge() {
+    let dir = memory_directory();
+    let kernel = |name| Kernel { vgprs: 30, code_size: 128, workgroup: 64, ..Kernel::named(name) };
+    fs::write(dir.path().join("cubin"), cubin(&[kernel("k"), kernel("l")])).unwrap();
+    fs::write(dir.path().join("bundle"), formats::binary(&[(GFX90A, &code("k", 0))], 64)).unwrap();
+    let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["kernels"], args].concat()));
+    let columns = ["vgpr", "agpr", "sgpr", "vspill", "sspill", "scratch", "lds", "kernarg", "group", "code"];
+    let limits = columns.map(|column| format!("{column}>1000000"));
+    let conditions = limits.iter().map(String::as_str).chain(["spill", "scratch", "hostcall"]);
+    let mut unrecorded = 0;
+    for condition in conditions {
+        let fail_on = format!("--fail-on=code>1000000,{condition}");
+        // The number of kernels in each file that the report lists without the number.
+        let not_judged = |file: &str| {
+            let (_, out, _) = run(&[file, &fail_on, "--json", "--allow-none"]);
+            let document: Value = serde_json::from_str(&out).unwrap();
+            schema::check("kernels", &document);
+            let kernels = document["not_judged"].as_array().unwrap();
+            kernels.iter().find(|row| row["condition"] == condition).map_or(0, |row| row["kernels"].as_u64().unwrap())
+        };
+        let (of_cubin, of_bundle) = (not_judged("cubin"), not_judged("bundle"));
+        assert!(
+            [of_cubin, of_bundle].iter().all(|number| [0, 2].contains(number)),
+            "{condition}: {of_cubin} {of_bundle}"
+        );
+        unrecorded += of_cubin;
+        for (files, not_judged, all) in [
+            (&["cubin"][..], of_cubin, 2),
+            (&["bundle"], of_bundle, 2),
+            (&["cubin", "bundle"], of_cubin + of_bundle, 4),
+        ] {
+            let (status, out, said) = run(&[files, &[&fail_on]].concat());
+            let line = format!("not judged by '{condition}': {not_judged} of {all} kernel");
+            assert_eq!(out.contains(&line), not_judged > 0, "{condition} on {files:?}: {out}");
+            let error = format!("nothing was judged by '{condition}'\nhint: --allow-none accepts");
+            let is_nothing = not_judged == all;
+            assert_eq!(
+                (status == 1, said.contains(&error)),
+                (is_nothing, is_nothing),
+                "{condition} on {files:?}: {said}"
+            );
+            let (status, _, said) = run(&[files, &[&fail_on, "--allow-none"]].concat());
+            assert_eq!((status, said.as_str()), (0, ""), "{condition} on {files:?}");
+        }
     }
-    let (status, _, said) = run(&["kernels", "cubin", "bundle", "--fail-on=spill"]);
-    assert_eq!((status, said.as_str()), (0, ""));
+    assert!(unrecorded > 2, "a cubin records everything but one number");
 }

@@ -464,6 +464,17 @@ class KernelRow:
 
 
 @dataclass(frozen=True)
+class NotJudged:
+    """A condition of `--fail-on` that did not judge some kernels."""
+    condition: str
+    """The condition: `spill`, `scratch`, `hostcall` or a limit such as `vgpr>128`."""
+    kernels: int
+    """The number of kernels that it did not judge."""
+    of: int
+    """The number of all kernels that the conditions apply to."""
+
+
+@dataclass(frozen=True)
 class OtherCode:
     """Code objects without registers, of one kind."""
     code_objects: int
@@ -484,6 +495,10 @@ class KernelsReport(Report):
     kernels: list[KernelRow]
     """The kernels that match `--target`, `--name` and `--hostcall`: in the order of the files and their code objects, or
     of `--sort`.
+    """
+    not_judged: list[NotJudged]
+    """The conditions of `--fail-on` that did not judge some of the kernels, because the code does not record the number.
+    If a condition judged none, that is a problem.
     """
     others: list[OtherCode]
     """The numbers of code objects that match `--target` but have no registers yet, because they are code for a virtual

@@ -19,7 +19,7 @@ use crate::beyond::scan::CodeObject;
 /// null.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(crate) struct KernelsReport<K, O, F> {
+pub(crate) struct KernelsReport<K, O, F, N> {
     /// The kernels that match `--target`, `--name` and `--hostcall`: in the order of the files and their code objects,
     /// or of `--sort`.
     #[cfg_attr(test, schemars(with = "Vec<KernelRow<'_>>"))]
@@ -31,9 +31,13 @@ pub(crate) struct KernelsReport<K, O, F> {
     /// The conditions of `--fail-on` that are met. The exit status is 1 if there are any.
     #[cfg_attr(test, schemars(with = "Vec<Failure>"))]
     pub failures: F,
+    /// The conditions of `--fail-on` that did not judge some of the kernels, because the code does not record the
+    /// number. If a condition judged none, that is a problem.
+    #[cfg_attr(test, schemars(with = "Vec<NotJudged>"))]
+    pub not_judged: N,
 }
 
-impl<K: Serialize, O: Serialize, F: Serialize> Report for KernelsReport<K, O, F> {}
+impl<K: Serialize, O: Serialize, F: Serialize, N: Serialize> Report for KernelsReport<K, O, F, N> {}
 
 /// A kernel.
 #[derive(Serialize)]
@@ -91,6 +95,20 @@ pub(crate) struct OtherCode {
     /// The number of them.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub code_objects: usize,
+}
+
+/// A condition of `--fail-on` that did not judge some kernels.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+pub(crate) struct NotJudged {
+    /// The condition: `spill`, `scratch`, `hostcall` or a limit such as `vgpr>128`.
+    #[cfg_attr(test, schemars(regex(pattern = "^(spill|scratch|hostcall|[a-z]+>[0-9]+)$")))]
+    pub condition: String,
+    /// The number of kernels that it did not judge.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub kernels: usize,
+    /// The number of all kernels that the conditions apply to.
+    pub of: usize,
 }
 
 /// A condition of `--fail-on` that is met.

@@ -25,7 +25,7 @@ use crate::beyond::scan::CodeObject;
 use fields::{serialized_as, shown};
 
 pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
-pub(crate) use kernels::{Failure, KernelRow, KernelsReport, OtherCode};
+pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
 pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
 serialized_as!(Inspected => File, KpackReference => Reference);

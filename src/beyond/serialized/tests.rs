@@ -110,7 +110,7 @@ fn the_schemas_in_docs_match_the_types() {
     for (subcommand, schema) in [
         ("inspect", generate_schema::<InspectReport<(), (), ()>>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
-        ("kernels", generate_schema::<KernelsReport<(), (), ()>>("kernels")),
+        ("kernels", generate_schema::<KernelsReport<(), (), (), ()>>("kernels")),
         ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
         ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
     ] {

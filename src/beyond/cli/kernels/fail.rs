@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::base::error::Result;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::serialized::Failure;
+use crate::beyond::serialized::{Failure, NotJudged};
 
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::row::NamedKernel;
@@ -94,7 +94,7 @@ const NAMED_MAX: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct ConditionResults {
     /// The number of kernels that the conditions apply to, whether they record the numbers of a condition or not.
-    kernels: usize,
+    all: usize,
     results: Vec<ConditionResult>,
 }
 
@@ -102,8 +102,8 @@ pub(super) struct ConditionResults {
 #[derive(Debug)]
 struct ConditionResult {
     condition: KernelCondition,
-    /// Whether a kernel records the number that the condition asks for.
-    is_recorded: bool,
+    /// The number of kernels that record the number that the condition asks for.
+    judged: usize,
     /// The number of kernels that meet the condition.
     kernels: usize,
     /// The texts about the first of these kernels.
@@ -114,16 +114,16 @@ impl ConditionResults {
     pub(super) fn new(conditions: &[KernelCondition]) -> Self {
         let mut results = Vec::new();
         for &condition in conditions {
-            results.push(ConditionResult { condition, is_recorded: false, kernels: 0, first: Vec::new() });
+            results.push(ConditionResult { condition, judged: 0, kernels: 0, first: Vec::new() });
         }
-        Self { kernels: 0, results }
+        Self { all: 0, results }
     }
 
     /// Counts a kernel that the conditions apply to, and notes which numbers the kernel records.
     pub(super) fn count_judged(&mut self, kernel: &Kernel) {
-        self.kernels += 1;
+        self.all += 1;
         for result in &mut self.results {
-            result.is_recorded |= result.condition.is_recorded(kernel);
+            result.judged += usize::from(result.condition.is_recorded(kernel));
         }
     }
 
@@ -147,33 +147,47 @@ impl ConditionResults {
 
     /// Adds the results of the next file.
     pub(super) fn add(&mut self, more: Self) {
-        self.kernels += more.kernels;
+        self.all += more.all;
         // The default value has no conditions yet.
         if self.results.is_empty() {
             self.results = more.results;
             return;
         }
         for (result, more) in self.results.iter_mut().zip(more.results) {
-            result.is_recorded |= more.is_recorded;
+            result.judged += more.judged;
             result.kernels += more.kernels;
             result.first.extend(more.first.into_iter().take(NAMED_MAX - result.first.len()));
         }
     }
 
-    /// Returns whether some kernel records a number that a condition compares, none does, or there are no kernels.
+    /// Returns whether each condition judged a kernel, one of them did not, because no kernel records its number, or
+    /// there are no kernels.
     pub(super) fn judged(&self) -> Judged {
-        if self.results.iter().any(|result| result.is_recorded) {
-            Judged::Something
-        } else if self.kernels > 0 {
+        if self.all == 0 {
+            Judged::Nothing
+        } else if self.results.iter().any(|result| result.judged == 0) {
             Judged::Unrecorded
         } else {
-            Judged::Nothing
+            Judged::Something
         }
     }
 
-    /// Returns the conditions that ask for a number that no kernel records.
-    pub(super) fn unrecorded(&self) -> impl Iterator<Item = KernelCondition> {
-        self.results.iter().filter(|result| !result.is_recorded).map(|result| result.condition)
+    /// Returns the conditions that ask for a number that no kernel records, such as `'spill', 'vgpr>128'`.
+    pub(super) fn unrecorded(&self) -> String {
+        let unrecorded = self.results.iter().filter(|result| result.judged == 0);
+        unrecorded.map(|result| format!("'{}'", result.condition)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the conditions that ask for a number that some kernels do not record.
+    pub(super) fn not_judged(&self) -> Vec<NotJudged> {
+        let mut conditions = Vec::new();
+        for result in &self.results {
+            let kernels = self.all - result.judged;
+            if kernels > 0 {
+                conditions.push(NotJudged { condition: result.condition.to_string(), kernels, of: self.all });
+            }
+        }
+        conditions
     }
 
     /// Returns the conditions that are met, with the reasons.

@@ -95,7 +95,7 @@ pub(super) struct KernelsOptions {
     /// Also print the arguments of each kernel, in the JSON document.
     #[arg(long, requires = "json", help_heading = heading::OUTPUT)]
     arguments: bool,
-    /// Succeed even if --target or --name matches nothing, or --fail-on has nothing to judge.
+    /// Succeed even if --target or --name matches nothing, or a condition of --fail-on has nothing to judge.
     #[arg(long)]
     allow_none: bool,
     /// Print the URI of the code object of each kernel, which `extract` takes as a file.
@@ -165,7 +165,6 @@ impl Options for KernelsOptions {
         problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
         written?;
-        self.warn_of_unrecorded(&sums, console);
         self.ensure_match(&sums, &job, &paths, is_complete)?;
         Ok(status)
     }
@@ -209,7 +208,8 @@ impl KernelsOptions {
             self.add_error_if_not_judged(&sums, job, paths, problems);
             sums.conditions.failures()
         });
-        json::write(KernelsReport { kernels, others, failures }, problems, out)
+        let not_judged = ComputedLate(|| sums.borrow().conditions.not_judged());
+        json::write(KernelsReport { kernels, others, failures, not_judged }, problems, out)
     }
 
     /// Fails if a filter matches nothing.
@@ -227,7 +227,7 @@ impl KernelsOptions {
         }
     }
 
-    /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
+    /// Adds the error that a condition of `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
     /// matches nothing, which is another error.
     fn add_error_if_not_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
         let is_complete = problems.borrow().is_empty();
@@ -235,22 +235,16 @@ impl KernelsOptions {
             return;
         }
         let judged = sums.conditions.judged();
-        // `add_error_if_not_judged` uses the text only if nothing was judged.
+        // `add_error_if_not_judged` uses the text only if something was not judged.
         let error = match judged {
-            Judged::Unrecorded => "no kernel records what --fail-on asks for, so nothing was judged",
-            _ => "no kernels were read, so --fail-on judged nothing",
+            Judged::Unrecorded => {
+                let conditions = sums.conditions.unrecorded();
+                format!("no kernel records what --fail-on asks for: nothing was judged by {conditions}")
+            }
+            _ => "no kernels were read, so --fail-on judged nothing".to_owned(),
         };
         let judgement = Judgement::new(&self.search.search, self.files.iter(), self.allow_none);
-        judgement.add_error_if_not_judged(judged, || error.to_owned(), problems);
-    }
-
-    /// Warns of conditions that no kernel can meet, if others were judged.
-    fn warn_of_unrecorded(&self, sums: &KernelSums, console: &Console) {
-        if sums.conditions.judged() == Judged::Something {
-            for condition in sums.conditions.unrecorded() {
-                console.warning(&format!("no kernel records what '{condition}' asks for"));
-            }
-        }
+        judgement.add_error_if_not_judged(judged, || error, problems);
     }
 
     /// Returns the name that selects kernels, as typed.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::beyond::code::kernels::Kernel;
 use crate::beyond::job::DiffChange;
 use crate::beyond::scan::{CodeObject, Place};
+use crate::beyond::serialized::NotJudged;
 
 use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
 use super::report::KernelSums;
@@ -60,9 +61,13 @@ pub(super) fn write(
     if is_silent {
         text.write_line("no kernels found")?;
     }
-    let others = &sums.borrow().others;
+    let KernelSums { others, conditions, .. } = &*sums.borrow();
     if others.total() > 0 {
         text.write_line(&format!("code objects of other kinds, not listed: {others}"))?;
+    }
+    for NotJudged { condition, kernels, of } in conditions.not_judged() {
+        let all = count(of, "kernel", "kernels");
+        text.write_line(&format!("not judged by '{condition}': {kernels} of {all}, whose code does not record it"))?;
     }
     Ok(())
 }
