@@ -8,6 +8,7 @@ mod aks2;
 mod amdgpu;
 mod changed_bytes;
 mod code_object_checks;
+mod copies;
 mod deep;
 pub mod diff;
 mod extract;

@@ -110,6 +110,19 @@ class Compressed:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """A member of a zip file with device code, and its copies."""
+    copies: list[str]
+    """The other members with these bytes."""
+    member: str
+    """The first of the members with these bytes."""
+    size: int
+    """The inflated size of the copies together, in bytes."""
+    stored_size: int
+    """The stored size of the copies together, in bytes. A wheel without them is smaller by this."""
+
+
+@dataclass(frozen=True)
 class Directory:
     """A directory whose files serve GPUs together."""
     coverage: Optional[list[ServedGpu]]
@@ -137,6 +150,10 @@ class File:
     """
     code_objects: list[CodeObject]
     """The code objects in file order, including host code and empty ones."""
+    copies: list[Copies]
+    """The members of zip files with device code that have the same bytes as other members, such as links to a library
+    that became files in a wheel.
+    """
     coverage: Optional[list[ServedGpu]]
     """For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
     loads there. Null if there are too many GPUs and bundles to compare.

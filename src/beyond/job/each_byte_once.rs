@@ -124,6 +124,19 @@ fn searches_walk_once_and_inflate_each_member_once() {
 
 #[test]
 #[cfg_attr(miri, ignore = "inflates")]
+fn copies_are_found_while_members_are_inflated() {
+    let (bundle, directory) = (fixture("binary/llvm22-plain.bundle"), TempDir::new().unwrap());
+    let path = directory.path().join("copies.whl");
+    let members = ["a.hipfb", "b.hipfb", "c.hipfb"].map(|name| (name, bundle.as_slice()));
+    std::fs::write(&path, zip(&members)).unwrap();
+    let inspected = Inspect::default().run(&map(&path).unwrap()).unwrap();
+    assert_eq!(inspected.copies.iter().map(|copies| copies.copies.len()).collect::<Vec<_>>(), [2]);
+    let WorkDone { walks, inflated } = take_work_done(&path);
+    assert!(walks == 1 && inflated <= 3 * (len_u64(&bundle) + HEADS), "{walks} {inflated}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
 fn diff_walks_once_through_each_wheel() {
     let old = wheel();
     let new = Wheel::new("binary/llvm22-hip-only.bundle", "compressed/llvm22-v2.ccob");

@@ -43,6 +43,10 @@ pub struct Inspected {
     pub unread: Vec<UnreadPart>,
     /// The references of split libraries to kpack archives.
     pub references: Vec<KpackReference>,
+    /// The members of zip files with device code that have the same bytes as other members.
+    pub copies: Vec<MemberCopies>,
+    /// The indices in `copies`, by the places of the first members.
+    index_of_copies: HashMap<Place, usize>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
     /// The GPUs that bundles serve, by the steps to the container of the bundles.
@@ -62,6 +66,21 @@ pub struct InspectedBundle {
     /// The directory, if the bundle is a file that serves GPUs together with others there, as
     /// [`Coverage`] counts them.
     pub directory: Option<Place>,
+}
+
+/// A member of a zip file with device code, and other members with the same bytes, such as links to a library that
+/// became files in a wheel.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MemberCopies {
+    /// The place of the first of these members.
+    pub first: Place,
+    /// The places of the others.
+    pub copies: Vec<Place>,
+    /// The inflated size of the copies together, in bytes.
+    pub size: u64,
+    /// The stored size of the copies together, in bytes.
+    pub stored: u64,
 }
 
 /// A reference of a split library to the kpack archives with its device code.
@@ -88,7 +107,7 @@ impl Inspect {
     pub fn run(&self, input: &Input) -> Result<Inspected> {
         let (inflate, checksums) =
             if self.inflate { (Inflate::Whole, Checksums::OfAll) } else { (Inflate::Headers, Checksums::None) };
-        let scan = Scan { inflate, checksums, ..self.scan.clone() };
+        let scan = Scan { inflate, checksums, copies: true, ..self.scan.clone() };
         let mut inspected = Inspected::new(input);
         let visitor = &mut |finding: Finding<'_>| match finding {
             Finding::Broken { place, error } | Finding::Hidden { place, error } => {
@@ -128,11 +147,26 @@ impl Inspected {
                 self.coverage.entry(place.steps().to_vec()).or_default().add_split(place, split);
                 self.references.push(KpackReference::new(place, split));
             }
+            Finding::Copy { place, first, size, stored } => self.add_copy(place, first, (*size, *stored)),
             // The callers list broken and hidden parts as problems. Trailing data is not listed, and the code objects
             // of a kpack archive were found as bundles before it.
             Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
         }
         Ok(())
+    }
+
+    /// Adds a copy of a member, with its inflated and its stored size.
+    fn add_copy(&mut self, place: &Place, first: &Place, (size, stored): (u64, u64)) {
+        let next = self.copies.len();
+        let index = *self.index_of_copies.entry(first.clone()).or_insert(next);
+        if index == next {
+            self.copies.push(MemberCopies { first: first.clone(), copies: Vec::new(), size: 0, stored: 0 });
+        }
+        if let Some(known) = self.copies.get_mut(index) {
+            known.copies.push(place.clone());
+            add(&mut known.size, size);
+            add(&mut known.stored, stored);
+        }
     }
 
     /// Marks the code objects that have others inside, and sets the directories of bundles. Both depend on findings

@@ -108,6 +108,18 @@ pub enum Finding<'f> {
         /// The reference.
         split: Split<'f>,
     },
+    /// A member of a zip file with device code that has the same bytes as an earlier member. It is reported after the
+    /// findings in it, if [`Scan::copies`](super::Scan::copies) is set.
+    Copy {
+        /// The place of the member.
+        place: &'f Place,
+        /// The place of the first member with these bytes.
+        first: &'f Place,
+        /// The inflated size of the member in bytes.
+        size: u64,
+        /// The stored size of the member in bytes.
+        stored: u64,
+    },
     /// A part of a file that may hold device code but cannot be searched, because its names or tables are broken. The
     /// search continues with the rest of the file.
     Hidden {

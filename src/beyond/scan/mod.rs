@@ -47,6 +47,7 @@ mod ahead;
 mod budget;
 mod bundle_reader;
 mod code_object;
+mod copies;
 mod found;
 mod kpack;
 mod outside;
@@ -118,13 +119,15 @@ pub struct Scan {
     /// The way to find the kpack archives of a split library, which are searched too, or `None` if they are not. The
     /// library has to be an [`Input`](crate::io::Input) of a file.
     pub follow: Option<Arc<Follow>>,
+    /// Whether members of zip files that are [copies](Finding::Copy) of others are reported.
+    pub copies: bool,
 }
 
 impl Default for Scan {
     /// Reads headers only.
     fn default() -> Self {
         let (inflate, checksums, limits) = (Inflate::Headers, Checksums::None, Limits::default());
-        Self { inflate, checksums, deep: false, limits, follow: None }
+        Self { inflate, checksums, deep: false, limits, follow: None, copies: false }
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::budget::{self, Budget, ExceededLimit};
 use super::bundle_reader::BundleReader;
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
+use super::copies::{self, ContentHash, Copies, HashingReader};
 use super::found::{EntryFacts, Finding, Format, FoundBundle, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
@@ -917,6 +918,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             members.retain(|member| is_searched(&member.name));
         }
         let scan = self.scan;
+        let mut copies = if scan.copies { Copies::among(&members) } else { Copies::default() };
         let mut compressed = Vec::new();
         // A walk to a goal inflates only the members that lead there, when it reaches them.
         if self.goal.is_none() {
@@ -934,7 +936,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             let mut inflated = inflated.peekable();
             for (index, member) in (0..).zip(members) {
                 let inflated = inflated.next_if(|(next, _)| *next == index);
-                self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated))?;
+                self.search_zip_member(at, member, inflated.map(|(_, inflated)| inflated), &mut copies)?;
                 // A zip file may have headers in gigabytes of data. Noting them releases their memory in time.
                 at.data.note_header_read();
                 if self.budget.is_over {
@@ -961,29 +963,55 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         at: FilePart<'_>,
         member: ZipMember<'_>,
         inflated: Option<Result<Input>>,
+        copies: &mut Copies,
     ) -> Result<()> {
         let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
         let Some(content) = self.ok_or_report(at.at_place(&place, at.data), member.content)? else { return Ok(()) };
-        let is_uncompressed = content.form.is_none();
-        if is_uncompressed {
-            return self.search_stored_member(at.at_place(&place, content.stored).as_file(), &content);
+        let bundles_before = self.bundles;
+        let place = if content.form.is_none() { place } else { place.inflated() };
+        let at = at.at_place(&place, content.stored).as_file();
+        let hash = self.search_zip_content(at, &content, inflated, copies.may_have(&content))?;
+        // Only copies with device code are reported.
+        if self.bundles > bundles_before
+            && let Some(hash) = hash
+            && let Some(first) = copies.first_with(hash, at.place)
+        {
+            let (size, stored) = (content.size, content.stored.len());
+            self.report_finding(1, at, Finding::Copy { place: at.place, first: &first, size, stored })?;
         }
-        let (place, stored) = (place.inflated(), content.stored);
-        let at = at.at_place(&place, stored).as_file();
+        Ok(())
+    }
+
+    /// Searches the content of a member of a zip file. Returns its hash if that `is_wanted` and the content was read.
+    fn search_zip_content(
+        &mut self,
+        at: FilePart<'_>,
+        content: &ZipContent<'_>,
+        inflated: Option<Result<Input>>,
+        is_wanted: bool,
+    ) -> Result<Option<ContentHash>> {
+        if content.form.is_none() {
+            self.search_stored_member(at, content)?;
+            return if is_wanted { copies::hash_of(content.stored).map(Some) } else { Ok(None) };
+        }
         match inflated {
             // `spend` has reported the exceeded limit.
-            Some(_) if !self.spend(at, content.size)? => Ok(()),
-            Some(Ok(input)) => self.search_part(at.with_copy(input.as_slice())),
-            Some(Err(error)) => self.report_broken(at, error),
+            Some(_) if !self.spend(at, content.size)? => Ok(None),
+            Some(Ok(input)) => {
+                self.search_part(at.with_copy(input.as_slice()))?;
+                if is_wanted { copies::hash_of(input.as_slice()).map(Some) } else { Ok(None) }
+            }
+            Some(Err(error)) => self.report_broken(at, error).map(|()| None),
             None => match content.reader() {
                 Ok(reader) => {
-                    let reader = &mut ExplainingReader { reader, explain: |error| content.error(error) };
-                    self.search_stream(
-                        at,
-                        Stream { reader, size: Some(content.size), is_charged: false, has_source_offsets: false },
-                    )
+                    let reader = HashingReader::new(reader, is_wanted);
+                    let mut reader = ExplainingReader { reader, explain: |error| content.error(error) };
+                    let size = Some(content.size);
+                    let stream = Stream { reader: &mut reader, size, is_charged: false, has_source_offsets: false };
+                    self.search_stream(at, stream)?;
+                    Ok(reader.reader.hash_of(content.size))
                 }
-                Err(error) => self.report_broken(at, content.error(error)),
+                Err(error) => self.report_broken(at, content.error(error)).map(|()| None),
             },
         }
     }

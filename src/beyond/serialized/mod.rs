@@ -19,16 +19,16 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::beyond::job::{Extracted, Inspected, KpackReference, UnreadPart};
+use crate::beyond::job::{Extracted, Inspected, KpackReference, MemberCopies, UnreadPart};
 use crate::beyond::runtime::{Device, ServedBundles, ServedDirectory};
-use crate::beyond::scan::CodeObject;
+use crate::beyond::scan::{CodeObject, Place};
 use fields::{serialized_as, shown};
 
 pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
 pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
 pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
-serialized_as!(Inspected => File, KpackReference => Reference);
+serialized_as!(Inspected => File, KpackReference => Reference, MemberCopies => Copies);
 
 /// A report, with the fields that all reports have.
 ///
@@ -192,6 +192,9 @@ struct File<'r> {
     coverage: Option<Vec<ServedGpu>>,
     /// The references of split ROCm libraries to the kpack archives with their device code.
     kpack_references: &'r [KpackReference],
+    /// The members of zip files with device code that have the same bytes as other members, such as links to a library
+    /// that became files in a wheel.
+    copies: &'r [MemberCopies],
 }
 
 impl<'r> File<'r> {
@@ -205,7 +208,32 @@ impl<'r> File<'r> {
             bundles: coverage.bundles(),
             coverage: coverage.gpus().map(ServedGpu::all),
             kpack_references: &inspected.references,
+            copies: &inspected.copies,
         }
+    }
+}
+
+/// A member of a zip file with device code, and its copies.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+struct Copies {
+    /// The first of the members with these bytes.
+    #[cfg_attr(test, schemars(with = "String"))]
+    member: Option<String>,
+    /// The other members with these bytes.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    copies: Vec<Option<String>>,
+    /// The inflated size of the copies together, in bytes.
+    size: u64,
+    /// The stored size of the copies together, in bytes. A wheel without them is smaller by this.
+    stored_size: u64,
+}
+
+impl Copies {
+    fn of(copies: &MemberCopies) -> Self {
+        let MemberCopies { first, copies, size, stored } = copies;
+        let copies = copies.iter().map(Place::member).collect();
+        Self { member: first.member(), copies, size: *size, stored_size: *stored }
     }
 }
 

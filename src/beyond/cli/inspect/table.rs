@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use crate::base::display::printable_start;
-use crate::beyond::job::{Inspected, InspectedBundle, UnreadPart};
+use crate::base::display::{listed, printable_start};
+use crate::beyond::job::{Inspected, InspectedBundle, MemberCopies, UnreadPart};
 use crate::beyond::runtime::Coverage;
-use crate::beyond::scan::{Format, PlaceOrigin, Sizes, Step};
+use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 use crate::llvm::container::Codec;
 
 use super::answer::{self, Servers};
@@ -33,6 +33,8 @@ pub(super) struct InspectTables<'o> {
     libraries: Libraries,
     /// The texts about files without tables: about files before the only library, and about files after it.
     notes: [Buffer; 2],
+    /// The lines about copies in files with tables.
+    copies: Vec<String>,
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
@@ -51,6 +53,7 @@ impl<'o> InspectTables<'o> {
             only: None,
             libraries: Libraries::default(),
             notes: Default::default(),
+            copies: Vec::new(),
             unread: CountsByKind::default(),
             is_silent: true,
         }
@@ -82,6 +85,8 @@ impl<'o> InspectTables<'o> {
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
         }
+        let room = COPIES_MAX.saturating_sub(self.copies.len());
+        self.copies.extend(copies_lines(&file.copies).take(room));
         // A single library has its own tables, so its file is kept until a second library follows.
         if self.totals.libraries == 1 {
             self.only = Some(file);
@@ -152,8 +157,8 @@ impl<'o> InspectTables<'o> {
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, totals.is_compressed, text)?;
         }
-        for line in unfound_lines(&totals.coverage) {
-            text.write_item(&line)?;
+        for line in unfound_lines(&totals.coverage).iter().chain(&self.copies) {
+            text.write_item(line)?;
         }
         if self.unread.total() > 0 {
             text.write_item(&format!("not read: {}", self.unread))?;
@@ -203,6 +208,9 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
         let has_kinds = true;
         write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(is_compressed), text)?;
     }
+    for line in copies_lines(&file.copies).take(COPIES_MAX) {
+        text.write_item(&line)?;
+    }
     write_references(file, text)?;
     write_unread(file, text)?;
     // With several groups, the table of GPUs has the number of bundles that serve each GPU.
@@ -239,6 +247,20 @@ fn reason_without_table(file: &Inspected) -> Option<&'static str> {
     } else {
         Some("no device code")
     }
+}
+
+/// The largest number of lines about copies, and of copies that a line names.
+const COPIES_MAX: usize = 40;
+const NAMED_COPIES_MAX: usize = 3;
+
+/// Returns a line for each member that has copies: their number, their sizes, and the names of the first ones.
+fn copies_lines(copies: &[MemberCopies]) -> impl Iterator<Item = String> {
+    copies.iter().map(|MemberCopies { first, copies, size, stored, .. }| {
+        let number = count(copies.len(), "copy", "copies");
+        let sizes = size_text(&Sizes { size: *size, stored: *stored, ..Sizes::default() });
+        let names = listed(copies.iter().filter_map(Place::member), NAMED_COPIES_MAX, ", ", " and ");
+        format!("{number} of {first}: {sizes}: {names}")
+    })
 }
 
 /// The longest list of search paths, in characters.

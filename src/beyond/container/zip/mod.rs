@@ -86,6 +86,13 @@ pub(crate) struct ZipContent<'a> {
     crc: u32,
 }
 
+/// The size and the checksum of a member, as the directory records them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RecordedContent {
+    size: u64,
+    crc: u32,
+}
+
 /// Returns the members of a zip file that are files, in directory order, and the error after them if the rest of the
 /// directory is broken.
 pub(crate) fn members(data: Slice<'_>) -> (Vec<ZipMember<'_>>, Option<Error>) {
@@ -247,9 +254,9 @@ fn broken(path: &Path, offset: u64, reason: &str) -> Error {
 }
 
 impl<'a> ZipContent<'a> {
-    /// Whether the directory records the same size and checksum for both members.
-    pub(crate) fn records_same_content(&self, other: &Self) -> bool {
-        (self.size, self.crc) == (other.size, other.crc)
+    /// Returns what the directory records of the content. Members with different contents may record the same.
+    pub(crate) fn recorded(&self) -> RecordedContent {
+        RecordedContent { size: self.size, crc: self.crc }
     }
 
     /// Returns a reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the

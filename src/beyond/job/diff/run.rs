@@ -23,7 +23,7 @@ fn find_equal_members(old: &Input, new: &Input) -> HashSet<Vec<u8>> {
     let (of_old, of_new) = (contents_by_name(&of_old), contents_by_name(&of_new));
     for (name, old) in of_old {
         if let (Some(old), Some(Some(new))) = (old, of_new.get(name))
-            && old.records_same_content(new)
+            && old.recorded() == new.recorded()
         {
             equal_members.insert(name.to_vec());
         }

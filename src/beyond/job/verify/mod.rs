@@ -297,6 +297,7 @@ impl Verify {
                     verified.list_fault(place, None, offset, VerifyRule::Trailing, &text);
                 }
                 Finding::Unread { place, offset, what } => verified.list_not_read(place, offset, what),
+                Finding::Copy { .. } => {}
                 Finding::Kpack { place, archive } => {
                     verified.list_kpack_faults(place, kpack_tree::check_archive(archive, place));
                     verified.kpack.add_archive(place, is_zip, archive);
