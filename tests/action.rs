@@ -261,7 +261,7 @@ fn arguments_are_passed_on_or_refused() {
     let calls = temporary.path().join("calls");
     fs::write(dir.join("in"), "").unwrap();
     fs::remove_file(temporary.path().join("bin/offload-bundle")).unwrap();
-    let program = format!("#!/bin/sh\necho \"$*\" >>{}\n", calls.display());
+    let program = format!("#!/bin/sh\necho \"$*\" >>'{}'\n", calls.display());
     write_program(&temporary.path().join("bin/offload-bundle"), program.as_bytes());
     let run = |arguments: &str| {
         let _ = fs::remove_file(&calls);

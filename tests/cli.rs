@@ -207,9 +207,9 @@ fn emulating(emulator: &str) -> String {
     let executable = executable();
     if is_for_windows() {
         let name = format!("{name}\nexport OFFLOAD_BUNDLE_CALLED_AS=\"$name\" LC_ALL=C.UTF-8");
-        return format!("#!/bin/sh\n{name}\nexec {emulator} {} \"$@\"\n", executable.display());
+        return format!("#!/bin/sh\n{name}\nexec {emulator} '{}' \"$@\"\n", executable.display());
     }
-    format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" {} \"$@\"\n", executable.display())
+    format!("#!/bin/sh\n{name}\nexec {emulator} -0 \"$name\" '{}' \"$@\"\n", executable.display())
 }
 
 /// Runs a case and compares its transcript with the golden one, or writes the golden one.

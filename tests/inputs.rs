@@ -7,6 +7,7 @@ mod room;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 
 use crate::machine::{executable, memory_directory, skip_unless};
 
@@ -79,11 +80,20 @@ fn assert_succeeds(what: &str, run: &Output) {
     assert!(run.status.success(), "{what}: {:?} {}", run.status, stderr(run));
 }
 
+/// The options of `unshare` for a namespace in which file systems can be mounted, or none if this process may not make
+/// one. Root can do without a namespace for users, in which it could not enter the directories of other users.
+pub static UNSHARE: LazyLock<Option<&str>> = LazyLock::new(|| {
+    let works = |options: &&str| {
+        let mut mount = Command::new("unshare");
+        mount.args([options, "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);
+        mount.output().is_ok_and(|run| run.status.success())
+    };
+    ["-m", "-Urm"].into_iter().find(works)
+});
+
 /// Whether this process can make a namespace and mount file systems in it.
 pub fn has_namespaces() -> bool {
-    let mut mount = Command::new("unshare");
-    mount.args(["-Urm", "sh", "-c", "mount -t tmpfs -o size=64k none /tmp"]);
-    let works = mount.output().is_ok_and(|run| run.status.success());
+    let works = UNSHARE.is_some();
     if !works {
         skip_unless(
             "OFFLOAD_REQUIRE_NAMESPACES",

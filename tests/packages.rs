@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -152,6 +153,8 @@ fn write_tree(tree: &Path) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, data).unwrap();
     }
+    // dpkg-deb refuses the permissions that some umasks leave.
+    fs::set_permissions(tree.join("DEBIAN"), fs::Permissions::from_mode(0o755)).unwrap();
     // A file with holes, for archives that record where they are.
     must(
         Command::new("cp")

@@ -92,6 +92,13 @@ pub fn tool_in(dir: &Path, args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).current_dir(dir).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR").output().unwrap()
 }
 
+/// A line for the shell, in which `"$TOOL"` is the tool.
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("TOOL", PROGRAM);
+    command
+}
+
 pub fn text(output: &Output) -> (i32, String, String) {
     let utf8 = |data: &[u8]| String::from_utf8_lossy(data).into_owned();
     (output.status.code().unwrap(), utf8(&output.stdout), utf8(&output.stderr))

@@ -109,7 +109,8 @@ fn rewrite_and_hide(path: &Path) {
 fn touch_other_things(path: &Path) {
     let link = path.with_extension("link");
     fs::hard_link(path, &link).unwrap();
-    fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+    let mode = path.metadata().unwrap().permissions().mode();
+    fs::set_permissions(path, Permissions::from_mode(mode ^ 0o040)).unwrap();
     fs::remove_file(link).unwrap();
 }
 

@@ -7,14 +7,16 @@ use std::process::{Command, Output};
 
 use super::matrix::{has_strace, run_with_late_error};
 use super::scenario::{self, OLD, OURS, Place, Scenario, bundling, has_unnamed_files, noise};
-use crate::inputs::has_namespaces;
+use crate::inputs::{UNSHARE, has_namespaces};
 use crate::machine::{memory_directory, skipped, write_program};
 use crate::reference::formats;
 
-/// Runs a script in the directory of a scenario, with the tool as `$TOOL` and its arguments as `"$@"`.
+/// Runs a script in the directory of a scenario, with the tool as `$TOOL`, its arguments as `"$@"`, and the options of
+/// `unshare` as `$UNSHARE`.
 fn script(scenario: &Scenario, place: &Place, script: &str) -> Output {
     let mut command = place.command(scenario, Path::new("sh"));
-    command.env("TOOL", OURS).args(["-c", script, "sh"]).args(&scenario.arguments).output().unwrap()
+    command.env("TOOL", OURS).env("UNSHARE", UNSHARE.unwrap_or_default());
+    command.args(["-c", script, "sh"]).args(&scenario.arguments).output().unwrap()
 }
 
 fn stderr(run: &Output) -> String {
@@ -46,7 +48,7 @@ fn a_full_disk() {
         let run = script(
             &scenario,
             &place,
-            "exec unshare -Urm sh -c 'mount -t tmpfs -o size=64k none full && printf old >full/out \
+            "exec unshare $UNSHARE sh -c 'mount -t tmpfs -o size=64k none full && printf old >full/out \
              && { \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; cat full/out; \
                   rm full/out; \"$TOOL\" \"$@\" -output=full/out; echo status $?; ls -A full; }' sh \"$@\"",
         );
@@ -70,7 +72,7 @@ fn a_full_disk_under_what_is_written_in_place() {
     let run = script(
         &scenario,
         &place,
-        "exec unshare -Urm sh -c 'mount -t tmpfs -o size=64k none full && head -c 50000 input-b >full/file \
+        "exec unshare $UNSHARE sh -c 'mount -t tmpfs -o size=64k none full && head -c 50000 input-b >full/file \
          && head -c 50000 input-b >old && mount --bind full/file out \
          && { \"$TOOL\" \"$@\" -output=out; echo status $?; ls -A full; cmp old out; rm old; }' sh \"$@\"",
     );
@@ -94,7 +96,7 @@ fn a_full_disk_under_temporary_files() {
     let make = "head -c 20000000 /dev/urandom >device && \"$TOOL\" -type=bc $targets -input=device -output=plain \
          && \"$TOOL\" -type=bc -compress $targets -input=device -output=compressed";
     assert!(script(&scenario, &place, &format!("{targets} && {make}")).status.success());
-    let full = "exec unshare -Urm sh -c 'mount -t tmpfs -o size=1m none full && export TMPDIR=full";
+    let full = "exec unshare $UNSHARE sh -c 'mount -t tmpfs -o size=1m none full && export TMPDIR=full";
     for (command, message) in [
         ("cat plain | \"$TOOL\" -type=bc -list -input=-", FULL),
         ("cat plain | \"$TOOL\" verify /dev/stdin", FULL),
@@ -348,7 +350,7 @@ fn outputs_on_another_file_system_than_temporary_files_are_complete() {
         return;
     }
     let expected = bundling("", &["-type=bc"], 100_000, &[]).product();
-    let run = script(&scenario, &place, &format!("TMPDIR={} exec \"$TOOL\" \"$@\"", elsewhere.path().display()));
+    let run = script(&scenario, &place, &format!("TMPDIR='{}' exec \"$TOOL\" \"$@\"", elsewhere.path().display()));
     assert!(run.status.success(), "{}", stderr(&run));
     assert!(place.outputs(&scenario)["out"] == expected);
     let there = elsewhere.path().join("out");
@@ -378,7 +380,7 @@ fn no_process_file_system() {
         let run = script(
             &scenario,
             &place,
-            "exec unshare -Urm sh -c 'mount -t tmpfs none /proc && exec \"$TOOL\" \"$@\"' sh \"$@\"",
+            "exec unshare $UNSHARE sh -c 'mount -t tmpfs none /proc && exec \"$TOOL\" \"$@\"' sh \"$@\"",
         );
         assert!(run.status.success(), "{}", stderr(&run));
         assert!(place.outputs(&scenario).into_iter().eq([("out".to_owned(), expected.clone())]));

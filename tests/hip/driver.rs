@@ -89,7 +89,9 @@ fn commands(clang: &Path, dir: &Path, args: &[&str]) -> Vec<Vec<String>> {
     let said = String::from_utf8(said).unwrap();
     let lines = said.lines().filter(|line| line.starts_with(" \""));
     let commands = lines.map(|line| line.split('"').skip(1).step_by(2).map(str::to_owned).collect::<Vec<String>>());
-    commands.filter(|words| ["offload", "linker-wrapper"].iter().any(|part| words[0].contains(part))).collect()
+    commands
+        .filter(|words| ["offload", "linker-wrapper"].iter().any(|part| file_name(&words[0]).contains(part)))
+        .collect()
 }
 
 fn file_name(path: &str) -> &str {

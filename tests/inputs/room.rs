@@ -15,7 +15,8 @@ fn run_with_room(megabytes: u32, bench: &Bench, pipe: Option<&str>, words: &[&st
     let script = format!(
         "mount -t tmpfs -o size={megabytes}m none \"$TMPDIR\" && {input}; status=$?; ls -A \"$TMPDIR\"; exit $status"
     );
-    command.args([PATIENCE, "unshare", "-Urm", "sh", "-c", &script, "sh"]).arg(executable()).args(words);
+    let unshare = ["unshare", UNSHARE.unwrap_or_default()];
+    command.arg(PATIENCE).args(unshare).args(["sh", "-c", &script, "sh"]).arg(executable()).args(words);
     command.current_dir(bench.work.path()).env("TMPDIR", bench.temporary.path()).stdin(Stdio::null());
     command.output().unwrap()
 }

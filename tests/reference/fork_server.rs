@@ -12,20 +12,21 @@ use super::view::view;
 use super::{options, unbundling};
 use crate::machine::{memory_directory, skip};
 
-/// The library with the server, or `None` if there is no C compiler.
-static LIBRARY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+/// The directory of [`LIBRARY`].
+const DIRECTORY: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// The library with the server, as seen from its directory, or `None` if there is no C compiler.
+static LIBRARY: LazyLock<Option<&str>> = LazyLock::new(|| {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/fork_server.c");
     // Renamed when it is complete: other test processes may use the same file.
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let new = tempfile::tempdir_in(directory).unwrap();
+    let new = tempfile::tempdir_in(DIRECTORY).unwrap();
     let built = Command::new("cc").args(["-O1", "-shared", "-fPIC", source, "-o", "new"]).current_dir(&new).status();
     if !built.as_ref().is_ok_and(ExitStatus::success) {
         skip("forks of LLVM's tools", &format!("no C compiler ({built:?}), so each case starts a tool"));
         return None;
     }
-    let library = directory.join("fork_server.so");
-    fs::rename(new.path().join("new"), &library).unwrap();
-    Some(library)
+    fs::rename(new.path().join("new"), Path::new(DIRECTORY).join("fork_server.so")).unwrap();
+    Some("./fork_server.so")
 });
 
 /// The servers that wait for a request. They end when this process ends, which closes their standard input.
@@ -38,7 +39,7 @@ struct Server {
 
 /// Runs one of LLVM's tools with the strings that `fork_server.c` describes. Returns `None` if there is no C compiler.
 pub fn run(tool: &Path, strings: &[&str]) -> Option<ExitStatus> {
-    let library = LIBRARY.as_deref()?;
+    let library = (*LIBRARY)?;
     let idle = || {
         let mut servers = IDLE.lock().unwrap();
         let place = servers.iter().position(|server| server.tool == tool)?;
@@ -51,9 +52,11 @@ pub fn run(tool: &Path, strings: &[&str]) -> Option<ExitStatus> {
 }
 
 impl Server {
-    fn start(tool: &Path, library: &Path) -> Self {
+    fn start(tool: &Path, library: &str) -> Self {
         let mut command = Command::new(tool);
-        command.env_clear().env("LD_PRELOAD", library).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Spaces and colons divide LD_PRELOAD, and the path of the directory may have them.
+        command.current_dir(DIRECTORY).env_clear().env("LD_PRELOAD", library);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         Self { tool: tool.to_owned(), process: command.spawn().unwrap() }
     }
 

@@ -483,29 +483,27 @@ fn a_closed_pipe_is_no_error() {
     let entries: Vec<(&str, &[u8])> = ids.iter().map(|id| (id.as_str(), &b"x"[..])).collect();
     fs::write(dir.path().join("in"), formats::binary(&entries, 1)).unwrap();
     for command in ["inspect in", "inspect --json in", "extract -n in -o .", "completions bash"] {
-        let line = format!("{{ {PROGRAM} {command}; echo $? >&2; }} | head -n 1");
-        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        let line = format!("{{ \"$TOOL\" {command}; echo $? >&2; }} | head -n 1");
+        let run = shell(&line).current_dir(dir.path()).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stderr), "0\n", "{command}");
     }
     // Nor does it hide one.
     fs::write(dir.path().join("broken"), b"CCOB\x02\0").unwrap();
     for command in ["inspect in in broken", "inspect --json in in broken", "verify in in broken"] {
-        let line = format!("{{ {PROGRAM} {command} 2>/dev/null; echo $? >&2; }} | head -n 1");
-        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        let line = format!("{{ \"$TOOL\" {command} 2>/dev/null; echo $? >&2; }} | head -n 1");
+        let run = shell(&line).current_dir(dir.path()).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stderr), "1\n", "{command}");
     }
     // Nor does a report that cannot be written.
     for command in ["inspect broken in", "verify broken in", "kernels broken in", "diff broken in"] {
-        let full = format!("{PROGRAM} {command} > /dev/full");
-        let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
+        let run = shell(&format!("\"$TOOL\" {command} > /dev/full")).current_dir(dir.path()).output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr);
         let is_fault = command.starts_with("verify");
         assert!(!run.status.success() && said.contains("'-': No space left on device"), "{command}: {said}");
         assert!(is_fault || said.contains("'broken': "), "{command}: {said}");
     }
     fs::write(dir.path().join("few"), inspect::bundle()).unwrap();
-    let full = format!("{PROGRAM} diff few few --svg=x.svg > /dev/full");
-    let run = Command::new("sh").args(["-c", &full]).current_dir(dir.path()).output().unwrap();
+    let run = shell("\"$TOOL\" diff few few --svg=x.svg > /dev/full").current_dir(dir.path()).output().unwrap();
     assert!(!run.status.success() && dir.path().join("x.svg").exists());
 }
 

@@ -520,9 +520,8 @@ fn directories_links_and_what_cannot_be_opened() {
     let (_, out, _) = text(&tool_in(dir.path(), &["inspect", "d"]));
     assert!(!out.contains("text") && out.starts_with("Total: ") && out.contains(" in 2 files, "), "{out}");
     // Standard input.
-    let mut command = Command::new("sh");
-    let output = command.args(["-c", &format!("cat d/a | {PROGRAM} inspect --json -")]).current_dir(dir.path());
-    let document: Value = serde_json::from_slice(&must(output).stdout).unwrap();
+    let output = must(shell("cat d/a | \"$TOOL\" inspect --json -").current_dir(dir.path()));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told(&document).len(), 3);
 }
 
@@ -589,8 +588,8 @@ fn devices_without_an_end_are_refused_and_others_are_read() {
     for args in all.map(|args| args.join(" ")) {
         for (input, name) in [("/dev/zero", "/dev/zero"), ("/dev/full", "/dev/full"), ("- < /dev/zero", "-")] {
             // The limit stops endless reading.
-            let line = format!("ulimit -f 65536; {PROGRAM} {args} {input}");
-            let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+            let line = format!("ulimit -f 65536; \"$TOOL\" {args} {input}");
+            let run = shell(&line).current_dir(dir.path()).output().unwrap();
             let (status, out, said) = text(&run);
             assert_eq!(status, 1, "{args} {input}: {out}");
             assert!(said.contains(&format!("error: '{name}': is a device and may be endless")), "{said}");
@@ -598,14 +597,13 @@ fn devices_without_an_end_are_refused_and_others_are_read() {
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     for input in ["inspect /dev/null", "verify --allow-none /dev/null", "inspect - < /dev/null"] {
-        let run = Command::new("sh").args(["-c", &format!("{PROGRAM} {input}")]).output().unwrap();
+        let run = shell(&format!("\"$TOOL\" {input}")).output().unwrap();
         assert_eq!(text(&run).0, 0, "{input}");
     }
     for input in
         ["cat in | T inspect /dev/stdin", "T inspect /dev/stdin < in", "cat in | T inspect -", "T inspect - < in"]
     {
-        let line = input.replace('T', PROGRAM);
-        let run = must(Command::new("sh").args(["-c", &line]).current_dir(dir.path()));
+        let run = must(shell(&input.replace('T', "\"$TOOL\"")).current_dir(dir.path()));
         assert!(String::from_utf8(run.stdout).unwrap().contains(GFX906), "{input}");
     }
 }

@@ -1046,15 +1046,13 @@ fn a_failure_leaves_the_output_as_it_was() {
         let option = args.iter().rfind(|arg| arg.starts_with("--")).and_then(|arg| arg.split('=').next());
         assert!(!outcome.stderr.is_empty() && outcome.stderr_text().contains(option.unwrap_or_default()), "{args:?}");
     }
-    let outcome = harness::run(
-        Path::new("/bin/sh"),
-        &Case::new(&["-c", &format!("{PROGRAM} recompress in -o - > /dev/full")]).file("in", data.clone()),
-    );
+    let in_shell = |line: &str| Case::new(&["-c", line]).env("TOOL", PROGRAM).file("in", data.clone());
+    let full = in_shell("\"$TOOL\" recompress in -o - > /dev/full");
+    let outcome = harness::run(Path::new("/bin/sh"), &full);
     assert_eq!(outcome.status, 1, "{}", outcome.stderr_text());
     // No space for the file: the process has a limit on file sizes.
-    let limited = format!("ulimit -f 8; trap '' XFSZ; {PROGRAM} recompress in -o out --none --drop=gfx906");
-    let outcome =
-        harness::run(Path::new("/bin/sh"), &Case::new(&["-c", &limited]).file("in", data).file("out", &b"old"[..]));
+    let limited = in_shell("ulimit -f 8; trap '' XFSZ; \"$TOOL\" recompress in -o out --none --drop=gfx906");
+    let outcome = harness::run(Path::new("/bin/sh"), &limited.file("out", &b"old"[..]));
     assert_eq!((outcome.status, outcome.files.len()), (1, 2), "{}", outcome.stderr_text());
     assert_eq!(outcome.files["out"], b"old");
 }

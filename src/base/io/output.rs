@@ -609,9 +609,9 @@ fn inherit_from_replaced(staged: &File, target: &Path) -> io::Result<ExistingFil
     }
     if old.is_file() {
         match process::open(|| open_as_permitted(target)) {
-            Ok(old) => take_over(staged, &old, Inherited::Access)?,
+            Ok(opened) => take_over(staged, &opened, Inherited::Access)?,
             // The access control list of a file that cannot be opened is unknown, so others get no access.
-            Err(_) => sys::make_private(staged)?,
+            Err(_) => sys::make_private(staged, &old)?,
         }
     }
     Ok(ExistingFile::Replaced)

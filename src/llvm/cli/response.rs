@@ -316,7 +316,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [inner, outer, empty] = ["inner", "outer", "empty"].map(|name| folder.path().join(name));
         fs::write(&inner, "b c").unwrap();
-        fs::write(&outer, format!("a @{0} @{0} d", inner.display())).unwrap();
+        fs::write(&outer, format!("a \"@{0}\" \"@{0}\" d", inner.display())).unwrap();
         fs::write(&empty, "").unwrap();
         let argv = ["p", &format!("@{}", empty.display()), "-x", &format!("@{}", outer.display()), "y"];
         assert_eq!(expanded(&argv).unwrap(), ["p", "-x", "a", "b", "c", "b", "c", "d", "y"]);
@@ -327,7 +327,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> = (0..13).map(|level| folder.path().join(level.to_string())).collect();
         for level in paths.windows(2) {
-            fs::write(&level[0], format!("@{} ", level[1].display()).repeat(10)).unwrap();
+            fs::write(&level[0], format!("\"@{}\" ", level[1].display()).repeat(10)).unwrap();
         }
         fs::write(&paths[12], "x").unwrap();
         let message = expanded(&["p", &format!("@{}", paths[0].display())]).unwrap_err();
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(expanded(&["p", &missing]).unwrap(), ["p", &missing]);
         let message = expanded(&["p", &format!("@{path}")]).unwrap_err();
         assert_eq!(message, format!("cannot not open file '{path}': Is a directory"));
-        fs::write(folder.path().join("loop"), format!("a @{path}/loop")).unwrap();
+        fs::write(folder.path().join("loop"), format!("a \"@{path}/loop\"")).unwrap();
         let message = expanded(&["p", &format!("@{path}/loop")]).unwrap_err();
         assert_eq!(message, format!("recursive expansion of: '{path}/loop'"));
     }

@@ -417,7 +417,7 @@ pub(crate) fn make_executable(_: &File) -> io::Result<()> {
 }
 
 /// A new file has the permissions that its directory passes on.
-pub(crate) fn make_private(_: &File) -> io::Result<()> {
+pub(crate) fn make_private(_: &File, _: &Stat) -> io::Result<()> {
     Ok(())
 }
 

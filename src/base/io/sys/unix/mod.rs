@@ -369,9 +369,10 @@ pub(crate) fn make_executable(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode | readers))
 }
 
-/// Lets only the owner read and write a file.
-pub(crate) fn make_private(file: &File) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(0o600))
+/// Leaves permissions of a new file only to its owner, and of these only those that the old file gave to its owner.
+pub(crate) fn make_private(file: &File, old: &Stat) -> io::Result<()> {
+    let mode = file.metadata()?.mode() & old.mode() & 0o700;
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Gives a new file, which is still empty, the metadata of the old file that `inherited` selects.
