@@ -50,6 +50,8 @@ mod file;
 #[cfg(feature = "zstd")]
 mod frames;
 pub(crate) mod hash;
+#[cfg(feature = "zlib")]
+mod inflater;
 #[cfg(feature = "xz")]
 mod xz;
 
@@ -257,11 +259,9 @@ impl StreamForm {
     /// which limits the decoder's memory.
     pub(crate) fn decoder<'d>(self, reader: impl BufRead + 'd, inflated: u64) -> io::Result<Decoder<'d>> {
         Decoder::new(reader, |reader| match self {
-            Self::Deflate | Self::Zlib => with!("zlib", {
-                let has_zlib_header = self == Self::Zlib;
-                let decoder = flate2::Decompress::new(has_zlib_header);
-                Ok(Box::new(flate2::bufread::ZlibDecoder::new_with_decompress(reader, decoder)))
-            }),
+            Self::Deflate | Self::Zlib => {
+                with!("zlib", Ok(Box::new(inflater::Inflater::new(reader, self == Self::Zlib))))
+            }
             Self::Frame => with!("zstd", {
                 let mut frame = frames::decoder(reader, inflated)?;
                 // The bytes after the frame are not part of the code object.
