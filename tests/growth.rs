@@ -5,6 +5,7 @@
 //! `GROWTH=1 cargo test --test suite growth:: -- --nocapture` prints every row; `GROWTH=text` only those with `text` in
 //! their name.
 mod dimensions;
+mod memory;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -84,6 +84,13 @@ pub enum Event<'e> {
         /// The number of code objects of each kind, by the name of the kind.
         code_objects: BTreeMap<&'static str, usize>,
     },
+    /// A file is of a format that is recognised but not read, so nothing in it was searched.
+    UnreadFile {
+        /// The file.
+        file: PathBuf,
+        /// The name of the format.
+        format: &'static str,
+    },
     /// An archive was requested without a file for it, so each image is written to a separate file.
     NoArchiveFile,
     /// HIP's runtime cannot load the new bundle, because it looks for entries in the first 4096 bytes only.

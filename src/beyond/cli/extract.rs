@@ -1,5 +1,6 @@
 //! `extract`: copies code objects out of any file, selected by target.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -132,7 +133,6 @@ impl Options for ExtractOptions {
         }
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
-        // Looking for hints takes long, so only a few files have them.
         let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
         // Without any input, the job would fail with an error that says less than these problems.
@@ -143,16 +143,19 @@ impl Options for ExtractOptions {
         (extract.scan, extract.devices, extract.sha256) = (scan, devices, self.json);
         extract.own_directory = self.own_directory();
         extract.kernels = patterns::typed_kernels(&self.kernel);
+        let mut unread = BTreeMap::new();
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
+            Event::UnreadFile { file, format } => drop(unread.insert(file, format)),
             event => console.event(event),
         });
         // If no target is present at all, the files have no code that this search finds.
         if let Err(error) = &extracted
             && error.kind() == error::ErrorKind::NotFound
             && error.present_targets().is_empty()
+            && !self.json
         {
-            console.last_hints = deep::hints_for_empty(&files_with_hints, &extract.scan);
+            console.last_hints = deep::hints_for_empty(&files_with_hints, &unread, &extract.scan);
         }
         if let Ok(extracted) = &extracted {
             self.note_own_directory(&extract, extracted, console);

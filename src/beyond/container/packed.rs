@@ -168,7 +168,10 @@ impl Packed {
         // The decoder takes the size as a signed number of 32 bits.
         let size = i32::try_from(self.inflated)
             .map_err(|_| self.wrong_size(stored, format!("at most {}, the largest of an LZ4 block", i32::MAX)))?;
-        match codec::inflate_block(stored.bytes(), size) {
+        let inflated = codec::inflate_block(stored.bytes(), size);
+        // The other decoders read from the file, and not from the mapping.
+        stored.note_all_read();
+        match inflated {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
             Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(unsupported(stored, error)),

@@ -74,7 +74,7 @@ pub(crate) use found::{EntryFacts, Linking, UNKNOWN_SPACE_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
-pub(crate) use outside::source_files;
+pub(crate) use outside::{has_device_code_in_bytes, source_files};
 pub(crate) use overlap::{BundleSection, bundle_sections, movable_sections};
 pub(crate) use packages::member_too_large;
 pub(crate) use parts::CodeObjectsWithParts;
@@ -88,7 +88,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::{is_package, is_zip};
+pub(crate) use walk::{is_package, is_zip, may_have_compressed_members};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -5,22 +5,24 @@
 //! - Data of programs, which is in sections that are loaded and not run, is searched by content.
 //! - A [deep](super::Scan::deep) search does the same with all bytes.
 //!
-//! A search by content looks for the first bytes of containers (HCF data among them), ELF files for GPUs, SPIR-V, bitcode and PTX, at any
-//! offset. Programs also mention these bytes, so only readable findings count: a container with entries, an ELF file
-//! with tables and content inside the data, a SPIR-V module whose functions end, bitcode with a module for a device,
-//! complete PTX. The search continues after the end of a finding.
+//! A search by content looks for the first bytes of containers (HCF data among them), ELF files for GPUs, SPIR-V,
+//! bitcode and PTX, at any offset. Programs also mention these bytes, so only readable findings count: a container with
+//! entries, an ELF file with tables and content inside the data, a SPIR-V module whose functions end, bitcode with a
+//! module for a device, complete PTX. The search continues after the end of a finding.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
+use super::budget::Budget;
 use super::bundle_reader::OffloadingSection;
-use super::place::Step;
+use super::found::WalkEvent;
+use super::place::{Place, Step};
 use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::walk::{FilePart, JointSections, SHADER, Walk};
-use super::{AnyBundle, BundleReader, Checksums};
+use super::{AnyBundle, BundleReader, Checksums, Finding, Scan};
 use crate::base::bytes::{Cursor, add, len_of, len_u64, slice, tail, to_u64, total};
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
@@ -71,6 +73,9 @@ const HEAD_STORED: u64 = 128 << 10;
 /// The number of bytes that are searched at a time, once for each magic, so that they stay in the processor's cache.
 const BLOCK: u64 = 256 << 10;
 
+/// The largest inflated size of a compressed bundle that [`has_device_code_in_bytes`] finds.
+const BUNDLE_INFLATED_MAX: u64 = 64 << 20;
+
 /// The reason to read a container at an offset. It decides whether a broken container is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReasonToRead {
@@ -91,6 +96,26 @@ pub(crate) fn source_files(data: &[u8]) -> HashMap<u64, String> {
         }
     }
     sources
+}
+
+/// Returns whether a search by content finds device code in some bytes as they are, at any offset. It reads each byte
+/// once, and inflates no more than these bytes and one compressed bundle of at most [`BUNDLE_INFLATED_MAX`] bytes.
+pub(crate) fn has_device_code_in_bytes(data: Slice<'_>) -> bool {
+    // Bytes are charged when they are read, and again for each magic without code.
+    let limits = Limits { inflated: BUNDLE_INFLATED_MAX, nested: data.len().saturating_mul(2), streamed: None };
+    let scan = Scan { limits, ..Scan::default() };
+    let mut is_found = false;
+    let mut visit = |event: WalkEvent<'_>| {
+        if let WalkEvent::Found(Finding::Bundle(found)) = event {
+            is_found |= found.code_objects().any(|code_object| !code_object.parsed_id().is_host());
+        }
+        Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    let mut walk = Walk::new(&scan, data, &mut visit);
+    walk.budget = Budget::new(limits, 0);
+    let place = Place::of_file(data.path());
+    let searched = walk.search_by_content(FilePart::of_file(&place, data), 0..data.len(), &mut 0, &[]);
+    searched.is_ok() && is_found
 }
 
 /// Returns the sections with wrappers of bundles.

@@ -104,6 +104,11 @@ pub(super) struct FilePart<'s> {
 }
 
 impl<'s> FilePart<'s> {
+    /// Returns the part that is a whole file.
+    pub(super) fn of_file(place: &'s Place, data: Slice<'s>) -> Self {
+        Self { place, data, levels_left: DEPTH_MAX, file_start: Some(data.offset()) }
+    }
+
     /// Returns the part with other bytes at the same place.
     pub(super) fn with_bytes(self, data: Slice<'s>) -> Self {
         Self { data, ..self }
@@ -157,6 +162,11 @@ pub(crate) fn is_package(data: Slice<'_>) -> bool {
         Magic::Aks2 => false,
         magic => magic.is_package() || is_zip(data),
     }
+}
+
+/// Returns whether data may have compressed members that a search inflates.
+pub(crate) fn may_have_compressed_members(data: Slice<'_>) -> bool {
+    Magic::identify(data.bytes()).is_package() || is_zip(data)
 }
 
 /// Returns the start of a zip file that ends a file or member of another format, as self-extracting programs do.
@@ -291,7 +301,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 
     /// Searches a file that is at a place of another file.
     pub(super) fn search_file_at(mut self, place: &Place, data: Slice<'_>) -> Result<InputFiles<'a>> {
-        self.search_part(FilePart { place, data, levels_left: DEPTH_MAX, file_start: Some(data.offset()) })?;
+        self.search_part(FilePart::of_file(place, data))?;
         Ok(self.sources)
     }
 

@@ -110,14 +110,13 @@ impl Options for InspectOptions {
         (job.scan, job.inflate) = (scan, self.inflate);
         let problems = Problems::default();
         let (coverage, libraries) = (RefCell::new(Coverage::default()), RefCell::new(Libraries::default()));
-        // Looking for hints takes long, so only a few files have them.
-        let (in_turn, are_few) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX);
+        let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
         let written = files::report(
             files,
             in_turn,
-            |file| inspect(&job, file, are_few),
+            |file| inspect(&job, file, has_hints),
             weight,
             |(_, inspected, hint), problems| {
                 hints.extend(hint.take());
@@ -136,7 +135,7 @@ impl Options for InspectOptions {
         );
         // `inspect` gives hints only for named files, so files in directories share one hint.
         let is_hint_missing = has_directories && hints.is_empty();
-        if is_hint_missing && !has_found && !job.scan.deep {
+        if is_hint_missing && !has_found && !job.scan.deep && !self.json {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
         console.last_hints = hints;

@@ -183,6 +183,9 @@ impl Extract {
                 }
                 done => {
                     let done = done?;
+                    if let Some(format) = part.unread_format {
+                        observer(Event::UnreadFile { file: source.path.clone(), format });
+                    }
                     if !part.unread.is_empty() {
                         let (file, code_objects) = (source.path.clone(), part.unread.clone());
                         observer(Event::NotReadable { file, code_objects });
@@ -380,6 +383,8 @@ struct ExtractedPart<'j> {
     file_of_second_match: Option<PathBuf>,
     /// The numbers of code objects that were passed over, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
+    /// The name of the format of the whole file, if it is recognised but not read.
+    unread_format: Option<&'static str>,
     /// The files that are written, but not yet in place.
     done: Vec<Pending<'j>>,
 }
@@ -493,6 +498,10 @@ impl<'j> Extraction<'j> {
             Finding::Broken { place, error } => Err(error.at(place)),
             Finding::Split { split, .. } => {
                 self.note_missing_archives(file.input, &split);
+                Ok(())
+            }
+            Finding::Unread { place, what, .. } if place.steps().is_empty() => {
+                file.part.unread_format = Some(what.name());
                 Ok(())
             }
             // All other findings have no code objects, and the search goes on after them.
