@@ -50,7 +50,6 @@ mod file;
 #[cfg(feature = "zstd")]
 mod frames;
 pub(crate) mod hash;
-pub(crate) mod lz4_block;
 #[cfg(feature = "xz")]
 mod xz;
 #[cfg(feature = "zlib")]

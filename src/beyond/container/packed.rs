@@ -175,10 +175,8 @@ impl Packed {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),
             Ok(inflated) => Err(self.wrong_size(stored, inflated.len().to_string())),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(unsupported(stored, error)),
-            Err(error) => {
-                let inflated = codec::lz4_block::len_before_fault(stored.bytes(), self.inflated);
-                Err(self.broken(stored, inflated, error))
-            }
+            // The decoder does not report how far it came.
+            Err(error) => Err(wrong(stored, format!("the LZ4 block is broken: {error}"))),
         }
     }
 
