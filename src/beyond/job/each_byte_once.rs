@@ -11,8 +11,8 @@ use crate::base::codec::{Crc, checksum};
 use crate::base::io::input::Input;
 use crate::base::testing::{WorkDone, map, take_work_done};
 use crate::beyond::runtime::Device;
-use crate::beyond::scan::{Finding, HEAD, Pattern, Scan, Selection, Uri};
-use crate::llvm::container::Limits;
+use crate::beyond::scan::{Finding, HEAD, Pattern, Scan, Selection, Step, Uri};
+use crate::llvm::container::{Limits, MAGIC};
 
 /// The bytes at the start of a member that are inflated to identify it, before it is known whether all of it is needed.
 const HEADS: u64 = 2 * HEAD;
@@ -67,7 +67,12 @@ struct Wheel {
 impl Wheel {
     /// Writes a wheel with a plain and a compressed bundle, an object with an offload binary, and a text.
     fn new(plain: &str, compressed: &str) -> Self {
-        let contents = [fixture(plain), fixture(compressed), fixture("offload/llvm22-embedded.o"), vec![b'a'; 9000]];
+        Self::of(fixture(plain), compressed)
+    }
+
+    /// Writes such a wheel with the bytes of a plain bundle.
+    fn of(plain: Vec<u8>, compressed: &str) -> Self {
+        let contents = [plain, fixture(compressed), fixture("offload/llvm22-embedded.o"), vec![b'a'; 9000]];
         let names = ["pkg/plain.hipfb", "pkg/packed.hipfb", "pkg/embedded.o", "pkg/readme.txt"];
         let record = names.map(|name| format!("{name},,\n")).concat() + "pkg-1.dist-info/RECORD,,\n";
         let mut members: Vec<_> = names.into_iter().zip(contents.iter().map(Vec::as_slice)).collect();
@@ -120,6 +125,29 @@ fn searches_walk_once_and_inflate_each_member_once() {
     extract.destination = Destination::Nowhere("x".into());
     assert!(!extract.run(&mut |_| {}).unwrap().is_empty());
     wheel.assert_read_once("extract --as-runtime", 1);
+}
+
+/// Makes a plain bundle of one code object.
+fn bundle(id: &str, code: &[u8]) -> Vec<u8> {
+    // The header: the magic, the number of entries, and for each its offset, its size, and its ID with the length.
+    let start = MAGIC.len() + 4 * 8 + id.len();
+    let fields = [1, start, code.len(), id.len()].map(|number| to_u64(number).to_le_bytes());
+    [MAGIC.as_bytes(), &fields.concat(), id.as_bytes(), code].concat()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "inflates")]
+fn containers_in_a_plain_bundle_need_no_second_walk() {
+    let outer = bundle("openmp-amdgcn-amd-amdhsa--gfx906", &fixture("offload/v2.offload"));
+    let wheel = Wheel::of(outer, "compressed/llvm22-v3.ccob");
+    let inspected = Inspect::default().run(&wheel.open()).unwrap();
+    let is_nested = |step: &Step| matches!(step, Step::Entry(_));
+    assert!(inspected.bundles.iter().any(|bundle| bundle.info.place.steps().iter().any(is_nested)));
+    wheel.assert_read_once("inspect", 1);
+    ListKernels::default().run(&wheel.open()).unwrap();
+    wheel.assert_read_once("kernels", 1);
+    Verify::default().run(&wheel.path).unwrap();
+    wheel.assert_read_once("verify", 1);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, PlaceOrigin, PreparedSelection,
-    ReadEvent, ReadList, Scan, Selection, Step, contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, PreparedSelection, ReadEvent,
+    ReadList, Scan, Selection, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{
@@ -222,10 +222,7 @@ impl<'j> Search<'j> {
         match finding {
             Finding::Bundle(FoundBundle { place, .. })
             | Finding::Broken { place, .. }
-            | Finding::Hidden { place, .. } => {
-                place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
-                    && *place.origin() == PlaceOrigin::Inflated
-            }
+            | Finding::Hidden { place, .. } => place.is_inside_inflated_entry(),
             _ => false,
         }
     }

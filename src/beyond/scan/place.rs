@@ -169,6 +169,13 @@ impl Place {
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
+    /// Returns whether the bytes were inflated from an entry, or are inside of such an entry. A code object in a plain
+    /// bundle of an inflated member is not.
+    pub(crate) fn is_inside_inflated_entry(&self) -> bool {
+        let inflated_steps = self.steps.get(..self.inflated_steps.end).unwrap_or_default();
+        self.origin == PlaceOrigin::Inflated && inflated_steps.iter().any(|step| matches!(step, Step::Entry(_)))
+    }
+
     /// Returns whether the place is a whole file or whole inflated data, rather than a part such as a section.
     pub(super) fn is_whole_data(&self) -> bool {
         self.inflated_steps.end == self.steps.len()
