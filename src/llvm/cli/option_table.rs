@@ -57,19 +57,24 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads what follows one dash: letters, and a value after the last.
+    /// Reads what follows one dash: a letter with a value, or letters without. As in LLVM, what follows a letter is read like
+    /// what follows the dash, so that a dash there is the second of a name.
     fn read_letters<'w>(&mut self, mut letters: &'w [u8], words: &mut impl Iterator<Item = &'w [u8]>) {
+        let mut is_first = true;
         while let Some((letter, rest)) = letters.split_at_checked(1) {
+            if letter == b"-" {
+                return self.read_name(rest, words);
+            }
             match find_option(self.command, letter) {
-                Some(arg) if takes_value(arg) => {
+                Some(arg) if takes_value(arg) && is_first => {
                     let value = if rest.is_empty() { None } else { Some(rest.strip_prefix(b"=").unwrap_or(rest)) };
                     return self.apply(arg, value, words);
                 }
                 Some(_) if rest.starts_with(b"=") => return self.note_unknown([b"-", letters].concat()),
-                Some(arg) => self.apply(arg, None, words),
-                None => self.note_unknown([b"-", letter].concat()),
+                Some(arg) if !takes_value(arg) => self.apply(arg, None, words),
+                _ => self.note_unknown([b"-", letter].concat()),
             }
-            letters = rest;
+            (letters, is_first) = (rest, false);
         }
     }
 
@@ -118,6 +123,8 @@ mod tests {
             (&["a", "-xy", "--error"], "-x"),
             (&["--", "-o"], "--"),
             (&["-V=1"], "-V=1"),
+            (&["a", "-o=b", "-x--V"], "-x"),
+            (&["-o=b", "-eo"], "-e"),
             (&["--help=1"], "--help=1"),
             (&["--o=1"], "--o=1"),
             (&["-ob", "-max-size=3"], "-m"),
@@ -129,9 +136,12 @@ mod tests {
 
     #[test]
     fn help_wins_over_the_version_and_both_over_an_error() {
-        for (words, is_help) in
-            [(&["-xhV"][..], true), (&["--version", "--error", "--help"], true), (&["--error", "-V", "a"], false)]
-        {
+        for (words, is_help) in [
+            (&["-x-version"][..], false),
+            (&["-xhV"], true),
+            (&["--version", "--error", "--help"], true),
+            (&["--error", "-V", "a"], false),
+        ] {
             let GrammarResult::Immediate(action, _) = result(words) else { panic!("{words:?}") };
             assert_eq!(matches!(action, ImmediateAction::Help(_)), is_help, "{words:?}");
         }
