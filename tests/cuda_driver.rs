@@ -62,7 +62,7 @@ fn test_cuda_agrees_with_a_driver_that_loads_what_is_predicted() {
     assert_eq!(status, 0, "{text}");
     assert_eq!(text.lines().next(), Some("GPU: stand-in 0 (sm_86); driver for CUDA 12.8"), "{text}");
     assert!(text.contains("\nskipped: libcuda.so.1: no code for NVIDIA GPUs (1)\n"), "{text}");
-    assert_eq!(text.lines().last(), Some("59 agreements, 0 disagreements, 1 skipped"), "{text}");
+    assert_eq!(text.lines().last(), Some("57 agreements, 0 disagreements, 1 skipped"), "{text}");
 }
 
 #[test]

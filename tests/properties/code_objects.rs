@@ -108,7 +108,8 @@ fn elf(machine: u16, system: [u8; 2], flags: u32, mut sections: Vec<Section>) ->
     let at = u64::from(len(&data));
     let count = u16::try_from(sections.len() + 1).unwrap();
     data[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, system[0], system[1]]);
-    data[16] = 1;
+    // Linked, as loaders want them: a shared object for AMD, a program for NVIDIA.
+    data[16] = if machine == 224 { 3 } else { 2 };
     data[18..20].copy_from_slice(&machine.to_le_bytes());
     data[20] = 1;
     data[40..48].copy_from_slice(&at.to_le_bytes());
