@@ -127,7 +127,8 @@ impl<'e> ExpectComparison<'e> {
     fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         let codes = BundleCodes::of(found);
         let vendors = codes.vendors.clone();
-        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), ..CodeSet::default() };
+        let unfound = codes.unfound.iter().map(|(_, unfound)| unfound.clone()).collect();
+        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), unfound };
         if !found.is_relinked() {
             self.note_served(&set.codes);
         }
@@ -192,7 +193,7 @@ impl<'e> ExpectComparison<'e> {
     /// the GPU already. A file without code has no such fault.
     fn compare_of_file(&mut self, verified: &mut Verified) {
         let set = std::mem::take(&mut self.of_file);
-        if set.codes.is_empty() {
+        if set.codes.is_empty() && set.unfound.is_empty() {
             return;
         }
         let place = Place::of_file(self.input.path());
