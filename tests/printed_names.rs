@@ -1,5 +1,6 @@
-//! What subcommands print of names from files and command lines: no terminal interprets it, no CI system finds a command
-//! in it, and JSON stays JSON. Names are in every place that a format has for them, and in every text of the samples.
+//! What subcommands print of names from files and command lines: no terminal interprets it, no CI system finds a
+//! command in it, and JSON stays JSON. Names are in every place that a format has for them, and in every text of the
+//! samples.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -251,9 +251,9 @@ impl Unit {
         Self { is_amd, is_fatbin: form == 2, codes, found, data }
     }
 
-    /// Whether a runtime finds any code in it.
+    /// Whether it has any code, which a runtime may not find.
     fn has_code(&self) -> bool {
-        self.found.contains(&true)
+        !self.codes.is_empty()
     }
 
     /// The index of the code object that is chosen in a setting.

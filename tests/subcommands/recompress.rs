@@ -350,8 +350,8 @@ fn recompress_keeps_the_code_that_gpus_load() {
     let targets = ["gfx906", "gfx906:xnack-", "gfx9-generic", "gfx90a:xnack+", "gfx1100", "gfx11-generic", "gfx1101"];
     let mut ids: Vec<String> = targets.iter().map(|target| format!("{amd}{target}")).collect();
     ids.push(spir_v.to_owned());
-    // The code that a GPU may load, the best first. The name gfx906 leaves XNACK open, and code for XNACK off serves only
-    // one of the two settings, so the other one loads the next best code.
+    // The code that a GPU may load, the best first. The name gfx906 leaves XNACK open, and code for XNACK off serves
+    // only one of the two settings, so the other one loads the next best code.
     let loaded = |gpu: &str, ids: &[String]| -> Vec<String> {
         let (preferred, is_open): (&[&str], _) = match gpu {
             "gfx1151" => (&["gfx11-generic", "amdgcnspirv"], ""),

@@ -71,8 +71,8 @@ fn verify_prints_a_line_for_each_gap() {
     assert_eq!(expecting(&["--expect", "gfx906,sm_90"], &both).0, 1);
 }
 
-/// Each named file, and each wheel of a directory, has to serve each GPU. Other files of a directory do so together, and
-/// so do fatbins beside one another.
+/// Each named file, and each wheel of a directory, has to serve each GPU. Other files of a directory do so together,
+/// and so do fatbins beside one another.
 #[test]
 fn each_named_file_and_each_package_serves_each_gpu() {
     let cubin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(80, 4))]);

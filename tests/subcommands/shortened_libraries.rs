@@ -1,5 +1,5 @@
-//! Libraries and programs after `recompress`: `strip` and other tools take them, before and after. Libraries that become
-//! shorter load the same bytes, and all comes back. Programs keep their offsets.
+//! Libraries and programs after `recompress`: `strip` and other tools take them, before and after. Libraries that
+//! become shorter load the same bytes, and all comes back. Programs keep their offsets.
 
 use std::fs;
 use std::path::PathBuf;
@@ -378,8 +378,8 @@ fn change(dir: &Path, library: &str, tools: &[&Tool], recompress: Option<(usize,
     true
 }
 
-/// Up to six tools change a library, and `recompress` runs before, between or after them. The library loads and holds the
-/// same code wherever it does without `recompress`.
+/// Up to six tools change a library, and `recompress` runs before, between or after them. The library loads and holds
+/// the same code wherever it does without `recompress`.
 #[test]
 fn libraries_survive_all_that_they_would_survive_without_recompress() {
     let dir = sources();

@@ -811,8 +811,8 @@ class Fault:
     is not in a bundle.
     """
     gpu: Optional[str]
-    """For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
-    for which it has code. Null for other rules.
+    """For `expected`, the GPU that the bundle, the library, the directory or the file does not serve; for `unexpected`,
+    the GPU for which it has code. Null for other rules.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
@@ -837,9 +837,10 @@ class Fault:
     `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
     binaries at one place are one bundle for each source file, and so do the files of a directory that are code
     objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
-    bundles. Code that the runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all
-    code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at
-    most that many bytes of plain code.
+    bundles; and each named file, and each package in a directory, serves it with some of its code. Code that the
+    runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of
+    the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of
+    plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""
@@ -859,8 +860,8 @@ class FaultOfTree:
     is not in a bundle.
     """
     gpu: Optional[str]
-    """For `expected`, the GPU that the bundle, the library or the directory does not serve; for `unexpected`, the GPU
-    for which it has code. Null for other rules.
+    """For `expected`, the GPU that the bundle, the library, the directory or the file does not serve; for `unexpected`,
+    the GPU for which it has code. Null for other rules.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a kpack
@@ -889,9 +890,10 @@ class FaultOfTree:
     `expected`: with `--expect`, every bundle serves every GPU of the vendors for which it has entries, where offload
     binaries at one place are one bundle for each source file, and so do the files of a directory that are code
     objects, bundles or fatbins themselves, together; with `--expect-any`, every library serves it with any of its
-    bundles. Code that the runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all
-    code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at
-    most that many bytes of plain code.
+    bundles; and each named file, and each package in a directory, serves it with some of its code. Code that the
+    runtime does not find or load serves no GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of
+    the GPUs. `compressed`: with `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of
+    plain code.
     """
     section: Optional[str]
     """The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections."""

@@ -26,7 +26,7 @@ pub(super) enum Judged {
     Nothing,
     /// Only libraries whose device code is in kpack archives, which were not searched.
     Elsewhere,
-    /// Only device code that does not record the numbers of the conditions.
+    /// Device code that does not record the numbers of one of the conditions or, for `diff`, of any.
     Unrecorded,
 }
 
@@ -41,7 +41,7 @@ impl Judgement {
         Self { is_flat, is_deep: search.deep, allows_none }
     }
 
-    /// Adds `error` to the problems, with a hint, if nothing was judged. Adds nothing if `--allow-none` permits that,
+    /// Adds `error` to the problems, with a hint, unless something was judged. Adds nothing if `--allow-none` permits that,
     /// or if there are problems already: they say why.
     pub(super) fn add_error_if_not_judged(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
         let mut problems = problems.borrow_mut();

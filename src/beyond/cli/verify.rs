@@ -379,6 +379,10 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut Out<'_>
         let more = count(verified.more_faults, "fault is", "faults are");
         out.write_line(&format!("{name}: {more} not listed"))?;
     }
+    if verified.more_undefined > 0 {
+        let more = count(verified.more_undefined, "code object", "code objects");
+        out.write_line(&format!("{name}: {more} with undefined symbols not listed"))?;
+    }
     // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
     for UnreadPart { place, offset, what } in unread {

@@ -9,8 +9,8 @@ use crate::beyond::container::SearchEntry;
 use crate::llvm::container::Limits;
 
 /// The maximum total size of the code objects that are extracted from a bundle, as a multiple of its inflated size.
-/// Code objects that do not overlap never exceed the size itself. Entries may overlap, so a small bundle could make many
-/// large files.
+/// Code objects that do not overlap never exceed the size itself. Entries may overlap, so a small bundle could make
+/// many large files.
 const SIZE_RATIO_MAX: u64 = 16;
 
 /// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their

@@ -121,8 +121,8 @@ impl SelectionMatches {
         self.unfound.entry(device.name().to_owned()).or_insert(code);
     }
 
-    /// Returns a sentence about code that a runtime does not find or load, for the first of the `unmatched` GPUs that has
-    /// such code. Returns `None` if no GPU has. The GPUs are named as in messages, in quotes.
+    /// Returns a sentence about code that a runtime does not find or load, for the first of the `unmatched` GPUs that
+    /// has such code. Returns `None` if no GPU has. The GPUs are named as in messages, in quotes.
     pub(super) fn unfound_for(&self, unmatched: &[String]) -> Option<String> {
         let code = unmatched.iter().find_map(|name| self.unfound.get(name.trim_matches('\'')))?;
         Some(code.to_string())

@@ -227,8 +227,8 @@ impl KernelsOptions {
         }
     }
 
-    /// Adds the error that a condition of `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if a filter
-    /// matches nothing, which is another error.
+    /// Adds the error that a condition of `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or
+    /// if a filter matches nothing, which is another error.
     fn add_error_if_not_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
         let is_complete = problems.borrow().is_empty();
         if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {

@@ -149,11 +149,12 @@ impl Text<'_> {
         if !self.style.is_markdown {
             return self.write_escaped(plain);
         }
-        if let Some(mark) = mark.strip_prefix('\n') {
+        // Each line is escaped on its own.
+        let mark_of_line = mark.trim_start_matches('\n');
+        if mark_of_line != mark {
             self.write_empty_line()?;
-            return self.write_escaped(&(mark.to_owned() + &markdown(text)));
         }
-        self.write_escaped(&(mark.to_owned() + &markdown(text)))
+        self.write_escaped(&(mark_of_line.to_owned() + &markdown(text)))
     }
 
     /// Writes a table. `rows` is called twice, for the widths and for the cells, so that the rows need no memory.

@@ -40,7 +40,7 @@ pub(super) fn rewrite(
     for member in archive.members_before_padding() {
         let member = member?;
         let content = archive.content_of(&member)?;
-        expected.push((member.name.to_vec(), content.len()));
+        expected.push((member.name, content.len()));
         let range = archive.range_of(&member, content);
         run.progress = progress_of_archive.subrange(&range, data.len());
         if !may_hold_bundles(Magic::identify(content.bytes())) {
@@ -93,13 +93,13 @@ pub(super) fn rewrite(
 }
 
 /// Returns whether an archive has exactly these members: each with its name and the length of its content.
-fn has_members(data: Slice<'_>, expected: &[(Vec<u8>, u64)]) -> Result<bool> {
+fn has_members(data: Slice<'_>, expected: &[(&[u8], u64)]) -> Result<bool> {
     let archive = Archive::read(data)?;
     let mut expected = expected.iter();
     for member in archive.members_before_padding() {
         let member = member?;
         let len = archive.content_of(&member)?.len();
-        if expected.next().is_none_or(|(name, new_len)| *name != *member.name || *new_len != len) {
+        if expected.next().is_none_or(|(name, new_len)| *name != member.name || *new_len != len) {
             return Ok(false);
         }
     }

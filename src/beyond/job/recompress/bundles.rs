@@ -365,9 +365,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         Ok(BundleForm::Written(len))
     }
 
-    /// Compresses a bundle as [`deflate`](Self::deflate) does. If the result is longer than `room`, and no other form of
-    /// the bundle fits, compresses it again, slower: the old bundle was perhaps compressed at a higher level than that of
-    /// the job, or with another method, so its room may be too small for a part of its code.
+    /// Compresses a bundle as [`deflate`](Self::deflate) does. If the result is longer than `room`, and no other form
+    /// of the bundle fits, compresses it again at higher levels, then with the method that the old bundle had: at the
+    /// level of the job, even a part of the code may need more room than the old bundle took.
     fn deflate_to_fit(
         &mut self,
         bundle: &Bundle<'_>,

@@ -207,7 +207,8 @@ impl<'j> KeepFilter<'j> {
 
     /// Returns whether `keep` and `keep_for` keep a code object, whatever `drop` selects. Host code is always kept. PTX
     /// is kept too, because the driver can compile it for GPUs without a cubin, unless `keep_for` names only GPUs that
-    /// cannot take it, which [`may_be_taken`](Self::may_be_taken) decides. Notes the parts of the job that match.
+    /// cannot take it, which [`may_be_taken`](Self::may_be_taken) decides. PTX that they do not need is
+    /// [left out later](Self::leave_out_unneeded). Notes the parts of the job that match.
     fn keeps(&mut self, candidate: &Candidate) -> bool {
         let Candidate { id, content, .. } = candidate;
         // Messages list entry IDs if the job names any, and otherwise targets.

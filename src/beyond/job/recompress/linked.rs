@@ -1,8 +1,8 @@
 //! Recompresses a linked file, ELF or PE: each bundle stays at its address. Holes after bundles are taken out of a file
 //! only when no other tool will change it: `strip`, `objcopy` and `patchelf` may break a shorter one.
 //!
-//! The output is checked with its holes and without them: a search finds the expected code, and taking out the holes can
-//! be undone. If not, the holes stay.
+//! The output is checked with its holes and without them: a search finds the expected code, and taking out the holes
+//! can be undone. If not, the holes stay.
 
 use std::ops::Range;
 
@@ -132,7 +132,8 @@ impl Recompression<'_> {
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
         let is_restored = restoring.is_ok();
         let with_old_holes = write_aside(unsigned, restoring.unwrap_or_default())?;
-        // No tool will change the file any more: the user says so, it is a member of a zip file, or it is shorter already.
+        // No tool will change the file any more: the user says so, it is a member of a zip file, or it is shorter
+        // already.
         let is_finished = self.job.close_gaps || self.is_in_zip || with_old_holes.is_some();
         let can_remove_holes = can_remove_holes.and(if is_finished { Ok(()) } else { Err(HoleReason::Unfinished) });
         let old = OldFile { format, signed: data, unsigned, with_old_holes: with_old_holes.as_ref() };

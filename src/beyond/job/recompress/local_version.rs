@@ -223,8 +223,8 @@ fn split_top(member: &[u8]) -> Option<(&[u8], &[u8])> {
     member.split_at_checked(slash)
 }
 
-/// Returns the name of a project in its normal form (PEP 503), for comparisons: small letters, and one dash for each run
-/// of separators.
+/// Returns the name of a project in its normal form (PEP 503), for comparisons: small letters, and one dash for each
+/// run of separators.
 fn comparable_name(name: &str) -> String {
     let mut normal = String::with_capacity(name.len());
     for letter in name.chars() {

@@ -127,7 +127,8 @@ impl<'e> ExpectComparison<'e> {
     fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
         let codes = BundleCodes::of(found);
         let vendors = codes.vendors.clone();
-        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), ..CodeSet::default() };
+        let unfound = codes.unfound.iter().map(|(_, unfound)| unfound.clone()).collect();
+        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), unfound };
         if !found.is_relinked() {
             self.note_served(&set.codes);
         }
@@ -191,17 +192,20 @@ impl<'e> ExpectComparison<'e> {
     /// Lists a fault of the file as a whole for each expected GPU that none of its code serves, unless a fault names
     /// the GPU already. A file without code has no such fault.
     fn compare_of_file(&mut self, verified: &mut Verified) {
-        if self.of_file.codes.is_empty() {
+        let set = std::mem::take(&mut self.of_file);
+        if set.codes.is_empty() && set.unfound.is_empty() {
             return;
         }
         let place = Place::of_file(self.input.path());
+        // The description is made only if there is a mismatch.
+        let code_text = LazyCell::new(|| describe_code(&set.codes));
         for (index, device) in self.expect.devices.iter().enumerate() {
             let is_named = verified.faults.iter().any(|fault| fault.gpu.as_deref() == Some(device.name()));
             if is_named || self.served.contains(&index) {
                 continue;
             }
             self.has_unserved_library = true;
-            let mismatch = Mismatch::of_file(device, &self.of_file, "");
+            let mismatch = Mismatch::of_file(device, &set, &code_text);
             verified.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
         }
     }
@@ -474,8 +478,9 @@ impl ServingDirectories {
             let where_text = if files == 1 { String::new() } else { format!(" in {files} files") };
             let mut mismatches = find_unserved(&code, &where_text, &expect.devices);
             if is_named {
+                let code_text = LazyCell::new(|| format!("{}{where_text}", describe_code(&code.codes)));
                 for device in expect.devices.iter().filter(|device| !code.is_for(device)) {
-                    mismatches.push(Mismatch::of_file(device, &code, &where_text));
+                    mismatches.push(Mismatch::of_file(device, &code, &code_text));
                 }
             }
             for mismatch in mismatches {
@@ -584,15 +589,15 @@ impl Mismatch {
         Self { rule: VerifyRule::Unexpected, gpu: code.name(), text }
     }
 
-    /// Returns the mismatch of a GPU that no code of a file serves, or of the files that `where_text` tells of.
-    fn of_file(device: &Device, set: &CodeSet, where_text: &str) -> Self {
+    /// Returns the mismatch of a GPU that no code of one or more files serves. `code_text` describes this code.
+    fn of_file(device: &Device, set: &CodeSet, code_text: &str) -> Self {
         let unserved = match device.vendor().name() {
             Some(vendor) if !set.is_for(device) => {
                 format!("it does not serve {device}, because it is not for {vendor} GPUs")
             }
             _ => device.describe_lack(),
         };
-        let text = format!("{unserved}; {}{where_text}", describe_code(&set.codes));
+        let text = format!("{unserved}; {code_text}{}", describe_unfound(device, set));
         Self { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text }
     }
 

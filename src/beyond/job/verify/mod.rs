@@ -129,8 +129,8 @@ pub struct UnreadPart {
     pub what: Unread,
 }
 
-/// The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs, and
-/// functions that PTX calls.
+/// The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs,
+/// and functions that PTX calls.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Undefined"))]
@@ -184,8 +184,8 @@ pub struct Fault {
     /// each source file, and so do the files of a directory that are code objects, bundles or fatbins themselves,
     /// together; with `--expect-any`, every library serves it with any of its bundles; and each named file, and each
     /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
-    /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with `--compressed`, a bundle, fatbin
-    /// or offload binary has at most that many bytes of plain code.
+    /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
+    /// `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
     #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
     pub rule: VerifyRule,
     /// The place.
@@ -200,8 +200,8 @@ pub struct Fault {
     pub offset: Option<u64>,
     /// The fault, as a sentence for people.
     pub text: String,
-    /// For `expected`, the GPU that the bundle, the library, the directory or the file does not serve; for `unexpected`, the GPU
-    /// for which it has code. Null for other rules.
+    /// For `expected`, the GPU that the bundle, the library, the directory or the file does not serve; for
+    /// `unexpected`, the GPU for which it has code. Null for other rules.
     pub gpu: Option<String>,
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
