@@ -73,8 +73,8 @@ pub(super) fn decoder<R: BufRead>(reader: R, inflated: u64) -> io::Result<zio::R
 /// A decoder that uses the memory of the last decoder of its thread. Getting new memory for the window of each bundle
 /// would take as long as inflating the bundle.
 ///
-/// zstd does not report the bytes that it has written in a call that fails. So each call gets a header or one block, and
-/// none that fails has written bytes before.
+/// zstd does not report the bytes that it has written in a call that fails. So each call gets a header or one block,
+/// and none that fails has written bytes before.
 pub(super) struct FrameDecoder {
     /// `None` only while it is dropped.
     context: Option<DCtx<'static>>,

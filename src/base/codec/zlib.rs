@@ -10,7 +10,8 @@ const UNUSED_MAX: usize = 4;
 
 thread_local! {
     /// The decoders of this thread that no reader uses. Each takes 47 kB. If each member of a zip file allocated one,
-    /// kept results would soon lie in the gaps that these leave, and the memory would grow by a decoder for each member.
+    /// kept results would soon lie in the gaps that these leave, and the memory would grow by a decoder for each
+    /// member.
     static UNUSED: RefCell<Vec<Decompress>> = const { RefCell::new(Vec::new()) };
 }
 

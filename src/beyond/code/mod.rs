@@ -25,11 +25,11 @@ use crate::llvm::container::magic::Magic;
 /// The code object is not complete, or its format does not record its length. The error is the cost of the attempt, in
 /// bytes that a search could read in the same time.
 pub(crate) fn len(magic: Magic, data: &[u8]) -> Result<u64, u64> {
-    let most_read = len_u64(data).min(HEADER_MAX);
     match magic {
-        magic if magic.is_elf() => host::elf::len(data).ok_or(most_read),
+        magic if magic.is_elf() => host::elf::len(data).ok_or(len_u64(data).min(HEADER_MAX)),
         Magic::SpirV => spirv::len(data),
-        Magic::Bitcode => bitcode::len(data).ok_or(most_read),
+        // Blocks may follow each other up to the end of the data.
+        Magic::Bitcode => bitcode::len(data).ok_or(len_u64(data)),
         _ => Err(0),
     }
 }

@@ -47,9 +47,10 @@ pub(crate) struct UndefinedSymbols {
 }
 
 impl UndefinedSymbols {
-    fn add(&mut self, name: &[u8], is_variable: bool) {
+    /// Adds a symbol. `name` finds its name, and is called for few symbols, because names may share megabytes.
+    fn add<'n>(&mut self, name: impl FnOnce() -> &'n [u8], is_variable: bool) {
         if self.names.len() < NAMES_MAX {
-            self.names.push(shown(name).to_string());
+            self.names.push(shown(name()).to_string());
         }
         self.count = self.count.saturating_add(1);
         self.has_function |= !is_variable;
@@ -106,7 +107,7 @@ fn undefined_in_elf(data: &[u8]) -> Option<UndefinedSymbols> {
     }
     let needed = symbols_in_relocations(&file, table)?;
     for (_, symbol) in candidates.into_iter().filter(|(index, _)| needed.contains(index)) {
-        undefined.add(name_of(names, symbol.name), symbol.is(STT_OBJECT));
+        undefined.add(|| name_of(names, symbol.name), symbol.is(STT_OBJECT));
     }
     Some(undefined)
 }
@@ -134,16 +135,30 @@ fn symbols_in_relocations(file: &File<'_>, table: u64) -> Option<BTreeSet<u64>> 
 fn undefined_functions(ptx: &[u8]) -> UndefinedSymbols {
     let mut undefined = UndefinedSymbols::default();
     // Most PTX declares no such function, or only system functions. Then the rest of it is not read.
-    let declared = memmem::find_iter(ptx, b".extern").filter_map(|at| ptx.get(at..));
-    if !declared.map(Functions::of_statement).any(|functions| !functions.declared.is_empty()) {
+    if !may_declare_functions(ptx) {
         return undefined;
     }
     let Functions { declared, defined, called } = Functions::of(ptx);
     for name in declared.intersection(&called).filter(|name| !defined.contains(*name)) {
         const IS_VARIABLE: bool = false;
-        undefined.add(name, IS_VARIABLE);
+        undefined.add(|| *name, IS_VARIABLE);
     }
     undefined
+}
+
+/// Returns whether PTX may declare functions `.extern` that are not those of the system. Reads no more than the
+/// statements after each `.extern`, which may be in a comment.
+fn may_declare_functions(mut ptx: &[u8]) -> bool {
+    let mut functions = Functions::default();
+    while functions.declared.is_empty()
+        && let Some(at) = memmem::find(ptx, b".extern")
+    {
+        let mut tokens = Tokens(ptx.get(at..).unwrap_or_default());
+        functions.read_statement(&mut tokens);
+        // A statement may have the word many times, and is read once.
+        ptx = tokens.0;
+    }
+    !functions.declared.is_empty()
 }
 
 /// Returns whether CUDA's driver provides a function for PTX.
@@ -166,13 +181,6 @@ impl<'p> Functions<'p> {
     fn of(ptx: &'p [u8]) -> Self {
         let (mut functions, mut tokens) = (Self::default(), Tokens(ptx));
         while functions.read_statement(&mut tokens) {}
-        functions
-    }
-
-    /// Reads the statement at the start of PTX.
-    fn of_statement(ptx: &'p [u8]) -> Self {
-        let mut functions = Self::default();
-        functions.read_statement(&mut Tokens(ptx));
         functions
     }
 

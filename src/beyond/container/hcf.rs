@@ -1,8 +1,8 @@
 //! Reads HCF data (heterogeneous container format) of AdaptiveCpp, a compiler of SYCL. Programs have it as a constant
 //! array; with `ACPP_HCF_DUMP_DIRECTORY`, AdaptiveCpp's runtime writes it to files.
 //!
-//! HCF data is a text, a marker, and the binary content of all nodes one after another. Each line of the text has one of
-//! these forms, with any blanks around the words:
+//! HCF data is a text, a marker, and the binary content of all nodes one after another. Each line of the text has one
+//! of these forms, with any blanks around the words:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -14,19 +14,19 @@
 //! marker is `__acpp_hcf_binary_appendix`, before AdaptiveCpp 24.06 `__hipsycl_hcf_binary_appendix`. Each node with
 //! content is an entry. The first two properties are always `object-id`, a number, and `generator`.
 //!
-//! IDs are `sycl-` and the triple that the content records. LLVM's bitcode has the triple of a host, because AdaptiveCpp
-//! compiles it for any GPU while the program runs: its ID has `generic`, AdaptiveCpp's name of that target.
+//! IDs are `sycl-` and the triple that the content records. LLVM's bitcode has the triple of a host, because
+//! AdaptiveCpp compiles it for any GPU while the program runs: its ID has `generic`, AdaptiveCpp's name of that target.
 //!
 //! Source: `doc/hcf.md` of AdaptiveCpp, as of 2025.
 //!
-//! Rejected: lines of other forms, a text without a marker, nodes that are nested deeper than 16 levels, ranges outside
-//! of the data, and content that is together longer than the data.
+//! Rejected: lines of other forms, a text without a marker or longer than 64 MiB, nodes that are nested deeper than 16
+//! levels, ranges outside of the data, and content that is together longer than the data.
 
 use super::entry::SearchEntry;
 use crate::base::bytes::{Bounds, bytes_in, digits, len_u64, slice, tail, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::code::target;
-use crate::llvm::container::limits::{Allowance, check_entry_count};
+use crate::llvm::container::limits::{Allowance, HEADER_MAX, check_entry_count};
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::{Container, Contents, Entry};
 
@@ -53,7 +53,7 @@ impl Container for Hcf {
         if !is_hcf(data) {
             return Ok(None);
         }
-        let (contents_at, ranges) = read_text(data, base)?;
+        let (contents_at, ranges) = read_text(slice(data, 0, HEADER_MAX).unwrap_or(data), base)?;
         check_entry_count(to_u64(ranges.len()), base)?;
         let (mut entries, mut end) = (Vec::new(), contents_at);
         let (mut allowance, bounds) = (Allowance::new(total), Bounds { base, len: total });
@@ -100,16 +100,16 @@ struct Node<'d> {
 fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<Content>), Malformed> {
     let (mut nodes, mut contents, mut position) = (Vec::<Node<'_>>::new(), Vec::new(), 0_u64);
     loop {
+        // Blanks and empty lines are skipped at once: a file may have millions of them.
+        let rest = tail(data, position).unwrap_or_default().trim_ascii_start();
+        position = len_u64(data).saturating_sub(len_u64(rest));
         let broken = |what: &str| Malformed::at(format!("{what} in HCF data"), base.saturating_add(position));
-        let rest = tail(data, position).unwrap_or_default();
         // The content may follow the marker without the end of a line.
-        let unindented = rest.trim_ascii_start();
-        if let Some(marker) = MARKERS.iter().find(|marker| unindented.starts_with(marker)) {
+        if let Some(marker) = MARKERS.iter().find(|marker| rest.starts_with(marker)) {
             if !nodes.is_empty() {
                 return Err(broken("a node without an end"));
             }
-            let indented = len_u64(rest).saturating_sub(len_u64(unindented));
-            return Ok((position.saturating_add(indented).saturating_add(len_u64(marker)), contents));
+            return Ok((position.saturating_add(len_u64(marker)), contents));
         }
         let Some(len) = memchr::memchr(b'\n', rest) else { return Err(broken("no binary appendix")) };
         let line = slice(rest, 0, to_u64(len)).unwrap_or_default();
@@ -118,7 +118,7 @@ fn read_text(data: &[u8], base: u64) -> Result<(u64, Vec<Content>), Malformed> {
     }
 }
 
-/// Reads a line of the text. `nodes` are the nodes around it, the innermost last.
+/// Reads a line of the text, which is not empty. `nodes` are the nodes around it, the innermost last.
 fn read_line<'d>(line: &'d [u8], nodes: &mut Vec<Node<'d>>, contents: &mut Vec<Content>) -> Result<(), &'static str> {
     if let Some(name) = line.strip_prefix(b"{.") {
         if nodes.len() >= DEPTH_MAX {
@@ -135,9 +135,7 @@ fn read_line<'d>(line: &'d [u8], nodes: &mut Vec<Node<'d>>, contents: &mut Vec<C
         }
         return Ok(());
     }
-    let Some(equals) = memchr::memchr(b'=', line) else {
-        return if line.is_empty() { Ok(()) } else { Err("a line that is not a property or a node") };
-    };
+    let Some(equals) = memchr::memchr(b'=', line) else { return Err("a line that is not a property or a node") };
     let (key, value) = line.split_at(equals);
     let value = value.get(1..).unwrap_or_default().trim_ascii();
     if let Some(node) = nodes.last_mut().filter(|node| node.name == BINARY) {

@@ -177,8 +177,8 @@ fn is_linked(section: &Section<'_>) -> bool {
 pub(super) struct Sections {
     /// The sections that are made for device code, in the order of the section table.
     pub(super) for_device: Vec<ChosenSection<SectionContent>>,
-    /// Whether the object is linked: a program or a library. In an object that is not, sections for device code may be empty or zero, because
-    /// the linker fills them.
+    /// Whether the object is linked: a program or a library. In an object that is not, sections for device code may be
+    /// empty or zero, because the linker fills them.
     pub(super) is_linked: bool,
     /// The total number of sections. In a file without sections, other lists have parts of its segments.
     pub(super) count: u64,
@@ -290,6 +290,8 @@ pub(super) fn without_padding(data: &[u8], range: Range<u64>) -> Range<u64> {
 
 /// Returns whether a section with this name has relocatable CUDA code.
 pub(crate) fn is_relocatable_code(name: &[u8]) -> bool {
+    // In Mach-O files, the name of the segment and a comma come first.
+    let name = name.rsplit(|&byte| byte == b',').next().unwrap_or(name);
     RELOCATABLE_CODE.iter().any(|known| known.as_bytes() == name)
 }
 

@@ -50,27 +50,31 @@ pub(super) fn read(data: &[u8], base: u64) -> Segments {
             _ => {}
         }
     }
-    for part in &parts {
-        add_wrappers(data, &part.range, &mut for_device);
+    let runs = parts.iter().flat_map(|part| wrapper::runs(data, &part.range));
+    for (kind, range) in runs.take(wrapper::RUNS_MAX) {
+        add_wrappers(data, kind, range, &mut for_device);
     }
     Segments { for_device, data: parts, hidden }
 }
 
-/// Adds the wrappers in a segment, and the reference to kpack archives that they lead to.
-fn add_wrappers(data: &[u8], segment: &Range<u64>, for_device: &mut Vec<ChosenSection<SectionContent>>) {
-    for (kind, range) in wrapper::runs(data, segment) {
-        let (kind, name) = match kind {
-            WrapperKind::Fatbin => (kind, ".nvFatBinSegment"),
-            WrapperKind::Bundle | WrapperKind::KpackReference => (WrapperKind::Bundle, ".hipFatBinSegment"),
-        };
-        if let Some(start) = wrapper::reference(data, &range) {
-            let (holds, name) = (SectionContent::KpackReference, REFERENCE_SECTIONS[0].into());
-            // The reference records its own end.
-            for_device.push(ChosenSection { holds, name, range: start..len_u64(data).max(start) });
-        }
-        let holds = SectionContent::Wrappers(kind);
-        for_device.push(ChosenSection { holds, name: name.into(), range });
+/// Adds a run of wrappers, and the reference to kpack archives that they lead to.
+fn add_wrappers(
+    data: &[u8],
+    kind: WrapperKind,
+    range: Range<u64>,
+    for_device: &mut Vec<ChosenSection<SectionContent>>,
+) {
+    let (kind, name) = match kind {
+        WrapperKind::Fatbin => (kind, ".nvFatBinSegment"),
+        WrapperKind::Bundle | WrapperKind::KpackReference => (WrapperKind::Bundle, ".hipFatBinSegment"),
+    };
+    if let Some(start) = wrapper::reference(data, &range) {
+        let (holds, name) = (SectionContent::KpackReference, REFERENCE_SECTIONS[0].into());
+        // The reference records its own end.
+        for_device.push(ChosenSection { holds, name, range: start..len_u64(data).max(start) });
     }
+    let holds = SectionContent::Wrappers(kind);
+    for_device.push(ChosenSection { holds, name: name.into(), range });
 }
 
 /// Returns the packer of a file whose segments are compressed, or `None` if it is not packed.

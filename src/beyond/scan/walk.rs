@@ -1,6 +1,7 @@
 //! Walks through a file: identifies each part and searches the parts inside it.
 
 use std::io::BufReader;
+use std::mem;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
@@ -742,9 +743,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let objects = embedded.order.into_iter().filter_map(|index| contents.get(index));
         for (index, object) in objects.enumerate() {
             let Some(place) = self.step(at.place, Step::Embedded(index)) else { continue };
-            self.linking = Linking::WithObject;
+            let outer = mem::replace(&mut self.linking, Linking::WithObject);
             let searched = self.search_part(at.at_place(&place.inflated(), object.as_slice()));
-            self.linking = Linking::Before;
+            self.linking = outer;
             searched?;
         }
         Ok(())
@@ -890,9 +891,9 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         let is_offloading = section.holds == SectionContent::OffloadBinaries && has_images;
         if is_offloading || magic.is_container() {
             // This goes into the facts of each bundle that is found in the section.
-            self.linking = section.linking(is_linked);
+            let outer = mem::replace(&mut self.linking, section.linking(is_linked));
             let searched = if is_offloading { self.search_images(at) } else { self.search_part(at) };
-            self.linking = Linking::Before;
+            self.linking = outer;
             return searched;
         }
         // The section may belong to another program that uses the same name.

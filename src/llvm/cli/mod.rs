@@ -1,6 +1,7 @@
 //! The command lines of LLVM's tools, which share LLVM's grammar. The options of a [`Tool`](options::Tool) are one
-//! struct, derived with `clap`. [`parse`] expands response files ([`response`]), reads the words as LLVM 22.1.8 does
-//! ([`grammar`], or [`option_table`] for the third tool), and has `clap` fill the struct. The tool's own module turns the struct into a job of the library.
+//! struct, derived with `clap`. [`parse`] expands response files ([`response`]), reads the words as LLVM does
+//! ([`grammar`], or [`option_table`] for `llvm-extract-bundle-entry`), and has `clap` fill the struct. The tool's own
+//! module turns the struct into a job of the library.
 
 mod additions;
 pub(crate) mod bundle_entry;

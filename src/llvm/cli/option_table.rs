@@ -2,8 +2,8 @@
 //! for `clap`.
 //!
 //! Follows LLVM 23.1.4's `llvm-objcopy` and the tools that are links to it. An option has one letter after one dash, or
-//! a name after two. Letters may be written together. Help has priority over the version, and the version over an error,
-//! wherever they are; the first unknown option is the error. Empty words are ignored.
+//! a name after two. Letters may be written together. Help has priority over the version, and the version over an
+//! error, wherever they are; the first unknown option is the error. Empty words are ignored.
 //!
 //! Options of our own may have values: after `=`, directly after a letter, or as the next word.
 
@@ -57,8 +57,8 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Reads what follows one dash: a letter with a value, or letters without. As in LLVM, what follows a letter is read like
-    /// what follows the dash, so that a dash there is the second of a name.
+    /// Reads what follows one dash: a letter with a value, or letters without. As in LLVM, what follows a letter is read
+    /// like what follows the dash, so that a dash there is the second of a name.
     fn read_letters<'w>(&mut self, mut letters: &'w [u8], words: &mut impl Iterator<Item = &'w [u8]>) {
         let mut is_first = true;
         while let Some((letter, rest)) = letters.split_at_checked(1) {

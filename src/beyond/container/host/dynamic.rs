@@ -69,6 +69,8 @@ pub(super) struct DynamicRelocation {
 pub(super) struct Dynamic<'d> {
     file: File<'d>,
     entries: Vec<DynamicEntry>,
+    /// The offset of the table of symbols in the file, or `None` without one.
+    symbols: Option<u64>,
 }
 
 impl<'d> Dynamic<'d> {
@@ -83,7 +85,10 @@ impl<'d> Dynamic<'d> {
         let table = slice(data, segment.offset, segment.size)?;
         // The first entry with the tag 0 is the last one.
         let entries = records::<DynamicEntry>(&file, table).take_while(|entry| entry.tag != 0).collect();
-        Some(Self { file, entries })
+        let mut dynamic = Self { file, entries, symbols: None };
+        // Found once, because there may be as many relocations as entries.
+        dynamic.symbols = dynamic.value(DT_SYMTAB).and_then(|address| dynamic.offset_of(address));
+        Some(dynamic)
     }
 
     /// Passes the relocations to `visit`, at most `most` of them.
@@ -120,7 +125,7 @@ impl<'d> Dynamic<'d> {
         }
         let encoding = self.file.encoding;
         let len = encoding.len_of::<Symbol>();
-        let start = self.offset_of(self.value(DT_SYMTAB)?)?.checked_add(number.checked_mul(len)?)?;
+        let start = self.symbols?.checked_add(number.checked_mul(len)?)?;
         let symbol: Symbol = encoding.decode(slice(self.file.data, start, len)?);
         let is_undefined = symbol.section == 0;
         if is_undefined { None } else { Some(symbol.value) }

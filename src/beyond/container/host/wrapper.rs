@@ -55,9 +55,9 @@ const ALIGNMENT: u64 = 8;
 /// The versions of wrappers.
 const VERSIONS: [u32; 2] = [1, 2];
 
-/// The maximum number of runs of wrappers in a file without section headers. Linkers write one for each kind, and
-/// reading one takes all relocations of the file.
-const RUNS_MAX: usize = 16;
+/// The maximum number of runs of wrappers that are read in a file without section headers. Linkers write one for each
+/// kind, and reading one takes all relocations of the file.
+pub(crate) const RUNS_MAX: usize = 16;
 
 /// The kinds of wrappers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub(crate) fn kpack_indices(section: &[u8]) -> Vec<u32> {
 }
 
 /// Finds the wrappers in a range of a linked ELF file without section headers, by their magics and versions. Returns
-/// the range of each run of wrappers, with the kind of its first one.
+/// the range of each run of wrappers, with the kind of its first one, and at most [`RUNS_MAX`] of them.
 pub(crate) fn runs(data: &[u8], range: &Range<u64>) -> Vec<(WrapperKind, Range<u64>)> {
     let mut runs = Vec::new();
     for kind in [WrapperKind::Fatbin, WrapperKind::Bundle, WrapperKind::KpackReference] {

@@ -83,17 +83,24 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 /// Returns the length of the bitcode at the start of `data`, which other data may follow: the end of its last block, or
 /// of its wrapper. Returns `None` if the bitcode is not complete, or has no module.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
+    // A wrapper in a wrapper is refused: its range may be that of the outer one.
+    let stream_len = stream_len(without_wrapper(data).ok()?)?;
     if data.starts_with(&WRAPPER_MAGIC) {
-        len(without_wrapper(data).ok()?)?;
         return number::<4>(data, WRAPPED_AT)?.checked_add(number::<4>(data, WRAPPED_LEN_AT)?);
     }
+    Some(stream_len)
+}
+
+/// Returns the length of the bitcode without a wrapper at the start of `data`, as [`len`] does.
+fn stream_len(data: &[u8]) -> Option<u64> {
     if !data.starts_with(&MAGIC) {
         return None;
     }
     let mut stream = Bits::new(data);
     stream.read(32).ok()?;
     let (mut has_module, mut end) = (false, None);
-    // Other data may be read as a block by chance, so blocks of other kinds, which no writer puts here, end the bitcode.
+    // Other data may be read as a block by chance, so blocks of other kinds, which no writer puts here, end the
+    // bitcode.
     while let Ok(Some(block)) = stream.next_block() {
         match block.number {
             MODULE_BLOCK => has_module = true,
@@ -202,5 +209,8 @@ mod tests {
         }
         assert_eq!(len(b"BC\xc0\xde"), None);
         assert_eq!(len(b"text"), None);
+        // A wrapper around itself.
+        let wrapper = [&WRAPPER_MAGIC[..], &[0; 8], &16_u32.to_le_bytes()].concat();
+        assert_eq!(len(&wrapper), None);
     }
 }

@@ -202,8 +202,8 @@ pub(crate) fn text(_: &io::Error) -> Option<&'static str> {
 }
 
 /// Whether a file that was just opened has a number in the upper half of those that the process may use, so that few
-/// more files can be opened: a file gets the lowest free number. `can_raise` says whether the limit may be raised to the
-/// maximum.
+/// more files can be opened: a file gets the lowest free number. `can_raise` says whether the limit may be raised to
+/// the maximum.
 pub(crate) fn is_late_file(file: &File, can_raise: bool) -> bool {
     /// Numbers below are never late: a job with a few files asks the system nothing.
     const FEW: u64 = 16;

@@ -1,7 +1,7 @@
 //! Gaps of ELF libraries: bytes that nothing uses any more, because the device code there became smaller.
 //!
-//! [`close`] takes whole pages of gaps out of the file and changes no address. Loaders and debuggers read the result,
-//! but after some sequences of `strip`, `objcopy` and `patchelf` it does not load any more, so it is for finished files:
+//! [`close`] takes whole pages of gaps out of the file and changes no address. Loaders and debuggers read the result.
+//! After some sequences of `strip`, `objcopy` and `patchelf` it no longer loads, so only finished files are closed:
 //!
 //! - The segment around a gap is split. The part before it has fewer bytes in the file than in memory, and the part
 //!   after it has another program header. The segments after it move by multiples of the alignment that they need,
