@@ -30,6 +30,8 @@ pub(crate) struct Staged {
     name: Option<Temporary>,
     /// The offset for the next bytes of a file that rests.
     position: u64,
+    /// The identity of a file that rests. Others may write to its directory, and give its name to another file.
+    identity: (u64, u64),
 }
 
 impl Staged {
@@ -44,13 +46,16 @@ impl Staged {
     }
 
     fn of(file: File, name: Option<Temporary>) -> Self {
-        Self { file: Some(file), name, position: 0 }
+        Self { file: Some(file), name, position: 0, identity: (0, 0) }
     }
 
     /// Returns the file. Opens it again if it rests.
     pub(crate) fn file(&mut self) -> io::Result<&mut File> {
         if let (None, Some(name)) = (&self.file, &self.name) {
             let mut file = process::open(|| sys::open_to_update(name.path()))?;
+            if Stat::of(&file)?.identity() != self.identity {
+                return Err(io::Error::other("another file has the temporary name of the output"));
+            }
             file.seek(SeekFrom::Start(self.position))?;
             self.file = Some(file);
         }
@@ -63,14 +68,18 @@ impl Staged {
     pub(crate) fn rest(&mut self, target: &Path) -> io::Result<()> {
         const READ_AND_WRITE: u32 = 0o600;
         let Some(file) = &mut self.file else { return Ok(()) };
-        if !process::is_short_of_files(file) || Stat::of(file)?.mode() & READ_AND_WRITE != READ_AND_WRITE {
+        if !process::is_short_of_files(file) {
+            return Ok(());
+        }
+        let stat = Stat::of(file)?;
+        if stat.mode() & READ_AND_WRITE != READ_AND_WRITE {
             return Ok(());
         }
         if self.name.is_none() {
             let Ok(((), name)) = under_new_name(target, |name| link(file, name)) else { return Ok(()) };
             self.name = Some(name);
         }
-        self.position = file.stream_position()?;
+        (self.position, self.identity) = (file.stream_position()?, stat.identity());
         self.close()
     }
 

@@ -155,13 +155,12 @@ pub(crate) fn is_zip(data: Slice<'_>) -> bool {
 }
 
 /// Returns whether a file holds files to be installed: a zip file such as a wheel, a package of Debian or RPM, or a tar
-/// or cpio archive, which may be compressed.
+/// or cpio archive. A compressed file does not count: it may hold an archive, or a single code object.
 pub(crate) fn is_package(data: Slice<'_>) -> bool {
     match Magic::identify(data.bytes()) {
         Magic::Archive => is_debian_package(data.bytes()),
-        // An AKS2 file holds code for one GPU, as a code object does.
-        Magic::Aks2 => false,
-        magic => magic.is_package() || is_zip(data),
+        Magic::Tar | Magic::Cpio | Magic::Rpm => true,
+        _ => is_zip(data),
     }
 }
 

@@ -204,7 +204,6 @@ impl<'e> ExpectComparison<'e> {
             if is_named || self.served.contains(&index) {
                 continue;
             }
-            self.has_unserved_library = true;
             let mismatch = Mismatch::of_file(device, &set, &code_text);
             verified.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
         }
@@ -527,6 +526,8 @@ impl ExpectTree {
             verified.faults.retain(|fault| fault.alone != Some(Alone::InDirectory));
             self.directories.merge(std::mem::take(&mut verified.directories), is_named);
         }
+        // `--expect-any` would not accept a file with such a fault.
+        verified.is_served_by_libraries &= verified.faults.iter().all(|fault| fault.alone != Some(Alone::InCommand));
     }
 
     /// Returns the faults of all files together.
