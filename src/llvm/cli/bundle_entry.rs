@@ -13,8 +13,7 @@ use anyhow::ensure;
 use clap::{ArgAction, Parser, ValueHint};
 
 use super::additions::Call;
-use super::option_table;
-use super::options::{GENERIC, OWN, Tool, ToolOptions};
+use super::options::{GENERIC, Grammar, OWN, Tool, ToolOptions};
 use super::texts;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::values::limits;
@@ -23,7 +22,7 @@ use crate::llvm::work::open;
 pub(crate) const TOOL: &Tool = &Tool {
     names: &["extract-bundle-entry"],
     subcommand: Some("extract-bundle-entry"),
-    grammar: option_table::read,
+    grammar: Grammar::OptionTable,
     ..Tool::of::<BundleEntryOptions>()
 };
 

@@ -17,16 +17,13 @@
 //! Names, value names, help texts and the order of the suggestions follow LLVM 22.1.8's tools.
 
 use std::any::TypeId;
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
 use super::additions::Call;
-use super::grammar::{self, GrammarResult};
 use crate::base::display::alternatives;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::program::Program;
 use crate::llvm::cli::values::{boolean, signed, size, unsigned};
 
 /// The options of a tool.
@@ -35,8 +32,14 @@ pub(crate) trait ToolOptions: Parser + Default {
     fn run(&self, call: &Call<'_>, console: &mut Console) -> anyhow::Result<ExitCode>;
 }
 
-/// Reads the words after the program's name: [`grammar::read`], or [`option_table::read`](super::option_table::read).
-pub(crate) type Grammar = for<'a> fn(&'a Command, &'a Program<'a>, &[OsString]) -> GrammarResult;
+/// The library of LLVM with which a tool reads its command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grammar {
+    /// `llvm/Support/CommandLine.h`: see [`super::grammar`].
+    CommandLine,
+    /// `llvm/Option`: see [`super::option_table`].
+    OptionTable,
+}
 
 /// A tool: its definition, its implementation and how it is selected.
 #[derive(Debug)]
@@ -47,7 +50,6 @@ pub(crate) struct Tool {
     pub(crate) subcommand: Option<&'static str>,
     /// Whether LLVM's tool goes on without any option if a response file cannot be read.
     pub(crate) goes_on_without_options: bool,
-    /// Reads the words after the program's name by LLVM's grammar for this tool.
     pub(crate) grammar: Grammar,
     /// The options as `clap` derives them.
     pub(crate) definition: fn() -> Command,
@@ -62,7 +64,7 @@ impl Tool {
             names: &[],
             subcommand: None,
             goes_on_without_options: false,
-            grammar: grammar::read,
+            grammar: Grammar::CommandLine,
             definition: <O as CommandFactory>::command,
             execute: execute::<O>,
         }
@@ -323,6 +325,8 @@ fn as_switch(arg: &Arg) -> Arg {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::llvm::cli::TOOLS;
 

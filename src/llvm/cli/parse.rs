@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use clap::ArgMatches;
 
 use super::additions::Additions;
-use super::grammar::GrammarResult;
+use super::grammar::{self, GrammarResult};
 use super::help;
-use super::options::{ImmediateAction, Tool};
+use super::option_table;
+use super::options::{Grammar, ImmediateAction, Tool};
 use super::response;
 use crate::llvm::cli::program::Program;
 
@@ -55,7 +56,11 @@ pub(crate) fn parse(tool: &Tool, argv: Vec<OsString>, additions: &Additions) -> 
     let program = Program::new(&called);
     // Freeing all parts of the command would take longer than parsing most command lines, and the process ends soon.
     let command = Box::leak(Box::new(tool.command()));
-    match (tool.grammar)(command, &program, argv.get(1..).unwrap_or_default()) {
+    let read = match tool.grammar {
+        Grammar::CommandLine => grammar::read,
+        Grammar::OptionTable => option_table::read,
+    };
+    match read(command, &program, argv.get(1..).unwrap_or_default()) {
         GrammarResult::Words(words) => match command.try_get_matches_from_mut(words) {
             Ok(matches) => ParsedCommandLine::Run { matches: Some(matches), called, complaint: Vec::new() },
             // The grammar gives only words that the definition allows.
