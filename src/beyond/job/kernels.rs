@@ -13,8 +13,8 @@ use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, PreparedSelection, ReadEvent,
-    ReadList, Scan, Selection, contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, PreparedSelection,
+    ReadEvent, ReadList, Scan, Selection, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{
@@ -171,6 +171,8 @@ struct Search<'j> {
     others: BTreeMap<&'static str, usize>,
     matches: SelectionMatches,
     room: ListRoom,
+    /// The place of the last compressed bundle. Findings inside of its code objects follow it.
+    compressed: Option<Place>,
     /// Whether the search has missed code, so that only a search that inflates compressed bundles finds everything.
     is_incomplete: bool,
 }
@@ -209,22 +211,45 @@ impl<'j> Search<'j> {
     fn new(selector: &'j PreparedSelection<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (matches, room) = (SelectionMatches::default(), ListRoom::default());
-        Self { selector, input, inflate, found: 0, code_objects, problems, others, matches, room, is_incomplete: false }
+        let (compressed, is_incomplete) = (None, false);
+        Self {
+            selector,
+            input,
+            inflate,
+            found: 0,
+            code_objects,
+            problems,
+            others,
+            matches,
+            room,
+            compressed,
+            is_incomplete,
+        }
     }
 
     /// Returns whether a finding is inside of a code object of a compressed bundle. A search without inflating then
-    /// finds only a part of the bundle, and is incomplete.
-    fn needs_inflating(&self, finding: &Finding<'_>) -> bool {
+    /// finds only a part of the bundle, and is incomplete. Code objects that are compressed one by one are inflated by
+    /// every search that looks for others in them.
+    fn needs_inflating(&mut self, finding: &Finding<'_>) -> bool {
         if self.inflate != Inflate::Headers {
             return false;
         }
         // The search inflates only the beginning of a compressed bundle, and may find a further bundle there.
-        match finding {
+        let place = match finding {
             Finding::Bundle(FoundBundle { place, .. })
             | Finding::Broken { place, .. }
-            | Finding::Hidden { place, .. } => place.is_inside_inflated_entry(),
-            _ => false,
+            | Finding::Hidden { place, .. } => *place,
+            _ => return false,
+        };
+        if self.compressed.as_ref().is_some_and(|outer| place.is_in_entry_at(outer)) {
+            return true;
         }
+        if let Finding::Bundle(found) = finding
+            && found.bundle.compressed.is_some()
+        {
+            self.compressed = Some(place.clone());
+        }
+        false
     }
 
     fn next_number(&mut self) -> usize {

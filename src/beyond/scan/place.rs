@@ -169,11 +169,9 @@ impl Place {
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
-    /// Returns whether the bytes were inflated from an entry, or are inside of such an entry. A code object in a plain
-    /// bundle of an inflated member is not.
-    pub(crate) fn is_inside_inflated_entry(&self) -> bool {
-        let inflated_steps = self.steps.get(..self.inflated_steps.end).unwrap_or_default();
-        self.origin == PlaceOrigin::Inflated && inflated_steps.iter().any(|step| matches!(step, Step::Entry(_)))
+    /// Returns whether the place is inside of a code object of a bundle at the place `outer`.
+    pub(crate) fn is_in_entry_at(&self, outer: &Self) -> bool {
+        matches!(self.steps.strip_prefix(&*outer.steps), Some([Step::Entry(_), ..]))
     }
 
     /// Returns whether the place is a whole file or whole inflated data, rather than a part such as a section.
