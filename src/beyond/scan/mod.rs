@@ -48,6 +48,8 @@ mod budget;
 mod bundle_reader;
 mod code_object;
 mod found;
+#[cfg(feature = "cli")]
+mod hint;
 mod kpack;
 mod outside;
 mod overlap;
@@ -69,9 +71,11 @@ pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
 pub(crate) use found::{EntryFacts, UNKNOWN_SPACE_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
+#[cfg(feature = "cli")]
+pub(crate) use hint::{has_device_code_in_bytes, may_have_compressed_members};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
-pub(crate) use outside::{has_device_code_in_bytes, source_files};
+pub(crate) use outside::source_files;
 pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::member_too_large;
 pub(crate) use parts::CodeObjectsWithParts;
@@ -85,7 +89,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::{is_zip, may_have_compressed_members};
+pub(crate) use walk::is_zip;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
