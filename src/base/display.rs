@@ -3,7 +3,7 @@
 //! A name from a file may be any bytes, of any length. On a terminal it is escaped; in a file name, everything that
 //! would make it a path is replaced. Long names are cut first, so that the cost is limited by the displayed length.
 
-use std::borrow::{Borrow, Cow};
+use std::borrow::Borrow;
 use std::fmt::{self, Display};
 use std::io;
 
@@ -29,7 +29,8 @@ pub fn printable(text: &str) -> String {
 
 /// A printable line in which no CI system finds a command: GitHub, Gitea and Azure obey lines that begin with `::`, and
 /// `##[` or `##vso[` anywhere in a line.
-pub(crate) fn inert(line: &str) -> Cow<'_, str> {
+#[cfg(feature = "llvm")]
+pub(crate) fn inert(line: &str) -> std::borrow::Cow<'_, str> {
     let text = line.trim_start();
     let is_command = text.starts_with("::");
     if !is_command && !line.contains("##") {

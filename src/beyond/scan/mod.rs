@@ -50,6 +50,8 @@ mod bundle_reader;
 mod code_object;
 mod copies;
 mod found;
+#[cfg(feature = "cli")]
+mod hint;
 mod kpack;
 mod outside;
 mod overlap;
@@ -72,9 +74,11 @@ pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
 pub(crate) use found::{EntryFacts, Linking, UNKNOWN_SPACE_END};
 pub use found::{Finding, Followed, Format, FoundBundle, Split};
+#[cfg(feature = "cli")]
+pub(crate) use hint::{has_device_code_in_bytes, may_have_compressed_members};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
-pub(crate) use outside::{has_device_code_in_bytes, source_files};
+pub(crate) use outside::source_files;
 pub(crate) use overlap::{BundleSection, bundle_sections, movable_sections};
 pub(crate) use packages::member_too_large;
 pub(crate) use parts::CodeObjectsWithParts;
@@ -88,7 +92,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::{is_package, is_zip, may_have_compressed_members};
+pub(crate) use walk::{is_package, is_zip};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

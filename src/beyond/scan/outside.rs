@@ -11,18 +11,16 @@
 //! module for a device, complete PTX. The search continues after the end of a finding.
 
 use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::budget::Budget;
 use super::bundle_reader::OffloadingSection;
-use super::found::WalkEvent;
-use super::place::{Place, Step};
+use super::place::Step;
 use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::walk::{FilePart, JointSections, SHADER, Walk};
-use super::{AnyBundle, BundleReader, Checksums, Finding, Scan};
+use super::{AnyBundle, BundleReader, Checksums};
 use crate::base::bytes::{Cursor, add, len_of, len_u64, slice, tail, to_u64, total};
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
@@ -73,9 +71,6 @@ const HEAD_STORED: u64 = 128 << 10;
 /// The number of bytes that are searched at a time, once for each magic, so that they stay in the processor's cache.
 const BLOCK: u64 = 256 << 10;
 
-/// The largest inflated size of a compressed bundle that [`has_device_code_in_bytes`] finds.
-const BUNDLE_INFLATED_MAX: u64 = 64 << 20;
-
 /// The reason to read a container at an offset. It decides whether a broken container is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReasonToRead {
@@ -96,26 +91,6 @@ pub(crate) fn source_files(data: &[u8]) -> HashMap<u64, String> {
         }
     }
     sources
-}
-
-/// Returns whether a search by content finds device code in some bytes as they are, at any offset. It reads each byte
-/// once, and inflates no more than these bytes and one compressed bundle of at most [`BUNDLE_INFLATED_MAX`] bytes.
-pub(crate) fn has_device_code_in_bytes(data: Slice<'_>) -> bool {
-    // Bytes are charged when they are read, and again for each magic without code.
-    let limits = Limits { inflated: BUNDLE_INFLATED_MAX, nested: data.len().saturating_mul(2), streamed: None };
-    let scan = Scan { limits, ..Scan::default() };
-    let mut is_found = false;
-    let mut visit = |event: WalkEvent<'_>| {
-        if let WalkEvent::Found(Finding::Bundle(found)) = event {
-            is_found |= found.code_objects().any(|code_object| !code_object.parsed_id().is_host());
-        }
-        Ok(if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    };
-    let mut walk = Walk::new(&scan, data, &mut visit);
-    walk.budget = Budget::new(limits, 0);
-    let place = Place::of_file(data.path());
-    let searched = walk.search_by_content(FilePart::of_file(&place, data), 0..data.len(), &mut 0, &[]);
-    searched.is_ok() && is_found
 }
 
 /// Returns the sections with wrappers of bundles.
@@ -287,7 +262,7 @@ impl Walk<'_, '_, '_> {
     /// Searches a range of some data for containers and code objects that end in the range. `index` is the index of the
     /// next finding at the place, and is counted up. `targets` are the offsets in the data at which wrappers point: a
     /// container there is reported even if it is broken.
-    fn search_by_content(
+    pub(super) fn search_by_content(
         &mut self,
         at: FilePart<'_>,
         range: Range<u64>,

@@ -164,11 +164,6 @@ pub(crate) fn is_package(data: Slice<'_>) -> bool {
     }
 }
 
-/// Returns whether data may have compressed members that a search inflates.
-pub(crate) fn may_have_compressed_members(data: Slice<'_>) -> bool {
-    Magic::identify(data.bytes()).is_package() || is_zip(data)
-}
-
 /// Returns the start of a zip file that ends a file or member of another format, as self-extracting programs do.
 /// Returns `None` if there is no zip file, for sections and entries, and for formats that have their own rules for
 /// data after them. Archives are such a format: a zip file at their end is their last member.
