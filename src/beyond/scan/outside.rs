@@ -419,9 +419,12 @@ impl Walk<'_, '_, '_> {
             _ => {}
         }
         // The search goes on directly after the magic and may read the same bytes for each further magic, so the trial
-        // is charged: the bytes that it read and inflated at most.
+        // is charged: the bytes that it read and inflated at most. Lines of text take longer than headers.
+        const TEXT_COST: u64 = 16;
         let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-        self.spend(at, total([rest.len().min(most_read), trial.claimed().unwrap_or(0)]))?;
+        let cost = if magic == Magic::Hcf { TEXT_COST } else { 1 };
+        let read = rest.len().min(most_read).saturating_mul(cost);
+        self.spend(at, total([read, trial.claimed().unwrap_or(0)]))?;
         Ok(None)
     }
 }
