@@ -98,13 +98,20 @@ fn elf(machine: u16, system: [u8; 2], flags: u32, mut sections: Vec<Section>) ->
         data.resize(data.len().next_multiple_of(8), 0);
         [start, section.kind].iter().for_each(|field| headers.extend(field.to_le_bytes()));
         let offset = u64::from(len(&data));
-        [0, 0, offset, section.size.into()].iter().for_each(|field: &u64| headers.extend(field.to_le_bytes()));
+        // Code is loaded and run.
+        let flags = if section.name == b".text" { 6 } else { 0 };
+        [flags, 0, offset, section.size.into()].iter().for_each(|field: &u64| headers.extend(field.to_le_bytes()));
         [section.link, section.info].iter().for_each(|field| headers.extend(field.to_le_bytes()));
         let entry = if section.kind == SHT_SYMTAB { 24 } else { 0 };
         [4, entry].iter().for_each(|field: &u64| headers.extend(field.to_le_bytes()));
         data.extend(&section.content);
     }
     data.resize(data.len().next_multiple_of(8), 0);
+    // A linked file has program headers; one that means nothing is enough.
+    let segments_at = u64::from(len(&data));
+    data.extend([0; 56]);
+    data[32..40].copy_from_slice(&segments_at.to_le_bytes());
+    data[54..58].copy_from_slice(&[56, 0, 1, 0]);
     let at = u64::from(len(&data));
     let count = u16::try_from(sections.len() + 1).unwrap();
     data[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, system[0], system[1]]);

@@ -109,7 +109,7 @@ fn the_validator_finds_what_breaks_a_schema() {
     let with = |name: &str, value: Value| {
         let mut object = object.clone();
         object[name] = value;
-        json!({"version": 1, "problems": [], "directories": [], "libraries": null, "files": [{"path": "p", "size": 1, "code_objects": [object], "unread": [], "bundles": 1, "coverage": [], "kpack_references": []}]})
+        json!({"version": 1, "problems": [], "directories": [], "libraries": null, "files": [{"path": "p", "size": 1, "code_objects": [object], "unread": [], "bundles": 1, "coverage": [], "kpack_references": [], "copies": []}]})
     };
     let schema = read("inspect");
     assert_eq!(faults(&schema, &with("size", json!(2))), [""; 0]);

@@ -240,7 +240,9 @@ pub(crate) struct UnfoundCode {
 /// Writes a sentence with the entry ID and the reason.
 impl fmt::Display for UnfoundCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runtime = if self.code.is_of_nvidia() { "CUDA's driver" } else { "HIP's runtime" };
+        // HIP's runtime alone looks for IDs, whatever GPU they name.
+        let is_of_id = matches!(self.reason, UnfoundReason::Position | UnfoundReason::Triple);
+        let runtime = if self.code.is_of_nvidia() && !is_of_id { "CUDA's driver" } else { "HIP's runtime" };
         let (verb, reason) = self.reason.texts();
         write!(f, "{runtime} does not {verb} '{}': {reason}", self.id)
     }

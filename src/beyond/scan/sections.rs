@@ -241,7 +241,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         Ok(None)
     })?;
     // The magic is checked first, because few files are without sections.
-    if count == 0 && Magic::identify(data) == Magic::Elf {
+    if count == 0 && Magic::identify(data) == Magic::Elf && elf::check_names(data).is_ok() {
         let Segments { for_device, data: others, hidden } = segments::read(data, base);
         return Ok(Sections { for_device, is_linked: true, count, empty, others, hidden });
     }

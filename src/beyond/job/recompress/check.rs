@@ -2,6 +2,7 @@
 //! code objects that were to be kept, and no more faults than in the old file.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -17,12 +18,17 @@ pub(super) type KeptByOffset = BTreeMap<u64, Vec<usize>>;
 /// code objects are written as they were.
 pub(super) struct FoundCode {
     /// The code objects of each bundle that has any.
-    bundles: Vec<Vec<KnownObject>>,
+    bundles: Vec<KnownObjects>,
     faults: usize,
 }
 
-/// The entry ID of a code object, and its size in bytes if that is the same however it is stored.
-type KnownObject = (Vec<u8>, Option<u64>);
+/// The code objects of a bundle, of which it may have any number.
+#[derive(PartialEq, Eq)]
+struct KnownObjects {
+    count: usize,
+    /// A hash of their entry IDs, and of their sizes in bytes if these are the same however they are stored.
+    hash: u64,
+}
 
 impl FoundCode {
     /// Searches a file.
@@ -39,7 +45,7 @@ impl FoundCode {
             match finding {
                 Finding::Bundle(bundle) if !is_in_code_object(bundle.place) => {
                     let objects = known_objects(&bundle, kept.get(&bundle.bundle.offset));
-                    if !objects.is_empty() {
+                    if objects.count > 0 {
                         found.bundles.push(objects);
                     }
                 }
@@ -64,8 +70,8 @@ fn is_in_code_object(place: &Place) -> bool {
 }
 
 /// Returns the code objects of a bundle with the indices in `kept`, or all of them if it is `None`.
-fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> Vec<KnownObject> {
-    let mut objects = Vec::new();
+fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> KnownObjects {
+    let (mut count, mut hasher) = (0, DefaultHasher::new());
     for code_object in found.code_objects() {
         let is_kept = kept.is_none_or(|kept| kept.binary_search(&code_object.index()).is_ok());
         // The host code of a fat object is the object around its bundle.
@@ -73,10 +79,11 @@ fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> Vec<Know
         if is_kept && !is_object_itself {
             // The recorded size of compressed code in a fatbin may include padding.
             let size = if found.format == Format::Fatbin { None } else { Some(code_object.size()) };
-            objects.push((code_object.id().to_vec(), size));
+            count += 1;
+            (code_object.id(), size).hash(&mut hasher);
         }
     }
-    objects
+    KnownObjects { count, hash: hasher.finish() }
 }
 
 /// Returns the error for a rewritten file with other `parts`, such as bundles, than expected.

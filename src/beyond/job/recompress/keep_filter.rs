@@ -190,7 +190,7 @@ impl<'j> KeepFilter<'j> {
         let needed = self.kept_for.needed(&choice, code_use);
         for (index, candidate) in candidates.iter_mut().enumerate() {
             if candidate.loaded.is_some() {
-                let stays_with_other = has_other && is_lto_ir(candidate);
+                let stays_with_other = has_other && is_lto_ir(candidate) && !needed.is_empty();
                 let is_linked = code_use == CodeUse::Each && is_lto_ir(candidate);
                 candidate.is_selected &= needed.contains(&index) || stays_with_other || is_linked;
             }
