@@ -877,8 +877,8 @@ fn many_fatbins_and_wrappers() {
     let one = fatbins::fatbin(&[fatbins::entry(&Code::ptx(90))]);
     fatbin_ends("12,500 fatbins", &one.repeat(12_500), 64 * MB);
     fatbin_ends("100,000 empty fatbins", &fatbins::fatbin(&[]).repeat(100_000), 64 * MB);
-    let entries = fatbins::fatbin(&vec![fatbins::entry(&Code::ptx(90)); 50_000]);
-    fatbin_ends("fatbin: 50,000 entries", &entries, 128 * MB);
+    let entries = fatbins::fatbin(&vec![fatbins::entry(&Code::ptx(90)); 25_000]);
+    fatbin_ends("fatbin: 25,000 entries", &entries, 80 * MB);
     let library = |wrappers: &[u8], count: usize| elf::sections_of(".nvFatBinSegment", count, wrappers);
     let wrapper = fatbins::wrapper(64);
     for (name, data) in [
