@@ -11,6 +11,7 @@ use crate::base::codec::Codec;
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
+use crate::beyond::container::Rule;
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
     BundleInfo, Checksums, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split,
@@ -258,12 +259,12 @@ impl BundleInfo {
     }
 }
 
-/// Returns the steps to the container of a bundle: its place, without the last step in a kpack archive. That step is
-/// the name of the bundle in the archive.
+/// Returns the steps to the container of a bundle: its place, without the last step in an archive. That step is the name
+/// of the bundle in the archive.
 fn container(format: Format, place: &Place) -> &[Step] {
-    match (format, place.steps()) {
-        (Format::Kpack, [container @ .., _]) => container,
-        (_, steps) => steps,
+    match place.steps() {
+        [container @ .., _] if format.has(Rule::Archive) => container,
+        steps => steps,
     }
 }
 

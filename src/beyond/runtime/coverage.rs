@@ -9,6 +9,7 @@ use super::device::Device;
 use super::directory::{directory_of, is_loaded_file};
 use super::needed::CodeUse;
 use crate::base::id::OffloadKind;
+use crate::beyond::container::Rule;
 use crate::beyond::container::kpack;
 use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 
@@ -339,8 +340,8 @@ pub(crate) struct LoadUnit {
 impl LoadUnit {
     /// Returns a unit for a bundle, still without code.
     fn new(found: &FoundBundle<'_>, vendors: BTreeSet<GpuVendor>) -> Self {
-        // Several offload binaries may be one unit.
-        let is_single = found.format != Format::OffloadBinary;
+        // Several containers, one for each target, may be one unit.
+        let is_single = !found.format.has(Rule::OnePerTarget);
         Self {
             place: found.place.clone(),
             bundle: if is_single { Some((found.index, found.bundle.offset)) } else { None },
@@ -465,7 +466,7 @@ impl LoadUnits {
         if is_outer {
             return Vec::new();
         }
-        if !is_file && found.format == Format::OffloadBinary {
+        if !is_file && found.format.has(Rule::OnePerTarget) {
             return self.add_offload_binary(found, (first, codes, unfound), &vendors);
         }
         let codes = codes.into_iter().map(|found| (first + found.index, found.code)).collect();

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::beyond::container::Rule;
 use crate::beyond::scan::{Format, Place, Step};
 
 /// Returns a path without the version after `.so`, because two builds of a library may differ in it.
@@ -123,8 +124,8 @@ pub(super) struct NameKey {
 /// Returns a name for the library, or other file, that holds a bundle: the members that lead to the library.
 pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
     let mut members = members_of(place);
-    if format == Format::Kpack {
-        // In a kpack archive, the last member is the bundle itself.
+    if format.has(Rule::Archive) {
+        // In an archive, the last member is the bundle itself.
         members.pop();
     }
     members

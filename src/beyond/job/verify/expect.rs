@@ -8,10 +8,11 @@ use std::path::Path;
 use super::{Alone, Fault, Verified, VerifyRule};
 use crate::base::display::listed;
 use crate::base::io::input::Input;
+use crate::beyond::container::Rule;
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeSet, CodeUse, Device, FileSet, LoadUnit, LoadUnits, NeedingGpus, directory_of,
 };
-use crate::beyond::scan::{self, Format, FoundBundle, Place, Split, Step};
+use crate::beyond::scan::{self, FoundBundle, Place, Split, Step};
 
 /// The GPUs that a file has to serve.
 #[derive(Clone, Debug)]
@@ -132,10 +133,10 @@ impl<'e> ExpectComparison<'e> {
         if !found.is_relinked() {
             self.note_served(&set.codes);
         }
-        // Other files may have the code for the rest of the GPUs: other kpack archives of a library, or other files
-        // like this one.
+        // Other files may have the code for the rest of the GPUs: other archives of a library, or other files like this
+        // one.
         let is_input = found.is_file() && found.place.steps().is_empty();
-        if found.format != Format::Kpack && !is_input {
+        if !found.format.has(Rule::Archive) && !is_input {
             self.of_file.merge(&set);
         }
         for code in &set.codes {
