@@ -170,7 +170,7 @@ const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x9
 fn rows() -> impl Iterator<Item = (usize, &'static [u8], Magic)> {
     let containers =
         FORMATS.iter().flat_map(|row| row.magics.iter().map(|magic| (0, *magic, Magic::Container(row.format))));
-    containers.chain(OTHERS)
+    containers.chain(OTHERS.iter().copied())
 }
 
 impl Magic {

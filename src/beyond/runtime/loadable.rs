@@ -37,8 +37,7 @@ use crate::base::id::{OffloadKind, processors};
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::GpuHeader;
 use crate::beyond::code::undefined::UndefinedSymbols;
-use crate::beyond::container::Bundle;
-use crate::beyond::container::Rule;
+use crate::beyond::container::{Bundle, FormatUse, Rule};
 use crate::beyond::scan::{Format, FoundBundle, Linking};
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::work::loadable::{self, EntryContent, first_lost};
@@ -161,7 +160,7 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
 pub(crate) fn is_linked_later(found: &FoundBundle<'_>) -> bool {
     found.linking() != Linking::Before
         || found.format.has(Rule::Text)
-        || (found.format == Format::Bundle && is_for_tools(found))
+        || (found.format.row().code_use == FormatUse::ChoiceUnlessForTools && is_for_tools(found))
 }
 
 /// Returns the entries of a bundle that HIP's runtime does not find, by their indices, with the reasons. Returns no

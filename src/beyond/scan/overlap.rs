@@ -17,9 +17,8 @@ use crate::base::bytes::{len_u64, span};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::beyond::container::Format;
-use crate::beyond::container::Magic;
 use crate::beyond::container::host::gaps::pe;
+use crate::beyond::container::{Format, Magic};
 use crate::llvm::container::host::{self, elf};
 
 /// A section or a table, and its range in the file.

@@ -10,9 +10,7 @@ use std::ops::Range;
 use super::Format;
 use super::code_object::{CodeObject, CodeObjectRef, step_name};
 use super::place::{Place, Step};
-use crate::beyond::container::Bundle;
-use crate::beyond::container::Rule;
-use crate::beyond::container::SearchEntry;
+use crate::beyond::container::{Bundle, Rule, SearchEntry};
 
 /// The code objects of a search that hold other code objects. Only hashes of the steps to them are kept, which take
 /// less memory.

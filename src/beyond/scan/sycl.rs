@@ -31,9 +31,8 @@ use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
-use crate::beyond::container::Magic;
 use crate::beyond::container::sycl::{self, Image};
-use crate::beyond::container::{SearchEntry, Stored};
+use crate::beyond::container::{Magic, SearchEntry, Stored};
 use crate::llvm::container::MAGIC;
 
 /// The finding for an image in a table whose content has no known format. Images for the host, for example, are tables

@@ -17,12 +17,10 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, total_len};
-use crate::beyond::container::Magic;
-use crate::beyond::container::SearchEntry;
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
-use crate::beyond::container::{Bundle, Bundles};
+use crate::beyond::container::{Bundle, Bundles, Magic, SearchEntry};
 use crate::beyond::scan::{
     AnyBundle, BundleSection, EntryFacts, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, bundle_sections,
 };

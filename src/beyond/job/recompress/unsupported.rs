@@ -3,10 +3,9 @@
 use crate::base::bytes::slice;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
-use crate::beyond::container::Format;
-use crate::beyond::container::Magic;
 use crate::beyond::container::magic::is_text;
 use crate::beyond::container::spirv;
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::host::elf;

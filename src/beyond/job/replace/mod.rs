@@ -16,10 +16,8 @@ use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::{ChangedRange, Piece, emit};
 use crate::base::io::sys::{self, Stat};
 use crate::beyond::code::check;
-use crate::beyond::container::Magic;
-use crate::beyond::container::Rule;
-use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
+use crate::beyond::container::{Magic, Rule, SearchEntry};
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
 };
