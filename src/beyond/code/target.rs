@@ -30,12 +30,12 @@ use object::elf::{EM_AARCH64, EM_AMDGPU, EM_CUDA, EM_LOONGARCH, EM_PPC64, EM_RIS
 use super::intel_gpu;
 use crate::base::id::processors;
 use crate::base::id::triple::Triple;
+use crate::beyond::container::Magic;
 use crate::beyond::container::spirv::{self, Width};
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::container::{lto_ir, ptx};
 use crate::llvm::container::bitcode;
 use crate::llvm::container::host::elf::{Encoding, File, Header};
-use crate::llvm::container::magic::Magic;
 
 /// The offsets of the operating system and of the code object version in the header.
 const OS_AT: usize = 7;

@@ -37,11 +37,12 @@ use super::spirv::{self, Width};
 use crate::base::bytes::{Bounds, add, bytes_in, is_zero, len_of, len_u64, number, span, to_u64};
 use crate::base::codec::{self, Codec};
 use crate::base::error::Malformed;
+use crate::beyond::container::{Format, Magic};
 use crate::llvm::container::archive::{Archive, MemberLocation};
 use crate::llvm::container::bitcode;
 use crate::llvm::container::host::elf;
 use crate::llvm::container::limits::{FAULTS_MAX, check_entry_count};
-use crate::llvm::container::magic::{Magic, elf_machine};
+use crate::llvm::container::magic::elf_machine;
 
 /// The architecture that DPC++ gives code for Intel GPUs.
 pub(crate) const INTEL: &str = "spir64_gen";
@@ -314,9 +315,9 @@ pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
         Magic::SpirV => "spir64",
         Magic::IntelGpu | Magic::Archive => INTEL,
         Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
-        Magic::FatBinary | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
-        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
-        Magic::OffloadBinary => "spirv64-intel",
+        Magic::Container(Format::Fatbin) | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
+        Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::Container(Format::OffloadBinary) => "spirv64-intel",
         Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
         _ => return None,
     };

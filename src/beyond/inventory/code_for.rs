@@ -2,9 +2,9 @@
 
 use crate::base::display::printable;
 use crate::base::id::{EntryId, OffloadKind};
+use crate::beyond::code::ContentKind;
 use crate::beyond::runtime::Code;
 use crate::beyond::scan::{CodeObject, Format};
-use crate::llvm::container::content_kind::ContentKind;
 
 /// What a code object is for.
 #[derive(Clone, Debug, PartialEq, Eq)]

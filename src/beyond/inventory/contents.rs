@@ -12,6 +12,7 @@ use crate::base::codec::Codec;
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
+use crate::beyond::container::Rule;
 use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split, Step,
@@ -347,9 +348,9 @@ impl Unit {
 /// Returns the steps to the container of a bundle: its place, without the last step in a kpack archive. That step is
 /// the name of the bundle in the archive.
 fn container(format: Format, place: &Place) -> &[Step] {
-    match (format, place.steps()) {
-        (Format::Kpack, [container @ .., _]) => container,
-        (_, steps) => steps,
+    match place.steps() {
+        [container @ .., _] if format.has(Rule::Archive) => container,
+        steps => steps,
     }
 }
 

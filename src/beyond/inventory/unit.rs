@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::id::OffloadKind;
-use crate::beyond::container::kpack;
+use crate::beyond::container::{Rule, kpack};
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeUse, Device, FoundCode, GpuVendor, UnfoundCode, directory_of, is_loaded_file,
 };
@@ -151,8 +151,8 @@ impl FoundUnit {
     /// Returns a unit for a bundle, still without code.
     fn new(found: &FoundBundle<'_>, info: &Arc<BundleInfo>, vendors: BTreeSet<GpuVendor>) -> Self {
         let info = Arc::clone(info);
-        // Several offload binaries may be one unit.
-        let is_bundle = !matches!(found.format, Format::OffloadBinary | Format::CodeObject);
+        // Several containers, one for each target, may be one unit.
+        let is_bundle = !found.format.has(Rule::OnePerTarget) && found.format != Format::CodeObject;
         Self {
             at: if is_bundle { UnitPlace::Bundle(info) } else { UnitPlace::Objects(info) },
             role: UnitRole::Whole,
@@ -340,7 +340,7 @@ impl UnitBuilder {
         if codes.is_outer {
             return Vec::new();
         }
-        if found.format == Format::OffloadBinary && !is_file && !found.is_for_some_gpus() {
+        if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {
             return self.add_offload_binary(found, info, (first, codes));
         }
         let BundleCodes { found: codes, unfound, vendors, .. } = codes;
@@ -355,7 +355,7 @@ impl UnitBuilder {
         }
         if found.is_relinked() {
             unit.role = UnitRole::Relinked;
-        } else if found.format == Format::Kpack {
+        } else if found.format.has(Rule::Archive) {
             unit.role = UnitRole::SomeOfFiles;
         } else if found.is_for_some_gpus() {
             unit.role = role_of_some(found.place, found.is_file());

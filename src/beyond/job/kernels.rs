@@ -9,6 +9,7 @@ use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::inventory::{Contents, ContentsBuilder};
@@ -16,7 +17,6 @@ use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, PreparedSelection,
     ReadEvent, ReadList, Scan, Selection, contents, weight_of,
 };
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{
     Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
 };

@@ -5,34 +5,13 @@ use std::fmt;
 
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
+use crate::beyond::code::ContentKind;
+pub(crate) use crate::beyond::code::GpuVendor;
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
 use crate::beyond::scan::sections::HIP_SECTIONS;
-use crate::beyond::scan::{Format, FoundBundle, Place};
-use crate::llvm::container::content_kind::ContentKind;
-
-/// The vendor of a GPU. Its runtime takes no code for GPUs of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum GpuVendor {
-    Amd,
-    Nvidia,
-    /// Another vendor, whose compiler writes entry IDs with its own offload kind.
-    Of(OffloadKind),
-    /// An unknown vendor.
-    Other,
-}
-
-impl GpuVendor {
-    /// The name of the vendor, or `None` if it is not AMD or NVIDIA.
-    pub(crate) fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Amd => Some("AMD"),
-            Self::Nvidia => Some("NVIDIA"),
-            Self::Of(_) | Self::Other => None,
-        }
-    }
-}
+use crate::beyond::scan::{FoundBundle, Place};
 
 /// A code object that a runtime may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -255,7 +234,7 @@ impl BundleCodes {
     /// which the search reports as separate bundles, and LTO-IR beside other code.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
-        let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
+        let mut codes = Self { vendors: found.format.row().vendor.into_iter().collect(), ..Self::default() };
         let mut has_container = false;
         for code_object in found.code_objects() {
             let Some(id) = code_object.entry_id() else { continue };
@@ -322,30 +301,9 @@ fn is_in_hip_section(place: &Place) -> bool {
     }
 }
 
-/// Returns the vendor of all code in containers of a format, or `None` if they may hold code of several vendors.
-pub(crate) fn vendor_of(format: Format) -> Option<GpuVendor> {
-    match format {
-        Format::Fatbin => Some(GpuVendor::Nvidia),
-        Format::Kpack => Some(GpuVendor::Amd),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn some_containers_hold_code_of_one_vendor() {
-        for (format, vendor) in [
-            (Format::Fatbin, Some(GpuVendor::Nvidia)),
-            (Format::Kpack, Some(GpuVendor::Amd)),
-            (Format::Bundle, None),
-            (Format::OffloadBinary, None),
-        ] {
-            assert_eq!(vendor_of(format), vendor, "{format:?}");
-        }
-    }
 
     #[test]
     fn names_of_targets_are_names_of_code() {

@@ -6,8 +6,9 @@ use super::code::{BundleCodes, Code, UnfoundCode};
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
+use crate::beyond::container::Rule;
 use crate::beyond::inventory::{FoundUnit, UnitBuilder, UnitRole};
-use crate::beyond::scan::{CodeObject, Finding, Format, FoundBundle, Place, Scan};
+use crate::beyond::scan::{CodeObject, Finding, FoundBundle, Place, Scan};
 
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +88,8 @@ impl Loader {
             let BundleCodes { found: codes, unfound, .. } = BundleCodes::of(found);
             self.note_unfound(unfound.iter().map(|(_, unfound)| unfound));
             let codes: Vec<_> = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            // Images of SYCL are not alternatives: a program needs each image that runs on its GPU.
-            let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
             // `chunks` panics for a size of 0.
-            let codes_per_choice = if is_each_needed { 1 } else { codes.len().max(1) };
+            let codes_per_choice = if found.format.has(Rule::EachNeeded) { 1 } else { codes.len().max(1) };
             for codes in codes.chunks(codes_per_choice) {
                 loaded.extend(self.choose(codes));
             }

@@ -5,8 +5,9 @@ use std::io;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
+use super::Format;
 use super::Unread;
-use super::found::{Format, FoundBundle};
+use super::found::FoundBundle;
 use super::place::{Place, PlaceOrigin, Step};
 use crate::base::bytes::{self, add, len_of, total};
 use crate::base::codec::{self, Codec};
@@ -14,15 +15,14 @@ use crate::base::display::{short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::{self, GpuHeader};
 use crate::beyond::code::target;
 use crate::beyond::code::undefined::{UndefinedSymbols, undefined_symbols};
 use crate::beyond::container::fatbin::{self, CudaKind};
 use crate::beyond::container::kpack;
 use crate::beyond::container::sycl;
-use crate::beyond::container::{Packed, SearchEntry};
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
+use crate::beyond::container::{Magic, Packed, Rule, SearchEntry};
 use crate::llvm::container::offload_binary::ImageInfo;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::uri::Uri;
@@ -458,7 +458,7 @@ impl<'f> CodeObjectRef<'f> {
     /// the search was asked to do. Compressed device images are inflated anyway, because nothing records their kind.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         if let Some(packed) = self.packed()
-            && self.found.format == Format::DeviceImages
+            && self.found.format.has(Rule::KnownByContent)
         {
             return packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned);
         }
@@ -477,7 +477,7 @@ impl<'f> CodeObjectRef<'f> {
         if let Some(noted) = facts.noted_header(self.index) {
             return noted;
         }
-        let is_inflated = format == Format::DeviceImages || (format == Format::Fatbin && self.found.is_file());
+        let is_inflated = format.has(Rule::KnownByContent) || (format == Format::Fatbin && self.found.is_file());
         if !is_inflated {
             return None;
         }

@@ -20,10 +20,10 @@ use crate::base::codec::Coding;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys;
+use crate::beyond::container::Magic;
 use crate::beyond::container::package::{aks2, cpio, rpm, tar};
 use crate::beyond::once::{self, head};
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 
 /// The maximum length of all headers of one member, in bytes: its name, its attributes, and the map of its holes.
 const HEADERS_MAX: u64 = 1 << 20;

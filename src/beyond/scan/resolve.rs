@@ -10,8 +10,8 @@ use super::{BundleReader, CodeObjectRef, Finding, Scan};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::container::Magic;
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::{Content, Inflate};
 use crate::llvm::uri::{Uri, ensure_inside, has_scheme};
 

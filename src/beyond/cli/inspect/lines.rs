@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable_start;
+use crate::beyond::code::ContentKind;
+use crate::beyond::container::Rule;
 use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
-use crate::beyond::scan::{CodeObject, Format, Sizes};
-use crate::llvm::container::content_kind::ContentKind;
+use crate::beyond::scan::{CodeObject, Sizes};
 
 use crate::beyond::cli::gpus::Targets;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow};
@@ -157,7 +158,7 @@ impl Line {
         // bundle.
         let label = if !rows.is_each() {
             id
-        } else if bundle.format == Format::Kpack
+        } else if bundle.format.has(Rule::Archive)
             && let Some(key) = bundle.place.steps().last()
         {
             format!("{key}  {id}")

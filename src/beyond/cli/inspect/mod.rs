@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use crate::base::error::Result;
 use crate::base::io::write_file;
+use crate::beyond::container::Magic;
 use crate::beyond::inventory::{Contents, Coverage, ServedBundles};
 use crate::beyond::job::Inspect;
 use crate::beyond::runtime::Device;
@@ -218,10 +219,13 @@ impl InspectOptions {
     }
 }
 
-/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle.
-pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, format: &str) -> Option<String> {
+/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with
+/// `head`.
+pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, head: &[u8]) -> Option<String> {
     let (input, program) = (input.display(), String::from_utf8_lossy(program.name));
-    if format == Format::OffloadBinary.name() {
+    let magic = Magic::identify(head);
+    let format = magic.name()?;
+    if magic == Magic::Container(Format::OffloadBinary) {
         return Some(format!(
             "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
         ));

@@ -341,21 +341,10 @@ fn is_compressed(bundle: &BundleContents) -> bool {
 /// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
 fn group_heading(group: &[BundleContents]) -> String {
     let Some(first) = group.first() else { return String::new() };
-    let (one, many) = match first.info.format {
-        Format::TextBundle => ("text bundle", "text bundles"),
-        Format::FatObject => ("fat object", "fat objects"),
-        Format::OffloadBinary => ("offload binary", "offload binaries"),
-        Format::Fatbin => ("fatbin", "fatbins"),
-        Format::SyclBin => ("SYCLBIN file", "SYCLBIN files"),
-        Format::Hcf => ("HCF container", "HCF containers"),
-        Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
-        _ => ("bundle", "bundles"),
-    };
+    let (one, many) = first.info.format.row().counted;
     let mut text = match first.info.format {
         Format::Kpack => count_in_kpack(group),
-        Format::DeviceImages => {
-            count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), "device image", "device images")
-        }
+        Format::DeviceImages => count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), one, many),
         _ => count(group.len(), one, many),
     };
     // Whole bundles may be compressed, or each code object in them on its own (`codecs`).

@@ -17,9 +17,9 @@ mod elf;
 mod spirv;
 
 use crate::base::error::{Malformed, fail_at};
+use crate::beyond::container::Magic;
 use crate::beyond::container::ptx;
 use crate::llvm::container::bitcode;
-use crate::llvm::container::magic::Magic;
 
 /// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];

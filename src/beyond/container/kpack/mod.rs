@@ -47,9 +47,11 @@ use crate::base::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::messagepack::Value;
 use crate::llvm::container::limits::{Allowance, EntryAllowance, FAULTS_MAX, FRAMES_MAX};
-pub use crate::llvm::container::magic::KPACK as MAGIC;
 pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
+
+/// The first bytes of a kpack archive.
+pub const MAGIC: [u8; 4] = *b"KPAK";
 
 /// The version of the format.
 const VERSION: u32 = 1;

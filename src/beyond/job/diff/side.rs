@@ -15,14 +15,14 @@ use crate::base::bytes::len_u64;
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, Kernel};
+use crate::beyond::container::Magic;
 use crate::beyond::inventory::{CodeSet, Unit, Units};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle,
     OverlapLimit, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
 };
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 
 /// A code object of either file.

@@ -17,6 +17,7 @@ use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
+use crate::beyond::container::Rule;
 use crate::beyond::inventory::{Unit, Units};
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
@@ -428,8 +429,8 @@ impl Verified {
 
     /// Counts and lists the code objects of a bundle that cannot be read.
     fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
-        // An unreadable code object of a kpack archive is a fault of the archive.
-        if found.format == Format::Kpack {
+        // An unreadable code object of an archive is a fault of the archive.
+        if found.format.has(Rule::Archive) {
             return;
         }
         for code_object in found.code_objects() {
