@@ -1,0 +1,64 @@
+//! All subcommands agree about what files hold: about libraries, code objects, and the GPUs that are served, whatever
+//! the content is put into, whatever that is called, and however the tool gets it.
+//!
+//! The content is generated from a seed, and so are the files around it. The expected answers come from what was put
+//! in and from a plain reading of the rules of runtimes (`properties/coverage.rs`), never from the code under test.
+
+mod answers;
+mod content;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use crate::lists::is_complete;
+use crate::machine::loud;
+use crate::reference::harness::Random;
+use answers::{Asked, Disagreement};
+use content::Held;
+use tree::Tree;
+
+/// The trees of a seed: the same content in all kinds of files.
+fn trees(seed: u64) -> Vec<Tree> {
+    let (mut random, mut numbers) = (Random::new(seed), 0);
+    let libraries: Vec<Held> = (0..1 + random.below(3)).map(|_| Held::new(&mut random, &mut numbers)).collect();
+    let codes: Vec<Held> = (0..random.below(4))
+        .map(|_| {
+            let is_code = random.below(3) > 0;
+            if is_code { Held::code(&mut random, &mut numbers) } else { Held::unit(&mut random, &mut numbers) }
+        })
+        .collect();
+    Tree::all(&libraries, &codes, &mut random)
+}
+
+/// The number of wrong answers of a kind that are printed in full.
+const PRINTED: usize = 2;
+
+#[test]
+fn the_same_content_gets_the_same_answers_in_any_file() {
+    let seeds = if is_complete() { 600 } else { 30 };
+    let first = std::env::var("SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
+    let seeds: Vec<u64> = first.map_or_else(|| (1..=seeds).collect(), |seed| vec![seed]);
+    let (mut count, mut answers) = (0, 0);
+    let mut wrong: BTreeMap<(&str, String), Vec<(u64, Disagreement)>> = BTreeMap::new();
+    for seed in seeds {
+        for tree in trees(seed) {
+            let asked = Asked::about(&tree, &mut Random::new(seed));
+            count += 1;
+            answers += asked.answers;
+            for disagreement in asked.wrong {
+                let key = (disagreement.question, disagreement.form.clone());
+                wrong.entry(key).or_default().push((seed, disagreement));
+            }
+        }
+    }
+    loud(&format!("agreement: {answers} answers about {count} files and directories"));
+    let mut told = String::new();
+    for ((question, form), all) in &wrong {
+        told += &format!("\n{} wrong: {question}: {form}\n", all.len());
+        for (seed, disagreement) in all.iter().take(PRINTED) {
+            told += &format!("  SEED={seed}\n{}\n", disagreement.told);
+        }
+    }
+    let all: usize = wrong.values().map(Vec::len).sum();
+    assert!(wrong.is_empty(), "{all} of {answers} answers are wrong:\n{told}");
+}

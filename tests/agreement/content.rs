@@ -1,0 +1,480 @@
+//! What is put in: code objects of known targets, and the units, libraries and files that hold them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::properties::code_objects::{Kernel, amd, cubin};
+use crate::properties::coverage::rank;
+use crate::properties::coverage::{gpus, settings};
+use crate::properties::fatbins::{self, FAMILY, SPECIFIC};
+use crate::properties::make::{Elf, SHT_PROGBITS, Section, archive, coff, pe};
+use crate::reference::formats;
+use crate::reference::harness::Random;
+use crate::reference::offload::{self, Image};
+
+/// Targets of code for AMD's GPUs, with the flags of their ELF files: the processor, the settings of XNACK (0x100 any,
+/// 0x200 off, 0x300 on) and of SRAMECC (0x400 any), and the generic version.
+const AMD: [(&str, u32); 9] = [
+    ("gfx906", 0x52f),
+    ("gfx90a:xnack-", 0x63f),
+    ("gfx90a:xnack+", 0x73f),
+    ("gfx942", 0x54c),
+    ("gfx1030", 0x36),
+    ("gfx1100", 0x41),
+    ("gfx9-4-generic", 0x100_055f),
+    ("gfx11-generic", 0x100_0054),
+    ("gfx1200", 0x48),
+];
+
+/// Targets of code for NVIDIA's GPUs.
+const NVIDIA: [&str; 7] = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_120", "compute_80", "compute_90"];
+
+/// GPUs that the subcommands are asked about. Some need code for another target, or have none.
+pub const GPUS: [&str; 16] = [
+    "gfx906",
+    "gfx90a",
+    "gfx90a:xnack-",
+    "gfx942",
+    "gfx950",
+    "gfx1030",
+    "gfx1100",
+    "gfx1151",
+    "gfx1200",
+    "sm_75",
+    "sm_80",
+    "sm_89",
+    "sm_90",
+    "sm_90a",
+    "sm_120",
+    "compute_90",
+];
+
+/// A vendor of GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Vendor {
+    Amd,
+    Nvidia,
+}
+
+impl Vendor {
+    /// The vendor of a GPU, or of code for it.
+    pub fn of(target: &str) -> Self {
+        if target.starts_with("gfx") { Self::Amd } else { Self::Nvidia }
+    }
+}
+
+/// A code object. No two have the same number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Code {
+    pub target: &'static str,
+    pub number: usize,
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.target)
+    }
+}
+
+impl Code {
+    /// The name of its kernel.
+    fn kernel(self) -> Kernel {
+        Kernel { vgprs: 8, kernarg: 8, workgroup: 64, code_size: 16, ..Kernel::named(&format!("k{}", self.number)) }
+    }
+
+    /// The ELF file, or PTX as it is extracted.
+    fn content(self) -> Vec<u8> {
+        match self.target.split_once('_') {
+            Some(("compute", _)) => self.cuda().extracted().to_vec(),
+            Some(("sm", version)) => {
+                let mut elf = cubin(&[self.kernel()]);
+                elf[49] = version.trim_end_matches(char::is_alphabetic).parse().unwrap();
+                elf
+            }
+            _ => {
+                let mut elf = amd(&[self.kernel()]);
+                let flags = AMD.iter().find(|(target, _)| *target == self.target).unwrap().1;
+                elf[48..52].copy_from_slice(&flags.to_le_bytes());
+                elf
+            }
+        }
+    }
+
+    /// The code object of a fatbin.
+    fn cuda(self) -> fatbins::Code {
+        let (form, version) = self.target.split_once('_').unwrap();
+        let sm: u32 = version.trim_end_matches(char::is_alphabetic).parse().unwrap();
+        let code = if form == "compute" {
+            let text = format!(
+                ".version 8.7\n.target sm_{sm}\n.address_size 64\n.visible .entry k{}() {{ ret; }}\n\0",
+                self.number
+            );
+            fatbins::Code { content: text.into_bytes(), ..fatbins::Code::ptx(sm) }
+        } else {
+            fatbins::Code::new(fatbins::CUBIN, sm, &self.content())
+        };
+        match version.chars().last() {
+            Some('a') => code.with_flags(SPECIFIC),
+            Some('f') => code.with_flags(FAMILY),
+            _ => code,
+        }
+    }
+
+    /// Whether it is machine code or PTX that some setting of a GPU takes.
+    fn is_taken_by(self, gpu: &str) -> bool {
+        settings(gpu).iter().any(|setting| rank(setting, self.target).is_some())
+    }
+}
+
+/// A bundle of LLVM: its form in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Bundle,
+    /// A compressed bundle of this version, and its method (0 is zlib, 1 zstd).
+    Compressed(u16, u16),
+    Fatbin,
+    /// Offload binaries of this version.
+    Offload(u32),
+    /// A compressed offload binary.
+    OffloadCompressed,
+}
+
+/// The forms of code for AMD's GPUs.
+const AMD_FORMS: [Form; 9] = [
+    Form::Bundle,
+    Form::Bundle,
+    Form::Compressed(1, 0),
+    Form::Compressed(2, 1),
+    Form::Compressed(3, 0),
+    Form::Compressed(3, 1),
+    Form::Offload(1),
+    Form::Offload(2),
+    Form::OffloadCompressed,
+];
+
+const HOST: &str = "host-x86_64-unknown-linux-gnu-";
+
+/// Code objects from which a program loads one: a bundle, a fatbin, or the offload binaries of one source file.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unit {
+    pub form: Form,
+    pub codes: Vec<Code>,
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}{:?}", self.form, self.codes)
+    }
+}
+
+impl Unit {
+    fn new(random: &mut Random, numbers: &mut usize, is_amd: bool) -> Self {
+        let form = if is_amd { *random.pick(&AMD_FORMS) } else { Form::Fatbin };
+        let mut targets: Vec<&'static str> =
+            if is_amd { AMD.iter().map(|(target, _)| *target).collect() } else { NVIDIA.to_vec() };
+        random.shuffle(&mut targets);
+        targets.truncate(1 + random.below(3));
+        let codes = targets.into_iter().map(|target| {
+            *numbers += 1;
+            Code { target, number: *numbers }
+        });
+        Self { form, codes: codes.collect() }
+    }
+
+    pub fn is_offload(&self) -> bool {
+        matches!(self.form, Form::Offload(_) | Form::OffloadCompressed)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let contents: Vec<(String, Vec<u8>)> = self
+            .codes
+            .iter()
+            .map(|code| (format!("hipv4-amdgcn-amd-amdhsa--{}", code.target), code.content()))
+            .collect();
+        let images = || -> Vec<Image> {
+            let image = |code: &Code| {
+                Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", code.target)], &code.content())
+            };
+            self.codes.iter().map(image).collect()
+        };
+        let plain = || {
+            let mut entries = vec![(HOST, &b""[..])];
+            entries.extend(contents.iter().map(|(id, content)| (id.as_str(), content.as_slice())));
+            formats::binary(&entries, 4096)
+        };
+        match self.form {
+            Form::Bundle => plain(),
+            Form::Compressed(version, method) => formats::compressed(version, method, &plain()),
+            Form::Fatbin => {
+                fatbins::fatbin(&self.codes.iter().map(|code| fatbins::entry(&code.cuda())).collect::<Vec<_>>())
+            }
+            Form::Offload(version) => offload::write(version, &images()),
+            Form::OffloadCompressed => offload::compressed(false, &images()),
+        }
+    }
+
+    /// The kind of container, its ID if it has one, the target and the size of each entry, as `inspect` tells them.
+    fn rows(&self) -> Vec<(String, String, usize)> {
+        let container = match self.form {
+            Form::Bundle | Form::Compressed(..) => "bundle",
+            Form::Fatbin => "fatbin",
+            Form::Offload(_) | Form::OffloadCompressed => "offload binary",
+        };
+        let host = (container == "bundle").then(|| ("host".to_owned(), 0));
+        let codes = self.codes.iter().map(|code| (code.target.to_owned(), code.content().len()));
+        host.into_iter().chain(codes).map(|(target, size)| (container.to_owned(), target, size)).collect()
+    }
+}
+
+/// The file format around units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    ElfLibrary,
+    ElfProgram,
+    ElfObject,
+    Coff,
+    Pe,
+}
+
+/// A library.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Held {
+    /// A linked file or an object with units in its sections.
+    Sections(Shell, Vec<Unit>),
+    /// A static library with these members.
+    Archive(Vec<(String, Held)>),
+    /// A unit that is a file itself.
+    Unit(Unit),
+    /// A code object that is a file itself.
+    Code(Code),
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sections(shell, units) => write!(f, "{shell:?}{units:?}"),
+            Self::Archive(members) => f.debug_map().entries(members.iter().map(|(name, held)| (name, held))).finish(),
+            Self::Unit(unit) => unit.fmt(f),
+            Self::Code(code) => code.fmt(f),
+        }
+    }
+}
+
+impl Held {
+    /// A library of any kind.
+    pub fn new(random: &mut Random, numbers: &mut usize) -> Self {
+        match random.below(6) {
+            0 | 1 => Self::sections(random, numbers, &[Shell::ElfLibrary, Shell::ElfProgram, Shell::Pe]),
+            2 => Self::sections(random, numbers, &[Shell::ElfObject, Shell::Coff]),
+            3 | 4 => Self::archive(random, numbers),
+            _ => Self::unit(random, numbers),
+        }
+    }
+
+    pub fn sections(random: &mut Random, numbers: &mut usize, shells: &[Shell]) -> Self {
+        let shell = *random.pick(shells);
+        let mut units = Vec::new();
+        for _ in 0..1 + random.below(3) {
+            let is_amd = random.below(3) > 0;
+            let unit = Unit::new(random, numbers, is_amd);
+            // The offload binaries of several sources in one section are told apart only by their code.
+            if !unit.is_offload() || !units.iter().any(Unit::is_offload) {
+                units.push(unit);
+            }
+        }
+        Self::Sections(shell, units)
+    }
+
+    /// A static library of objects.
+    pub fn archive(random: &mut Random, numbers: &mut usize) -> Self {
+        let mut members = Vec::new();
+        for _ in 0..1 + random.below(4) {
+            let held = match random.below(5) {
+                0 => Self::unit(random, numbers),
+                1 => Self::sections(random, numbers, &[Shell::ElfLibrary]),
+                _ => Self::sections(random, numbers, &[Shell::ElfObject, Shell::ElfObject, Shell::Coff]),
+            };
+            *numbers += 1;
+            members.push((format!("m{numbers}.o"), held));
+        }
+        Self::Archive(members)
+    }
+
+    pub fn unit(random: &mut Random, numbers: &mut usize) -> Self {
+        let is_amd = random.below(3) > 0;
+        Self::Unit(Unit::new(random, numbers, is_amd))
+    }
+
+    pub fn code(random: &mut Random, numbers: &mut usize) -> Self {
+        let Self::Unit(unit) = Self::unit(random, numbers) else { unreachable!() };
+        Self::Code(unit.codes[0])
+    }
+
+    /// The usual end of its name.
+    pub fn extension(&self) -> &'static str {
+        match self {
+            Self::Sections(Shell::ElfLibrary, _) => ".so",
+            Self::Sections(Shell::ElfProgram, _) => "",
+            Self::Sections(Shell::Pe, _) => ".dll",
+            Self::Sections(Shell::ElfObject, _) => ".o",
+            Self::Sections(Shell::Coff, _) => ".obj",
+            Self::Archive(_) => ".a",
+            Self::Unit(unit) if unit.form == Form::Fatbin => ".fatbin",
+            Self::Unit(_) => ".hipfb",
+            Self::Code(code) if Vendor::of(code.target) == Vendor::Amd => ".co",
+            Self::Code(_) => ".cubin",
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Sections(shell, units) => shell_bytes(*shell, units),
+            Self::Archive(members) => {
+                let contents: Vec<Vec<u8>> = members.iter().map(|(_, held)| held.bytes()).collect();
+                archive(
+                    &members
+                        .iter()
+                        .zip(&contents)
+                        .map(|((name, _), data)| (name.as_str(), &data[..]))
+                        .collect::<Vec<_>>(),
+                )
+            }
+            Self::Unit(unit) => unit.bytes(),
+            Self::Code(code) => code.content(),
+        }
+    }
+
+    /// The units, in any order.
+    pub fn units(&self) -> Vec<&Unit> {
+        match self {
+            Self::Sections(_, units) => units.iter().collect(),
+            Self::Archive(members) => members.iter().flat_map(|(_, held)| held.units()).collect(),
+            Self::Unit(unit) => vec![unit],
+            Self::Code(_) => Vec::new(),
+        }
+    }
+
+    pub fn units_mut(&mut self) -> Vec<&mut Unit> {
+        match self {
+            Self::Sections(_, units) => units.iter_mut().collect(),
+            Self::Archive(members) => members.iter_mut().flat_map(|(_, held)| held.units_mut()).collect(),
+            Self::Unit(unit) => vec![unit],
+            Self::Code(_) => Vec::new(),
+        }
+    }
+
+    /// Whether it is a file that programs load for their GPU beside other files of its directory.
+    pub fn is_loaded_file(&self) -> bool {
+        match self {
+            Self::Code(_) => true,
+            Self::Unit(unit) => !unit.is_offload(),
+            _ => false,
+        }
+    }
+
+    /// The code objects that `inspect` lists for a file of this name: the name of the innermost member or file, the
+    /// container, the target and the size.
+    pub fn rows(&self, name: &str) -> Vec<Row> {
+        let row = |(container, target, size)| (name.to_owned(), container, target, size);
+        match self {
+            Self::Sections(_, units) => units.iter().flat_map(Unit::rows).map(row).collect(),
+            Self::Archive(members) => members.iter().flat_map(|(name, held)| held.rows(name)).collect(),
+            Self::Unit(unit) => unit.rows().into_iter().map(row).collect(),
+            Self::Code(code) => vec![row(("code object".to_owned(), code.target.to_owned(), code.content().len()))],
+        }
+    }
+}
+
+/// A code object as `inspect` lists it.
+pub type Row = (String, String, String, usize);
+
+/// A file with units in the sections of their formats.
+fn shell_bytes(shell: Shell, units: &[Unit]) -> Vec<u8> {
+    let of = |is_wanted: fn(&Unit) -> bool| -> Vec<u8> {
+        let mut data = Vec::new();
+        for unit in units.iter().filter(|unit| is_wanted(unit)) {
+            data.resize(data.len().next_multiple_of(4096), 0);
+            data.extend(unit.bytes());
+        }
+        data
+    };
+    let hip = of(|unit| unit.form != Form::Fatbin && !unit.is_offload());
+    let (cuda, images) = (of(|unit| unit.form == Form::Fatbin), of(Unit::is_offload));
+    let names = match shell {
+        Shell::Coff => [".hip_fat", ".nv_fatb", ".llvm.offloading"],
+        Shell::Pe => [".hip_fat", ".nv_fatb", ".llvm.of"],
+        _ => [".hip_fatbin", ".nv_fatbin", ".llvm.offloading"],
+    };
+    let mut sections = vec![(".text", &b"code"[..])];
+    sections.extend(names.into_iter().zip([&hip[..], &cuda, &images]).filter(|(_, data)| !data.is_empty()));
+    match shell {
+        Shell::Coff => return coff(&sections),
+        Shell::Pe => return pe(&sections),
+        _ => {}
+    }
+    let elf = match shell {
+        Shell::ElfLibrary => Elf::LIBRARY,
+        Shell::ElfProgram => Elf { kind: 2, ..Elf::OBJECT },
+        _ => Elf::OBJECT,
+    };
+    let sections: Vec<Section<'_>> = sections
+        .into_iter()
+        .map(|(name, data)| match name {
+            ".llvm.offloading" => Section::new(name, data).offloading(),
+            ".text" => Section::new(name, data),
+            _ => Section { kind: SHT_PROGBITS, ..Section::new(name, data).aligned(4096) },
+        })
+        .collect();
+    elf.write(&sections)
+}
+
+/// What serves GPUs together: the code of a unit, or of the files of a directory.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    pub codes: Vec<Code>,
+    /// The sets of code objects from which a runtime chooses one: one set unless several files serve together.
+    pub choices: Vec<Vec<Code>>,
+    /// Whether a linker reads the code, which takes all of it for a GPU.
+    pub is_linked: bool,
+}
+
+impl Serving {
+    pub fn of_unit(unit: &Unit) -> Self {
+        Self { codes: unit.codes.clone(), choices: vec![unit.codes.clone()], is_linked: unit.is_offload() }
+    }
+
+    /// Whether it is for GPUs of this GPU's vendor.
+    pub fn is_for(&self, gpu: &str) -> bool {
+        self.codes.iter().any(|code| Vendor::of(code.target) == Vendor::of(gpu))
+    }
+
+    pub fn serves(&self, gpu: &str) -> bool {
+        serve(&self.codes, gpu)
+    }
+
+    pub fn has_any_for(&self, gpu: &str) -> bool {
+        self.codes.iter().any(|code| code.is_taken_by(gpu))
+    }
+
+    /// The code objects that a runtime loads on the GPUs that a name means.
+    pub fn loaded(&self, gpu: &str) -> BTreeSet<Code> {
+        let settings: Vec<String> = gpus(gpu).iter().flat_map(|gpu| settings(gpu)).collect();
+        let best = |codes: &[Code], setting: &str| {
+            let ranks = codes.iter().enumerate().filter_map(|(at, code)| Some((rank(setting, code.target)?, at)));
+            ranks.min().map(|(_, at)| codes[at])
+        };
+        self.choices.iter().flat_map(|codes| settings.iter().filter_map(move |setting| best(codes, setting))).collect()
+    }
+
+    /// The code objects that `recompress --keep-for` keeps for a GPU.
+    pub fn kept(&self, gpu: &str) -> BTreeSet<Code> {
+        let is_taken = |code: &Code| gpus(gpu).iter().any(|gpu| code.is_taken_by(gpu));
+        let also = self.codes.iter().filter(|code| code.target == gpu || self.is_linked && is_taken(code));
+        self.loaded(gpu).into_iter().chain(also.copied()).collect()
+    }
+}
+
+/// Whether some of the code runs on a GPU in each of the settings that its name leaves open.
+pub fn serve(codes: &[Code], gpu: &str) -> bool {
+    settings(gpu).iter().all(|setting| codes.iter().any(|code| rank(setting, code.target).is_some()))
+}

@@ -1,0 +1,443 @@
+//! What the content is put into: archives, packages and directories, nested and renamed, and standard input.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::content::{Code, Held, Row, Serving};
+use crate::properties::make::{DEFLATED, STORED, Zipped, archive, thin_archive, zip};
+use crate::properties::packages::{self, File};
+use crate::reference::harness::Random;
+
+/// A package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Zip(u16),
+    Tar,
+    TarGz,
+    Cpio,
+    Rpm,
+    Deb,
+    /// A compressed file, with a single file in it.
+    Gz,
+}
+
+/// The packages that hold any number of files.
+const KINDS: [Kind; 7] =
+    [Kind::Zip(STORED), Kind::Zip(DEFLATED), Kind::Tar, Kind::TarGz, Kind::Cpio, Kind::Rpm, Kind::Deb];
+
+impl Kind {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Zip(_) => ".whl",
+            Self::Tar => ".tar",
+            Self::TarGz => ".tar.gz",
+            Self::Cpio => ".cpio",
+            Self::Rpm => ".rpm",
+            Self::Deb => ".deb",
+            Self::Gz => ".gz",
+        }
+    }
+
+    fn bytes(self, files: &[(String, Vec<u8>)]) -> Vec<u8> {
+        let members: Vec<File<'_>> = files.iter().map(|(name, data)| File::new(name, data)).collect();
+        match self {
+            Self::Zip(method) => {
+                zip(&files.iter().map(|(name, data)| Zipped::new(name, method, data)).collect::<Vec<_>>())
+            }
+            Self::Tar => packages::tar(&members),
+            Self::TarGz => packages::gzip(&packages::tar(&members)),
+            Self::Cpio => packages::cpio(&members),
+            Self::Rpm => packages::rpm(&packages::gzip(&packages::cpio(&members))),
+            Self::Deb => archive(&[
+                ("debian-binary", b"2.0\n"),
+                ("control.tar.gz", &packages::gzip(&packages::tar(&[File::new("./control", b"Package: x\n")]))),
+                ("data.tar.gz", &packages::gzip(&packages::tar(&members))),
+            ]),
+            Self::Gz => packages::gzip(&files[0].1),
+        }
+    }
+}
+
+/// A file or directory.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Node {
+    Library(String, Held),
+    Text(String),
+    Directory(String, Vec<Node>),
+    Package(String, Kind, Vec<Node>),
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Library(name, held) => write!(f, "{name} = {held:?}"),
+            Self::Text(name) => write!(f, "{name} = text"),
+            Self::Directory(name, nodes) => {
+                write!(f, "{name}/ ")?;
+                f.debug_list().entries(nodes).finish()
+            }
+            Self::Package(name, kind, nodes) => {
+                write!(f, "{name} = {kind:?} ")?;
+                f.debug_list().entries(nodes).finish()
+            }
+        }
+    }
+}
+
+impl Node {
+    fn name(&self) -> &str {
+        match self {
+            Self::Library(name, _) | Self::Text(name) | Self::Directory(name, _) | Self::Package(name, ..) => name,
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Library(_, held) => held.bytes(),
+            Self::Text(_) => b"some text\n".to_vec(),
+            Self::Directory(..) => unreachable!("a directory has no bytes"),
+            Self::Package(_, kind, nodes) => kind.bytes(&files(nodes, "")),
+        }
+    }
+
+    /// Writes it into a directory.
+    fn write(&self, into: &Path) {
+        let path = into.join(self.name());
+        match self {
+            Self::Directory(_, nodes) => {
+                fs::create_dir(&path).unwrap();
+                nodes.iter().for_each(|node| node.write(&path));
+            }
+            _ => fs::write(path, self.bytes()).unwrap(),
+        }
+    }
+
+    /// All libraries.
+    fn held_mut(&mut self) -> Vec<&mut Held> {
+        match self {
+            Self::Library(_, held) => vec![held],
+            Self::Text(_) => Vec::new(),
+            Self::Directory(_, nodes) | Self::Package(_, _, nodes) => {
+                nodes.iter_mut().flat_map(Self::held_mut).collect()
+            }
+        }
+    }
+
+    /// Whether `recompress` writes all of it.
+    fn is_writable(&self, is_root: bool) -> bool {
+        match self {
+            Self::Library(_, held) => !matches!(held, Held::Code(_)),
+            Self::Text(_) => true,
+            Self::Directory(_, nodes) => !is_root && nodes.iter().all(|node| node.is_writable(false)),
+            Self::Package(_, kind, nodes) => {
+                is_root && matches!(kind, Kind::Zip(_)) && nodes.iter().all(|node| node.is_writable(false))
+            }
+        }
+    }
+}
+
+/// The files with their paths from the top of a package.
+fn files(nodes: &[Node], at: &str) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Directory(name, nodes) => all.extend(files(nodes, &format!("{at}{name}/"))),
+            node => all.push((format!("{at}{}", node.name()), node.bytes())),
+        }
+    }
+    all
+}
+
+/// How the tool gets the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    Named,
+    StandardInput,
+    /// A static library whose members are files beside it.
+    Thin,
+}
+
+/// Content in a file or directory, and how the tool gets it.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    pub label: String,
+    pub given: Given,
+    pub root: Node,
+}
+
+impl Tree {
+    fn new(label: impl Into<String>, root: Node) -> Self {
+        Self { label: label.into(), given: Given::Named, root }
+    }
+
+    /// The same content in all kinds of files.
+    pub fn all(libraries: &[Held], codes: &[Held], random: &mut Random) -> Vec<Self> {
+        let mut trees = Vec::new();
+        let one = random.pick(libraries);
+        let usual = format!("one{}", one.extension());
+        let what = match one {
+            Held::Sections(..) => "file with sections",
+            Held::Archive(_) => "static library",
+            Held::Unit(_) | Held::Code(_) => "bundle",
+        };
+        let alone = Node::Library(usual.clone(), one.clone());
+        trees.push(Self::new(what, alone.clone()));
+        let other = format!("one{}", random.pick(&[".rlib", ".bin", "", ".a.1", ".lib", ".a", ".so"]));
+        trees.push(Self::new(format!("{what}, renamed"), Node::Library(other, one.clone())));
+        trees.push(Self {
+            given: Given::StandardInput,
+            ..Self::new(format!("{what}, standard input"), Node::Library("-".to_owned(), one.clone()))
+        });
+        if matches!(one, Held::Archive(_)) {
+            trees.push(Self { given: Given::Thin, ..Self::new("thin archive", alone.clone()) });
+        }
+        trees.push(Self::new(format!("{what}, gzip"), Node::Package(format!("{usual}.gz"), Kind::Gz, vec![alone])));
+
+        // A part of the libraries has unusual names.
+        let mut nodes: Vec<Node> = (0..)
+            .zip(libraries)
+            .map(|(number, held)| {
+                let end = if random.below(3) > 0 { held.extension() } else { *random.pick(&[".rlib", ".bin", ""]) };
+                Node::Library(format!("lib{number}{end}"), held.clone())
+            })
+            .collect();
+        nodes.push(Node::Text("readme.txt".to_owned()));
+        if !codes.is_empty() {
+            let codes = (0..).zip(codes);
+            let codes =
+                codes.map(|(number, held)| Node::Library(format!("c{number}{}", held.extension()), held.clone()));
+            nodes.push(Node::Directory("codes".to_owned(), codes.collect()));
+        }
+        let package = |name: &str, kind: Kind, nodes: Vec<Node>| {
+            Node::Package(format!("{name}{}", kind.extension()), kind, nodes)
+        };
+        trees.push(Self::new("directory", Node::Directory("tree".to_owned(), nodes.clone())));
+        let kind = *random.pick(&KINDS);
+        trees.push(Self::new(format!("{kind:?}"), package("all", kind, nodes.clone())));
+        trees.push(Self::new("wheel", package("all", Kind::Zip(DEFLATED), nodes.clone())));
+        let input = Self::new(format!("{kind:?}, standard input"), Node::Package("-".to_owned(), kind, nodes.clone()));
+        trees.push(Self { given: Given::StandardInput, ..input });
+        let (inner, outer) = (*random.pick(&KINDS), *random.pick(&KINDS));
+        let rest = nodes.split_off(nodes.len() / 2);
+        nodes.push(package("inner", inner, rest.clone()));
+        trees.push(Self::new(format!("{inner:?} in {outer:?}"), package("outer", outer, nodes.clone())));
+        // A compressed file does not count as a package there.
+        if inner != Kind::TarGz {
+            trees.push(Self::new(format!("{inner:?} in a directory"), Node::Directory("tree".to_owned(), nodes)));
+        }
+        trees
+    }
+
+    /// Returns the same with one code object less, which was not the only one of its unit. Returns none if all units
+    /// have only one.
+    pub fn with_loss(&self, random: &mut Random) -> Option<Self> {
+        let mut tree = self.clone();
+        let mut units: Vec<_> = tree.root.held_mut().into_iter().flat_map(|held| held.units_mut()).collect();
+        units.retain(|unit| unit.codes.len() > 1);
+        if units.is_empty() {
+            return None;
+        }
+        let at = random.below(units.len());
+        let codes = &mut units[at].codes;
+        codes.remove(random.below(codes.len()));
+        Some(tree)
+    }
+
+    /// Writes the files into a directory, and returns the argument that names them.
+    pub fn write(&self, into: &Path) -> String {
+        fs::create_dir_all(into).unwrap();
+        match (&self.given, &self.root) {
+            (Given::Thin, Node::Library(name, Held::Archive(members))) => {
+                let contents: Vec<(&str, Vec<u8>)> =
+                    members.iter().map(|(name, held)| (name.as_str(), held.bytes())).collect();
+                let sizes: Vec<(&str, usize)> = contents.iter().map(|(name, data)| (*name, data.len())).collect();
+                fs::write(into.join(name), thin_archive(&sizes)).unwrap();
+                contents.iter().for_each(|(name, data)| fs::write(into.join(name), data).unwrap());
+            }
+            (Given::StandardInput, root) => fs::write(into.join("input"), root.bytes()).unwrap(),
+            (_, root) => root.write(into),
+        }
+        self.root.name().to_owned()
+    }
+
+    pub fn is_directory(&self) -> bool {
+        matches!(self.root, Node::Directory(..))
+    }
+
+    /// Whether the file itself is the only library.
+    pub fn is_single(&self) -> bool {
+        matches!(self.root, Node::Library(..))
+    }
+
+    /// Whether `recompress` writes all of it.
+    pub fn is_writable(&self) -> bool {
+        self.given != Given::Thin && self.root.is_writable(true)
+    }
+
+    /// What the subcommands should find.
+    pub fn expected(&self) -> Expected {
+        let mut expected = Expected::default();
+        let mut groups = BTreeMap::new();
+        let root = Within { directory: String::new(), leaf: ".".to_owned(), judged: None };
+        let is_file = !self.is_directory();
+        collect(&self.root, &root, is_file, &mut expected, &mut groups);
+        for (_, (leaf, files)) in groups {
+            expected.add_files(&leaf, &files);
+        }
+        expected
+    }
+}
+
+/// Where a file is.
+struct Within {
+    /// The directory, with the packages around it.
+    directory: String,
+    /// Its name.
+    leaf: String,
+    /// The index of the file or package that has to serve each expected GPU.
+    judged: Option<usize>,
+}
+
+/// The files that programs load for their GPUs, by directory: the name of the directory, and the files.
+type Groups = BTreeMap<String, (String, Vec<(String, Held)>)>;
+
+fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expected, groups: &mut Groups) {
+    let judged = if is_judged {
+        expected.judged.push(Vec::new());
+        Some(expected.judged.len() - 1)
+    } else {
+        within.judged
+    };
+    match node {
+        Node::Text(_) => {}
+        Node::Library(name, held) => {
+            expected.rows.extend(held.rows(name));
+            let codes = match held {
+                Held::Code(code) => vec![*code],
+                _ => held.units().into_iter().flat_map(|unit| unit.codes.clone()).collect(),
+            };
+            if let Some(judged) = judged {
+                expected.judged[judged].extend(codes.iter().copied());
+            }
+            expected.codes.extend(codes);
+            if held.is_loaded_file() {
+                let group = groups.entry(within.directory.clone()).or_insert_with(|| (within.leaf.clone(), Vec::new()));
+                group.1.push((name.clone(), held.clone()));
+            } else {
+                let units = held.units().into_iter().map(Serving::of_unit).collect();
+                expected.libraries.push(Library { leaf: name.clone(), units });
+            }
+        }
+        Node::Directory(name, nodes) | Node::Package(name, _, nodes) => {
+            let is_package = matches!(node, Node::Package(..));
+            let within = Within { directory: format!("{}/{name}", within.directory), leaf: name.clone(), judged };
+            for node in nodes {
+                // In a directory, each package has to serve each GPU.
+                let is_judged = !is_package && judged.is_none() && matches!(node, Node::Package(..));
+                collect(node, &within, is_judged, expected, groups);
+            }
+        }
+    }
+}
+
+/// A library and its units.
+#[derive(Clone, Debug)]
+pub struct Library {
+    /// The last name in its path.
+    pub leaf: String,
+    pub units: Vec<Serving>,
+}
+
+impl Library {
+    /// How many units serve a GPU, and how many should; none if none should.
+    pub fn served(&self, gpu: &str) -> Option<(usize, usize)> {
+        let units: Vec<&Serving> = self.units.iter().filter(|unit| unit.is_for(gpu)).collect();
+        let serving = units.iter().filter(|unit| unit.serves(gpu)).count();
+        (!units.is_empty()).then_some((serving, units.len()))
+    }
+}
+
+/// What the subcommands should find.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    pub libraries: Vec<Library>,
+    /// The code of each file that has to serve each expected GPU, whatever its vendor.
+    pub judged: Vec<Vec<Code>>,
+    pub rows: Vec<Row>,
+    /// All code objects for GPUs.
+    pub codes: Vec<Code>,
+    /// Whether a library is made of the files of a directory.
+    pub has_directories: bool,
+}
+
+impl Expected {
+    fn add_files(&mut self, directory: &str, files: &[(String, Held)]) {
+        let mut choices = Vec::new();
+        for (_, held) in files {
+            match held {
+                Held::Code(code) => choices.push(vec![*code]),
+                held => choices.extend(held.units().into_iter().map(|unit| unit.codes.clone())),
+            }
+        }
+        let leaf = match files {
+            [(name, _)] => name.clone(),
+            _ => directory.to_owned(),
+        };
+        self.has_directories |= files.len() > 1;
+        let unit = Serving { codes: choices.concat(), choices, is_linked: false };
+        self.libraries.push(Library { leaf, units: vec![unit] });
+    }
+
+    /// The targets of all code.
+    pub fn targets(&self) -> BTreeSet<&'static str> {
+        self.codes.iter().map(|code| code.target).collect()
+    }
+
+    fn units(&self) -> impl Iterator<Item = &Serving> {
+        self.libraries.iter().flat_map(|library| &library.units)
+    }
+
+    /// Whether `verify --expect` passes: each unit serves the GPU, and each file has some code for it.
+    pub fn passes(&self, gpu: &str) -> bool {
+        self.units().all(|unit| !unit.is_for(gpu) || unit.serves(gpu)) && self.has_code_for(gpu)
+    }
+
+    /// Whether `verify --expect-any` passes: the units of each library serve the GPU together.
+    pub fn passes_any(&self, gpu: &str) -> bool {
+        self.libraries.iter().all(|library| {
+            let codes: Vec<Code> = library.units.iter().flat_map(|unit| unit.codes.clone()).collect();
+            library.served(gpu).is_none() || super::content::serve(&codes, gpu)
+        }) && self.has_code_for(gpu)
+    }
+
+    fn has_code_for(&self, gpu: &str) -> bool {
+        let any =
+            |codes: &[Code]| Serving { codes: codes.to_vec(), choices: Vec::new(), is_linked: false }.has_any_for(gpu);
+        any(&self.codes) && self.judged.iter().all(|codes| codes.is_empty() || any(codes))
+    }
+
+    /// The code objects that runtimes load on a GPU.
+    pub fn loaded(&self, gpu: &str) -> BTreeSet<Code> {
+        self.units().flat_map(|unit| unit.loaded(gpu)).collect()
+    }
+
+    /// The code objects that `recompress --keep-for` keeps.
+    pub fn kept(&self, gpu: &str) -> BTreeSet<Code> {
+        self.units().flat_map(|unit| unit.kept(gpu)).collect()
+    }
+
+    /// Whether a later version is worse for a GPU: it has no code of this target any longer, or all units of a library
+    /// served the GPU and some no longer do, or none does any longer.
+    pub fn loses(&self, new: &Self, target: &str) -> bool {
+        let has = |of: &Self| of.codes.iter().any(|code| code.target == target);
+        let is_worse = |old: &Library| {
+            let new = new.libraries.iter().find(|new| new.leaf == old.leaf).and_then(|new| new.served(target));
+            let Some((serving, units)) = old.served(target) else { return false };
+            let (new_serving, new_units) = new.unwrap_or((0, 0));
+            serving == units && new_serving < new_units || serving > 0 && new_serving == 0
+        };
+        has(self) && !has(new) || self.libraries.iter().any(is_worse)
+    }
+}
