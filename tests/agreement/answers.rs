@@ -1,7 +1,7 @@
 //! What the subcommands answer, and how it differs from what was put in.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,14 +17,8 @@ use crate::subcommands::{PROGRAM, schema};
 /// An answer that is not the expected one.
 pub struct Disagreement {
     pub question: &'static str,
-    pub form: String,
+    pub form: &'static str,
     pub told: String,
-}
-
-impl fmt::Display for Disagreement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n{}", self.question, self.form, self.told)
-    }
 }
 
 /// The questions about a tree, and the wrong answers.
@@ -142,7 +136,7 @@ impl<'t> Asked<'t> {
             run.status,
             run.stderr.lines().next().map_or(String::new(), |line| format!("\n  {line}"))
         );
-        self.wrong.push(Disagreement { question, form: self.tree.label.clone(), told });
+        self.wrong.push(Disagreement { question, form: self.tree.label, told });
     }
 
     /// The table of libraries of `inspect --matrix --json` as it should be.
@@ -400,8 +394,8 @@ impl<'t> Asked<'t> {
             old == all && all > 0 && now < still || old > 0 && now == 0
         };
         let mut expected = BTreeSet::new();
-        for gpu in self.expected.targets() {
-            for library in &self.expected.libraries {
+        for library in &self.expected.libraries {
+            for gpu in library.targets() {
                 if is_named(gpu, &library.leaf) {
                     let leaf = if library.leaf == "-" { "input" } else { &library.leaf };
                     expected.insert((gpu.to_owned(), leaf.to_owned()));

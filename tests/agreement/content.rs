@@ -89,6 +89,7 @@ impl Code {
             Some(("sm", version)) => {
                 let mut elf = cubin(&[self.kernel()]);
                 elf[49] = version.trim_end_matches(char::is_alphabetic).parse().unwrap();
+                elf[48] |= u8::from(version.ends_with('a')) << 3;
                 elf
             }
             _ => {
@@ -360,6 +361,18 @@ impl Held {
             Self::Archive(members) => members.iter_mut().flat_map(|(_, held)| held.units_mut()).collect(),
             Self::Unit(unit) => vec![unit],
             Self::Code(_) => Vec::new(),
+        }
+    }
+
+    /// Whether `recompress` writes it, with all its code: offload binaries only in ELF objects, and bundles not in COFF
+    /// objects.
+    pub fn is_writable(&self) -> bool {
+        let has_offload = || self.units().iter().any(|unit| unit.is_offload());
+        match self {
+            Self::Sections(Shell::ElfObject, _) => true,
+            Self::Sections(Shell::Coff, _) | Self::Code(_) => false,
+            Self::Sections(..) | Self::Unit(_) => !has_offload(),
+            Self::Archive(members) => members.iter().all(|(_, held)| held.is_writable()),
         }
     }
 

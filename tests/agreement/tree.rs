@@ -128,7 +128,7 @@ impl Node {
     /// Whether `recompress` writes all of it.
     fn is_writable(&self, is_root: bool) -> bool {
         match self {
-            Self::Library(_, held) => !matches!(held, Held::Code(_)),
+            Self::Library(_, held) => held.is_writable(),
             Self::Text(_) => true,
             Self::Directory(_, nodes) => !is_root && nodes.iter().all(|node| node.is_writable(false)),
             Self::Package(_, kind, nodes) => {
@@ -162,14 +162,14 @@ pub enum Given {
 /// Content in a file or directory, and how the tool gets it.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    pub label: String,
+    pub label: &'static str,
     pub given: Given,
     pub root: Node,
 }
 
 impl Tree {
-    fn new(label: impl Into<String>, root: Node) -> Self {
-        Self { label: label.into(), given: Given::Named, root }
+    fn new(label: &'static str, root: Node) -> Self {
+        Self { label, given: Given::Named, root }
     }
 
     /// The same content in all kinds of files.
@@ -177,23 +177,23 @@ impl Tree {
         let mut trees = Vec::new();
         let one = random.pick(libraries);
         let usual = format!("one{}", one.extension());
-        let what = match one {
-            Held::Sections(..) => "file with sections",
-            Held::Archive(_) => "static library",
-            Held::Unit(_) | Held::Code(_) => "bundle",
+        let labels = match one {
+            Held::Sections(..) => {
+                ["object or linked file", "renamed object or linked file", "object or linked file on standard input"]
+            }
+            Held::Archive(_) => ["static library", "renamed static library", "static library on standard input"],
+            Held::Unit(_) | Held::Code(_) => ["bundle", "renamed bundle", "bundle on standard input"],
         };
         let alone = Node::Library(usual.clone(), one.clone());
-        trees.push(Self::new(what, alone.clone()));
+        trees.push(Self::new(labels[0], alone.clone()));
         let other = format!("one{}", random.pick(&[".rlib", ".bin", "", ".a.1", ".lib", ".a", ".so"]));
-        trees.push(Self::new(format!("{what}, renamed"), Node::Library(other, one.clone())));
-        trees.push(Self {
-            given: Given::StandardInput,
-            ..Self::new(format!("{what}, standard input"), Node::Library("-".to_owned(), one.clone()))
-        });
+        trees.push(Self::new(labels[1], Node::Library(other, one.clone())));
+        let input = Self::new(labels[2], Node::Library("-".to_owned(), one.clone()));
+        trees.push(Self { given: Given::StandardInput, ..input });
         if matches!(one, Held::Archive(_)) {
             trees.push(Self { given: Given::Thin, ..Self::new("thin archive", alone.clone()) });
         }
-        trees.push(Self::new(format!("{what}, gzip"), Node::Package(format!("{usual}.gz"), Kind::Gz, vec![alone])));
+        trees.push(Self::new("compressed file", Node::Package(format!("{usual}.gz"), Kind::Gz, vec![alone])));
 
         // A part of the libraries has unusual names.
         let mut nodes: Vec<Node> = (0..)
@@ -215,17 +215,17 @@ impl Tree {
         };
         trees.push(Self::new("directory", Node::Directory("tree".to_owned(), nodes.clone())));
         let kind = *random.pick(&KINDS);
-        trees.push(Self::new(format!("{kind:?}"), package("all", kind, nodes.clone())));
+        trees.push(Self::new("package", package("all", kind, nodes.clone())));
         trees.push(Self::new("wheel", package("all", Kind::Zip(DEFLATED), nodes.clone())));
-        let input = Self::new(format!("{kind:?}, standard input"), Node::Package("-".to_owned(), kind, nodes.clone()));
+        let input = Self::new("package on standard input", Node::Package("-".to_owned(), kind, nodes.clone()));
         trees.push(Self { given: Given::StandardInput, ..input });
         let (inner, outer) = (*random.pick(&KINDS), *random.pick(&KINDS));
         let rest = nodes.split_off(nodes.len() / 2);
         nodes.push(package("inner", inner, rest.clone()));
-        trees.push(Self::new(format!("{inner:?} in {outer:?}"), package("outer", outer, nodes.clone())));
+        trees.push(Self::new("package in a package", package("outer", outer, nodes.clone())));
         // A compressed file does not count as a package there.
         if inner != Kind::TarGz {
-            trees.push(Self::new(format!("{inner:?} in a directory"), Node::Directory("tree".to_owned(), nodes)));
+            trees.push(Self::new("package in a directory", Node::Directory("tree".to_owned(), nodes)));
         }
         trees
     }
@@ -351,6 +351,11 @@ pub struct Library {
 }
 
 impl Library {
+    /// The targets of its code.
+    pub fn targets(&self) -> BTreeSet<&'static str> {
+        self.units.iter().flat_map(|unit| &unit.codes).map(|code| code.target).collect()
+    }
+
     /// How many units serve a GPU, and how many should; none if none should.
     pub fn served(&self, gpu: &str) -> Option<(usize, usize)> {
         let units: Vec<&Serving> = self.units.iter().filter(|unit| unit.is_for(gpu)).collect();
