@@ -385,23 +385,8 @@ impl<'t> Asked<'t> {
                 (loss["target_id"].as_str().unwrap().to_owned(), name)
             })
             .collect();
-        let is_named = |gpu: &str, leaf: &str| {
-            let of = |expected: &Expected| {
-                let library = expected.libraries.iter().find(|library| library.leaf == leaf);
-                library.and_then(|library| library.served(gpu)).unwrap_or((0, 0))
-            };
-            let ((old, all), (now, still)) = (of(&self.expected), of(&new));
-            old == all && all > 0 && now < still || old > 0 && now == 0
-        };
-        let mut expected = BTreeSet::new();
-        for library in &self.expected.libraries {
-            for gpu in library.targets() {
-                if is_named(gpu, &library.leaf) {
-                    let leaf = if library.leaf == "-" { "input" } else { &library.leaf };
-                    expected.insert((gpu.to_owned(), leaf.to_owned()));
-                }
-            }
-        }
+        let losses = self.expected.losses(&new).into_iter();
+        let expected: BTreeSet<(String, String)> = losses.map(|(gpu, library)| (gpu.to_owned(), library)).collect();
         self.same("diff: losses", &worse, got, expected);
     }
 }

@@ -433,16 +433,29 @@ impl Expected {
         self.units().flat_map(|unit| unit.kept(gpu)).collect()
     }
 
-    /// Whether a later version is worse for a GPU: it has no code of this target any longer, or all units of a library
-    /// served the GPU and some no longer do, or none does any longer.
+    /// Whether a later version is worse for a GPU: it has no code of this target any longer, and does not serve the GPU
+    /// everywhere with other code; or a library loses the GPU.
     pub fn loses(&self, new: &Self, target: &str) -> bool {
         let has = |of: &Self| of.codes.iter().any(|code| code.target == target);
-        let is_worse = |old: &Library| {
-            let new = new.libraries.iter().find(|new| new.leaf == old.leaf).and_then(|new| new.served(target));
-            let Some((serving, units)) = old.served(target) else { return false };
-            let (new_serving, new_units) = new.unwrap_or((0, 0));
-            serving == units && new_serving < new_units || serving > 0 && new_serving == 0
-        };
-        has(self) && !has(new) || self.libraries.iter().any(is_worse)
+        let mut units = new.units().filter(|unit| unit.is_for(target)).peekable();
+        let is_replaced = units.peek().is_some() && units.all(|unit| unit.serves(target));
+        has(self) && !has(new) && !is_replaced || self.losses(new).iter().any(|(gpu, _)| *gpu == target)
+    }
+
+    /// The GPUs that libraries lose, by the targets of their code: all units of a library served the GPU and some no
+    /// longer do, or none does any longer.
+    pub fn losses(&self, new: &Self) -> BTreeSet<(&'static str, String)> {
+        let mut losses = BTreeSet::new();
+        for old in &self.libraries {
+            let new = new.libraries.iter().find(|new| new.leaf == old.leaf);
+            for gpu in old.targets() {
+                let Some((serving, units)) = old.served(gpu) else { continue };
+                let (now, of) = new.and_then(|new| new.served(gpu)).unwrap_or((0, 0));
+                if serving == units && now < of || serving > 0 && now == 0 {
+                    losses.insert((gpu, old.leaf.clone()));
+                }
+            }
+        }
+        losses
     }
 }
