@@ -219,7 +219,7 @@ pub use beyond::code::kernels;
 #[doc(hidden)]
 pub use beyond::job;
 #[cfg(feature = "search")]
-pub use beyond::{runtime, scan};
+pub use beyond::{inventory, runtime, scan};
 pub use llvm::event::{Event, Observer};
 
 /// The formats of containers.

@@ -4,10 +4,11 @@ use std::io::{Cursor, Write as _};
 use offload_bundle::ErrorKind;
 use offload_bundle::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Version};
 use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::inventory::{Contents, Coverage};
 use offload_bundle::io::{self, Input};
 use offload_bundle::job::{Destination, Expect, Extract, Source, Verify, VerifyRule};
-use offload_bundle::runtime::{Coverage, Device};
-use offload_bundle::scan::{Finding, Scan, Selection};
+use offload_bundle::runtime::Device;
+use offload_bundle::scan::{Scan, Selection};
 
 use super::choices::Choices;
 use super::fatbins::{self, Code};
@@ -77,17 +78,9 @@ pub fn coverage(data: &[u8]) {
             bundles += 1;
             serving += usize::from(is_served);
         }
-        let mut found = Coverage::default();
         // Files of one directory would serve together.
         let file = Input::from_bytes(format!("{bundles}-{}/in", counted.len()), unit.data.clone());
-        Scan::default()
-            .run(&file, &mut |finding| {
-                if let Finding::Bundle(bundle) = finding {
-                    found.add(&bundle);
-                }
-                Ok(())
-            })
-            .unwrap();
+        let found = Contents::read(&file, &Scan::default()).unwrap().coverage();
         assert_eq!(found.bundles(), 1, "{unit:?}");
         coverage.merge(&found);
         // A file with code for GPUs of the other vendor alone serves nothing.
@@ -99,9 +92,8 @@ pub fn coverage(data: &[u8]) {
         has_code |= unit.has_code();
         counted.extend(is_counted.then_some(unit));
     }
-    // The members of a static library serve together, members of other files alone.
+    // The members of a static library serve together, whatever its name.
     let counted: Vec<&Unit> = counted.iter().collect();
-    let each = bundles - serving;
     let is_asked = match is_for_others {
         true => counted.iter().any(|unit| unit.is_fatbin || !unit.codes.is_empty()),
         false => !counted.is_empty(),
@@ -109,8 +101,8 @@ pub fn coverage(data: &[u8]) {
     let together = usize::from(is_asked && !are_served(gpu, &counted));
     // If no library should serve the GPU, the file as a whole should.
     let of_file = usize::from(has_code && !are_served(gpu, &counted));
-    for (name, faults) in [("in.a", together), ("in", each)] {
-        let faults = if faults == 0 { of_file } else { faults };
+    let faults = if together == 0 { of_file } else { together };
+    for name in ["in.a", "in"] {
         assert_eq!(faults_of(name, &all, Expect::libraries(vec![device.clone()])), faults, "{device}: {counted:?}");
     }
     let served = coverage.served(&device);

@@ -229,7 +229,7 @@ impl FoundCode {
 }
 
 /// A code object that the runtime of its GPU does not find in its bundle, or does not load.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UnfoundCode {
     pub(crate) code: Code,
     /// The entry ID, safe to print on a terminal.
@@ -296,11 +296,6 @@ impl BundleCodes {
         if !self.found.iter().all(FoundCode::is_lto_ir) {
             self.found.retain(|found| !found.is_lto_ir());
         }
-    }
-
-    /// Returns the code that runtimes find, without indices and kinds.
-    pub(crate) fn into_codes(self) -> Vec<Code> {
-        self.found.into_iter().map(|found| found.code).collect()
     }
 }
 

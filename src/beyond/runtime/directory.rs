@@ -19,7 +19,7 @@ const ANY_GPU: &str = "*";
 
 /// Returns whether a program loads a bundle or code object as a file: it is at the start of a file or of a member of a
 /// package, and not an input of compilers and linkers.
-pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
+pub(crate) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     if !found.is_file() {
         return false;
     }

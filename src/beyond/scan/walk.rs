@@ -271,6 +271,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.step_to(place, step, number)
     }
 
+    /// Returns the place of a file in the package at `place`, as [`step`](Self::step) does.
+    pub(super) fn step_into_package(&mut self, place: &Place, step: Step) -> Option<Place> {
+        self.step(place, step).map(Place::packaged)
+    }
+
     /// Returns the place after a step that has a number already, otherwise as [`step`](Self::step).
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
@@ -1015,7 +1020,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         inflated: Option<Result<Input>>,
         copies: &mut Copies,
     ) -> Result<()> {
-        let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
+        let Some(place) = self.step_into_package(at.place, Step::Member(member.name)) else { return Ok(()) };
         if let Some((offset, what)) = member.unread {
             return self.report_finding(1, at, Finding::Unread { place: &place, offset, what });
         }

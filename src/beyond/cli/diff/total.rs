@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::beyond::cli::gpus::short_target;
+use crate::beyond::inventory::Coverage;
 use crate::beyond::job::{EqualCounts, GpuDiff, LostCoverage};
-use crate::beyond::runtime::{Coverage, Device};
+use crate::beyond::runtime::Device;
 use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
 use serde::{Serialize, Serializer};
 

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::runtime::{Coverage, Device, ServedBundles};
+use crate::beyond::inventory::{Coverage, ServedBundles};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;

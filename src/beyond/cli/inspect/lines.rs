@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable_start;
-use crate::beyond::job::InspectedBundle;
-use crate::beyond::runtime::{Coverage, ServedBundles};
+use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Format, Sizes};
 use crate::llvm::container::content_kind::ContentKind;
 
@@ -103,7 +102,7 @@ impl Scale {
 }
 
 /// Returns the lines for a group of bundles.
-pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
+pub(super) fn group_lines(group: &[BundleContents], rows: TableRows) -> Vec<Line> {
     let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
 }

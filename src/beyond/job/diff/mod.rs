@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::unmatched::SelectionMatches;
 use crate::base::error::Error;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::runtime::{Coverage, ServedBundles};
+use crate::beyond::inventory::{Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
 pub use names::{unversioned, without_hash};
 

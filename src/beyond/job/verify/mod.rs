@@ -7,6 +7,7 @@ mod rules;
 pub use expect::{Expect, ExpectExtent, ExpectTree};
 pub use kpack_tree::KpackTree;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,12 @@ use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
+use crate::beyond::inventory::{Unit, Units};
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
-use expect::{ExpectComparison, ServingDirectories};
+use expect::{Comparison, Expected, ServingDirectories};
 
 /// Verifies all device code in a file.
 ///
@@ -326,15 +328,15 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
+        let mut units = Units::default();
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
                     verified.check_bundle(&found, self.plain_max)?;
-                    if let Some(comparison) = &mut comparison {
-                        comparison.compare_bundle(&found, &mut verified);
+                    if self.expect.is_some() {
+                        units.add(&found, &found.info()?);
                     }
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
@@ -359,22 +361,38 @@ impl Verify {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.list_kpack_faults(place, faults);
-                    if let Some(comparison) = &mut comparison {
-                        comparison.compare_split(place, &split, &mut verified);
-                    }
+                    units.add_split(place, &split);
                 }
             }
             Ok(())
         });
         input.unless_changed(scanned)?;
-        if let Some(comparison) = comparison {
-            comparison.finish(&mut verified);
+        if let Some(expect) = &self.expect {
+            verified.compare(expect, input, &units.finish());
         }
         Ok(verified)
     }
 }
 
 impl Verified {
+    /// Compares the units of the file with the expected GPUs.
+    fn compare(&mut self, expect: &Expect, input: &Input, units: &[Unit]) {
+        // The symbols are read when a fault needs them.
+        let sources = LazyCell::new(|| scan::source_files(input.bytes()));
+        let source_at = |offset| sources.get(&offset).cloned();
+        let path = self.path.clone();
+        let list = &mut |fault| self.list(fault);
+        let Expected { served, has_unserved_library, directories } =
+            Comparison::new(expect, &path, &source_at, list).compare(units);
+        self.is_served_by_libraries = !has_unserved_library;
+        self.directories = directories;
+        for (index, device) in expect.devices.iter().enumerate() {
+            if served.contains(&index) {
+                self.served.push(device.name().to_owned());
+            }
+        }
+    }
+
     fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: VerifyRule, text: &str) {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
