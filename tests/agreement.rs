@@ -11,11 +11,13 @@ mod tree;
 use std::collections::BTreeMap;
 
 use crate::lists::is_complete;
-use crate::machine::loud;
+use crate::machine::{loud, memory_directory};
 use crate::reference::harness::Random;
+use crate::subcommands::python::python;
+use crate::subcommands::text;
 use answers::{Asked, Disagreement};
-use content::Held;
-use tree::Tree;
+use content::{GPUS, Held};
+use tree::{Given, Tree};
 
 /// The trees of a seed: the same content in all kinds of files.
 fn trees(seed: u64) -> Vec<Tree> {
@@ -24,7 +26,7 @@ fn trees(seed: u64) -> Vec<Tree> {
     let codes: Vec<Held> = (0..random.below(4))
         .map(|_| {
             let is_code = random.below(3) > 0;
-            if is_code { Held::code(&mut random, &mut numbers) } else { Held::unit(&mut random, &mut numbers) }
+            if is_code { Held::code(&mut random, &mut numbers) } else { Held::row(&mut random, &mut numbers) }
         })
         .collect();
     Tree::all(&libraries, &codes, &mut random)
@@ -61,4 +63,38 @@ fn the_same_content_gets_the_same_answers_in_any_file() {
     }
     let all: usize = wrong.values().map(Vec::len).sum();
     assert!(wrong.is_empty(), "{all} of {answers} answers are wrong:\n{told}");
+}
+
+/// The Python package gives the same answers.
+#[test]
+fn python_gives_the_same_answers() {
+    let dir = memory_directory();
+    let mut cases = Vec::new();
+    for seed in 1..=if is_complete() { 40 } else { 3 } {
+        let mut random = Random::new(seed);
+        for (number, tree) in trees(seed).iter().enumerate() {
+            let (expected, gpu) = (tree.expected(), *random.pick(&GPUS));
+            let at = format!("{seed}-{number}");
+            let name = tree.write(&dir.path().join(&at));
+            let is_input = tree.given == Given::StandardInput;
+            let libraries: BTreeMap<String, _> = expected.matrix();
+            cases.push(serde_json::json!({
+                "tree": format!("SEED={seed} {:?}", tree.root),
+                "path": format!("{at}/{}", if is_input { "input" } else { &name }),
+                "bytes": is_input,
+                "recursive": tree.is_directory(),
+                "gpu": gpu,
+                "codes": expected.codes.len(),
+                "libraries": libraries,
+                "passes": expected.passes(gpu),
+                "passes_any": expected.passes_any(gpu),
+                "loaded": expected.loaded(gpu).len(),
+            }));
+        }
+    }
+    std::fs::write(dir.path().join("cases.json"), serde_json::to_vec(&cases).unwrap()).unwrap();
+    let output = python(dir.path(), "agreement/python.py").current_dir(dir.path()).output().unwrap();
+    let (status, told, errors) = text(&output);
+    assert!(status == 0 && errors.is_empty(), "{told}{errors}");
+    loud(&format!("agreement: Python was asked about {} files and directories", cases.len()));
 }

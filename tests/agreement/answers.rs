@@ -73,6 +73,7 @@ impl<'t> Asked<'t> {
         let argument = tree.write(dir.path());
         let mut asked = Self { tree, expected: tree.expected(), dir, argument, answers: 0, wrong: Vec::new() };
         let document = asked.inspect();
+        asked.table();
         asked.summary();
         asked.verify();
         asked.kernels();
@@ -139,16 +140,6 @@ impl<'t> Asked<'t> {
         self.wrong.push(Disagreement { question, form: self.tree.label, told });
     }
 
-    /// The table of libraries of `inspect --matrix --json` as it should be.
-    fn matrix(&self) -> BTreeMap<String, BTreeMap<String, (usize, usize)>> {
-        let targets = self.expected.targets();
-        let of = |library: &super::tree::Library| {
-            let served = targets.iter().filter_map(|gpu| Some(((*gpu).to_owned(), library.served(gpu)?)));
-            (library.leaf.clone(), served.collect())
-        };
-        self.expected.libraries.iter().map(of).collect()
-    }
-
     fn inspect(&mut self) -> Value {
         let run = self.ask(&["inspect", "--matrix", "--json"]);
         let document = run.json("inspect");
@@ -160,7 +151,8 @@ impl<'t> Asked<'t> {
                 let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
                 let is_host = object["kind"] == "host";
                 let target = if is_host { "host".to_owned() } else { text("target_id") };
-                (leaf(object), text("container"), target, number(&object["size"]))
+                let place = format!("{}:{}", leaf(object), text("section"));
+                (place, text("container"), target, number(&object["size"]))
             })
             .collect();
         let mut expected = self.expected.rows.clone();
@@ -188,7 +180,7 @@ impl<'t> Asked<'t> {
                 });
                 (leaf(library), gpus.collect())
             });
-            self.same("inspect --matrix --json: served", &run, served.collect(), self.matrix());
+            self.same("inspect --matrix --json: served", &run, served.collect(), self.expected.matrix());
         }
         // The coverage of files, which counts bundles; that of files which serve together is in `directories`.
         if !self.tree.is_directory() {
@@ -201,13 +193,46 @@ impl<'t> Asked<'t> {
                 })
                 .collect();
             let mut expected: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-            for (gpu, (serving, bundles)) in self.matrix().into_values().flatten() {
+            for (gpu, (serving, bundles)) in self.expected.matrix().into_values().flatten() {
                 let all = expected.entry(gpu).or_default();
                 *all = (all.0 + serving, all.1 + bundles);
             }
             self.same("inspect --json: coverage of the file", &run, served, expected);
         }
         document
+    }
+
+    /// The table of GPUs in `inspect`: how many libraries serve each with all their units, with some, and how many there
+    /// are; of a single library, its units.
+    fn table(&mut self) {
+        let run = self.ask(&["inspect"]);
+        let (text, libraries) = (run.text(), self.expected.libraries.len());
+        let mut served: BTreeMap<String, (usize, usize, usize)> = BTreeMap::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let Some(at) = words.iter().position(|word| *word == "of") else { continue };
+            let (Some(serving), Some(all)) = (words.get(at.wrapping_sub(1)), words.get(at + 1)) else { continue };
+            let (complete, partial) = serving.split_once('+').unwrap_or((serving, "0"));
+            if let (Ok(complete), Ok(partial), Ok(all)) = (complete.parse(), partial.parse(), all.parse())
+                && line.starts_with("  ")
+                && GPUS.contains(&words[0])
+            {
+                served.insert(words[0].to_owned(), (complete, partial, all));
+            }
+        }
+        let matrix = self.expected.matrix();
+        let expected = served.keys().map(|gpu| {
+            let of_gpu: Vec<(usize, usize)> = matrix.values().filter_map(|gpus| gpus.get(gpu).copied()).collect();
+            let complete = of_gpu.iter().filter(|(serving, units)| serving == units).count();
+            let partial = of_gpu.iter().filter(|(serving, units)| *serving > 0 && serving < units).count();
+            let numbers = match of_gpu[..] {
+                [(serving, units)] if libraries == 1 => (serving, 0, units),
+                _ => (complete, partial, of_gpu.len()),
+            };
+            (gpu.clone(), numbers)
+        });
+        let expected: BTreeMap<_, _> = expected.collect();
+        self.same("inspect: table of GPUs", &run, served, expected);
     }
 
     fn summary(&mut self) {
@@ -281,7 +306,7 @@ impl<'t> Asked<'t> {
             served.sort_unstable();
             cells.push((gpus.to_owned(), served));
         }
-        let matrix = self.matrix();
+        let matrix = self.expected.matrix();
         let expected = cells.iter().map(|(gpu, _)| {
             let mut served: Vec<(usize, usize)> =
                 matrix.values().filter_map(|gpus| gpus.get(gpu.as_str()).copied()).collect();

@@ -136,21 +136,28 @@ pub enum Form {
     Fatbin,
     /// Offload binaries of this version.
     Offload(u32),
-    /// A compressed offload binary.
-    OffloadCompressed,
+    /// A compressed offload binary, with zlib or zstd.
+    OffloadCompressed {
+        zlib: bool,
+    },
 }
 
 /// The forms of code for AMD's GPUs.
-const AMD_FORMS: [Form; 9] = [
+const AMD_FORMS: [Form; 14] = [
+    Form::Bundle,
     Form::Bundle,
     Form::Bundle,
     Form::Compressed(1, 0),
+    Form::Compressed(1, 1),
+    Form::Compressed(2, 0),
     Form::Compressed(2, 1),
     Form::Compressed(3, 0),
     Form::Compressed(3, 1),
     Form::Offload(1),
     Form::Offload(2),
-    Form::OffloadCompressed,
+    Form::Offload(3),
+    Form::OffloadCompressed { zlib: true },
+    Form::OffloadCompressed { zlib: false },
 ];
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
@@ -183,7 +190,7 @@ impl Unit {
     }
 
     pub fn is_offload(&self) -> bool {
-        matches!(self.form, Form::Offload(_) | Form::OffloadCompressed)
+        matches!(self.form, Form::Offload(_) | Form::OffloadCompressed { .. })
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -210,7 +217,7 @@ impl Unit {
                 fatbins::fatbin(&self.codes.iter().map(|code| fatbins::entry(&code.cuda())).collect::<Vec<_>>())
             }
             Form::Offload(version) => offload::write(version, &images()),
-            Form::OffloadCompressed => offload::compressed(false, &images()),
+            Form::OffloadCompressed { zlib } => offload::compressed(zlib, &images()),
         }
     }
 
@@ -219,7 +226,7 @@ impl Unit {
         let container = match self.form {
             Form::Bundle | Form::Compressed(..) => "bundle",
             Form::Fatbin => "fatbin",
-            Form::Offload(_) | Form::OffloadCompressed => "offload binary",
+            Form::Offload(_) | Form::OffloadCompressed { .. } => "offload binary",
         };
         let host = (container == "bundle").then(|| ("host".to_owned(), 0));
         let codes = self.codes.iter().map(|code| (code.target.to_owned(), code.content().len()));
@@ -237,6 +244,26 @@ pub enum Shell {
     Pe,
 }
 
+impl Shell {
+    /// The names of the sections of bundles, fatbins and offload binaries.
+    fn sections(self) -> [&'static str; 3] {
+        match self {
+            Self::Coff => [".hip_fat", ".nv_fatb", ".llvm.offloading"],
+            Self::Pe => [".hip_fat", ".nv_fatb", ".llvm.of"],
+            _ => [".hip_fatbin", ".nv_fatbin", ".llvm.offloading"],
+        }
+    }
+
+    fn section(self, unit: &Unit) -> &'static str {
+        let [hip, cuda, images] = self.sections();
+        match unit.form {
+            Form::Fatbin => cuda,
+            _ if unit.is_offload() => images,
+            _ => hip,
+        }
+    }
+}
+
 /// A library.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Held {
@@ -244,8 +271,8 @@ pub enum Held {
     Sections(Shell, Vec<Unit>),
     /// A static library with these members.
     Archive(Vec<(String, Held)>),
-    /// A unit that is a file itself.
-    Unit(Unit),
+    /// Units in a row that are a file themselves: bundles, plain and compressed, or fatbins, or offload binaries.
+    Row(Vec<Unit>),
     /// A code object that is a file itself.
     Code(Code),
 }
@@ -255,7 +282,7 @@ impl fmt::Debug for Held {
         match self {
             Self::Sections(shell, units) => write!(f, "{shell:?}{units:?}"),
             Self::Archive(members) => f.debug_map().entries(members.iter().map(|(name, held)| (name, held))).finish(),
-            Self::Unit(unit) => unit.fmt(f),
+            Self::Row(units) => units.fmt(f),
             Self::Code(code) => code.fmt(f),
         }
     }
@@ -268,7 +295,7 @@ impl Held {
             0 | 1 => Self::sections(random, numbers, &[Shell::ElfLibrary, Shell::ElfProgram, Shell::Pe]),
             2 => Self::sections(random, numbers, &[Shell::ElfObject, Shell::Coff]),
             3 | 4 => Self::archive(random, numbers),
-            _ => Self::unit(random, numbers),
+            _ => Self::row(random, numbers),
         }
     }
 
@@ -291,8 +318,9 @@ impl Held {
         let mut members = Vec::new();
         for _ in 0..1 + random.below(4) {
             let held = match random.below(5) {
-                0 => Self::unit(random, numbers),
+                0 => Self::row(random, numbers),
                 1 => Self::sections(random, numbers, &[Shell::ElfLibrary]),
+                2 if random.below(4) == 0 => Self::archive(random, numbers),
                 _ => Self::sections(random, numbers, &[Shell::ElfObject, Shell::ElfObject, Shell::Coff]),
             };
             *numbers += 1;
@@ -301,14 +329,23 @@ impl Held {
         Self::Archive(members)
     }
 
-    pub fn unit(random: &mut Random, numbers: &mut usize) -> Self {
+    pub fn row(random: &mut Random, numbers: &mut usize) -> Self {
         let is_amd = random.below(3) > 0;
-        Self::Unit(Unit::new(random, numbers, is_amd))
+        let first = Unit::new(random, numbers, is_amd);
+        let mut units = vec![first];
+        // The offload binaries of several sources in a row are told apart only by their code.
+        if !units[0].is_offload() && random.below(3) == 0 {
+            for _ in 0..1 + random.below(2) {
+                let unit = Unit::new(random, numbers, is_amd);
+                units.extend((!unit.is_offload()).then_some(unit));
+            }
+        }
+        Self::Row(units)
     }
 
     pub fn code(random: &mut Random, numbers: &mut usize) -> Self {
-        let Self::Unit(unit) = Self::unit(random, numbers) else { unreachable!() };
-        Self::Code(unit.codes[0])
+        let is_amd = random.below(3) > 0;
+        Self::Code(Unit::new(random, numbers, is_amd).codes[0])
     }
 
     /// The usual end of its name.
@@ -320,8 +357,8 @@ impl Held {
             Self::Sections(Shell::ElfObject, _) => ".o",
             Self::Sections(Shell::Coff, _) => ".obj",
             Self::Archive(_) => ".a",
-            Self::Unit(unit) if unit.form == Form::Fatbin => ".fatbin",
-            Self::Unit(_) => ".hipfb",
+            Self::Row(units) if units[0].form == Form::Fatbin => ".fatbin",
+            Self::Row(_) => ".hipfb",
             Self::Code(code) if Vendor::of(code.target) == Vendor::Amd => ".co",
             Self::Code(_) => ".cubin",
         }
@@ -340,7 +377,7 @@ impl Held {
                         .collect::<Vec<_>>(),
                 )
             }
-            Self::Unit(unit) => unit.bytes(),
+            Self::Row(units) => row_of(units),
             Self::Code(code) => code.content(),
         }
     }
@@ -348,18 +385,16 @@ impl Held {
     /// The units, in any order.
     pub fn units(&self) -> Vec<&Unit> {
         match self {
-            Self::Sections(_, units) => units.iter().collect(),
+            Self::Sections(_, units) | Self::Row(units) => units.iter().collect(),
             Self::Archive(members) => members.iter().flat_map(|(_, held)| held.units()).collect(),
-            Self::Unit(unit) => vec![unit],
             Self::Code(_) => Vec::new(),
         }
     }
 
     pub fn units_mut(&mut self) -> Vec<&mut Unit> {
         match self {
-            Self::Sections(_, units) => units.iter_mut().collect(),
+            Self::Sections(_, units) | Self::Row(units) => units.iter_mut().collect(),
             Self::Archive(members) => members.iter_mut().flat_map(|(_, held)| held.units_mut()).collect(),
-            Self::Unit(unit) => vec![unit],
             Self::Code(_) => Vec::new(),
         }
     }
@@ -371,7 +406,7 @@ impl Held {
         match self {
             Self::Sections(Shell::ElfObject, _) => true,
             Self::Sections(Shell::Coff, _) | Self::Code(_) => false,
-            Self::Sections(..) | Self::Unit(_) => !has_offload(),
+            Self::Sections(..) | Self::Row(_) => !has_offload(),
             Self::Archive(members) => members.iter().all(|(_, held)| held.is_writable()),
         }
     }
@@ -380,46 +415,53 @@ impl Held {
     pub fn is_loaded_file(&self) -> bool {
         match self {
             Self::Code(_) => true,
-            Self::Unit(unit) => !unit.is_offload(),
+            // A file with several bundles does not serve with others.
+            Self::Row(units) => units.len() == 1 && !units[0].is_offload(),
             _ => false,
         }
     }
 
-    /// The code objects that `inspect` lists for a file of this name: the name of the innermost member or file, the
-    /// container, the target and the size.
+    /// The code objects that `inspect` lists for a file of this name.
     pub fn rows(&self, name: &str) -> Vec<Row> {
-        let row = |(container, target, size)| (name.to_owned(), container, target, size);
+        let row = |(container, target, size)| (format!("{name}:"), container, target, size);
         match self {
-            Self::Sections(_, units) => units.iter().flat_map(Unit::rows).map(row).collect(),
+            Self::Sections(shell, units) => {
+                let in_section = |unit: &Unit| {
+                    let place = format!("{name}:{}", shell.section(unit));
+                    unit.rows()
+                        .into_iter()
+                        .map(move |(container, target, size)| (place.clone(), container, target, size))
+                };
+                units.iter().flat_map(in_section).collect()
+            }
+            Self::Row(units) => units.iter().flat_map(Unit::rows).map(row).collect(),
             Self::Archive(members) => members.iter().flat_map(|(name, held)| held.rows(name)).collect(),
-            Self::Unit(unit) => unit.rows().into_iter().map(row).collect(),
             Self::Code(code) => vec![row(("code object".to_owned(), code.target.to_owned(), code.content().len()))],
         }
     }
 }
 
-/// A code object as `inspect` lists it.
+/// A code object as `inspect` lists it: the last name in the path of its file or member, and the section; the container,
+/// the target and the size.
 pub type Row = (String, String, String, usize);
+
+/// Units in a row. Each begins at a page.
+fn row_of<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<u8> {
+    let mut data = Vec::new();
+    for unit in units {
+        data.resize(data.len().next_multiple_of(4096), 0);
+        data.extend(unit.bytes());
+    }
+    data
+}
 
 /// A file with units in the sections of their formats.
 fn shell_bytes(shell: Shell, units: &[Unit]) -> Vec<u8> {
-    let of = |is_wanted: fn(&Unit) -> bool| -> Vec<u8> {
-        let mut data = Vec::new();
-        for unit in units.iter().filter(|unit| is_wanted(unit)) {
-            data.resize(data.len().next_multiple_of(4096), 0);
-            data.extend(unit.bytes());
-        }
-        data
-    };
+    let of = |is_wanted: fn(&Unit) -> bool| row_of(units.iter().filter(|unit| is_wanted(unit)));
     let hip = of(|unit| unit.form != Form::Fatbin && !unit.is_offload());
     let (cuda, images) = (of(|unit| unit.form == Form::Fatbin), of(Unit::is_offload));
-    let names = match shell {
-        Shell::Coff => [".hip_fat", ".nv_fatb", ".llvm.offloading"],
-        Shell::Pe => [".hip_fat", ".nv_fatb", ".llvm.of"],
-        _ => [".hip_fatbin", ".nv_fatbin", ".llvm.offloading"],
-    };
     let mut sections = vec![(".text", &b"code"[..])];
-    sections.extend(names.into_iter().zip([&hip[..], &cuda, &images]).filter(|(_, data)| !data.is_empty()));
+    sections.extend(shell.sections().into_iter().zip([&hip[..], &cuda, &images]).filter(|(_, data)| !data.is_empty()));
     match shell {
         Shell::Coff => return coff(&sections),
         Shell::Pe => return pe(&sections),

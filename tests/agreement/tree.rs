@@ -6,14 +6,18 @@ use std::fs;
 use std::path::Path;
 
 use super::content::{Code, Held, Row, Serving};
-use crate::properties::make::{DEFLATED, STORED, Zipped, archive, thin_archive, zip};
+use crate::properties::make::{BZIP2, DEFLATED, LZMA, STORED, XZ, ZSTD, Zipped, archive, thin_archive, zip};
 use crate::properties::packages::{self, File};
 use crate::reference::harness::Random;
 
 /// A package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    Zip(u16),
+    /// A zip file with this method of compression, as a wheel. `wide`: with sizes of 64 bits.
+    Zip {
+        method: u16,
+        wide: bool,
+    },
     Tar,
     TarGz,
     Cpio,
@@ -24,13 +28,25 @@ pub enum Kind {
 }
 
 /// The packages that hold any number of files.
-const KINDS: [Kind; 7] =
-    [Kind::Zip(STORED), Kind::Zip(DEFLATED), Kind::Tar, Kind::TarGz, Kind::Cpio, Kind::Rpm, Kind::Deb];
+const KINDS: [Kind; 12] = [
+    Kind::Zip { method: STORED, wide: false },
+    Kind::Zip { method: DEFLATED, wide: false },
+    Kind::Zip { method: DEFLATED, wide: true },
+    Kind::Zip { method: ZSTD, wide: false },
+    Kind::Zip { method: BZIP2, wide: false },
+    Kind::Zip { method: LZMA, wide: false },
+    Kind::Zip { method: XZ, wide: true },
+    Kind::Tar,
+    Kind::TarGz,
+    Kind::Cpio,
+    Kind::Rpm,
+    Kind::Deb,
+];
 
 impl Kind {
     fn extension(self) -> &'static str {
         match self {
-            Self::Zip(_) => ".whl",
+            Self::Zip { .. } => ".whl",
             Self::Tar => ".tar",
             Self::TarGz => ".tar.gz",
             Self::Cpio => ".cpio",
@@ -43,8 +59,9 @@ impl Kind {
     fn bytes(self, files: &[(String, Vec<u8>)]) -> Vec<u8> {
         let members: Vec<File<'_>> = files.iter().map(|(name, data)| File::new(name, data)).collect();
         match self {
-            Self::Zip(method) => {
-                zip(&files.iter().map(|(name, data)| Zipped::new(name, method, data)).collect::<Vec<_>>())
+            Self::Zip { method, wide } => {
+                let member = |(name, data): &(String, Vec<u8>)| Zipped { wide, ..Zipped::new(name, method, data) };
+                zip(&files.iter().map(member).collect::<Vec<_>>())
             }
             Self::Tar => packages::tar(&members),
             Self::TarGz => packages::gzip(&packages::tar(&members)),
@@ -132,7 +149,7 @@ impl Node {
             Self::Text(_) => true,
             Self::Directory(_, nodes) => !is_root && nodes.iter().all(|node| node.is_writable(false)),
             Self::Package(_, kind, nodes) => {
-                is_root && matches!(kind, Kind::Zip(_)) && nodes.iter().all(|node| node.is_writable(false))
+                is_root && matches!(kind, Kind::Zip { .. }) && nodes.iter().all(|node| node.is_writable(false))
             }
         }
     }
@@ -182,7 +199,9 @@ impl Tree {
                 ["object or linked file", "renamed object or linked file", "object or linked file on standard input"]
             }
             Held::Archive(_) => ["static library", "renamed static library", "static library on standard input"],
-            Held::Unit(_) | Held::Code(_) => ["bundle", "renamed bundle", "bundle on standard input"],
+            Held::Row(_) | Held::Code(_) => {
+                ["file of bundles", "renamed file of bundles", "file of bundles on standard input"]
+            }
         };
         let alone = Node::Library(usual.clone(), one.clone());
         trees.push(Self::new(labels[0], alone.clone()));
@@ -216,7 +235,7 @@ impl Tree {
         trees.push(Self::new("directory", Node::Directory("tree".to_owned(), nodes.clone())));
         let kind = *random.pick(&KINDS);
         trees.push(Self::new("package", package("all", kind, nodes.clone())));
-        trees.push(Self::new("wheel", package("all", Kind::Zip(DEFLATED), nodes.clone())));
+        trees.push(Self::new("wheel", package("all", KINDS[1], nodes.clone())));
         let input = Self::new("package on standard input", Node::Package("-".to_owned(), kind, nodes.clone()));
         trees.push(Self { given: Given::StandardInput, ..input });
         let (inner, outer) = (*random.pick(&KINDS), *random.pick(&KINDS));
@@ -398,6 +417,17 @@ impl Expected {
     /// The targets of all code.
     pub fn targets(&self) -> BTreeSet<&'static str> {
         self.codes.iter().map(|code| code.target).collect()
+    }
+
+    /// Of each library, by its last name: how many units serve each GPU that any code is for, and how many should. GPUs
+    /// are left out for which the library has no units.
+    pub fn matrix(&self) -> BTreeMap<String, BTreeMap<String, (usize, usize)>> {
+        let targets = self.targets();
+        let of = |library: &Library| {
+            let served = targets.iter().filter_map(|gpu| Some(((*gpu).to_owned(), library.served(gpu)?)));
+            (library.leaf.clone(), served.collect())
+        };
+        self.libraries.iter().map(of).collect()
     }
 
     fn units(&self) -> impl Iterator<Item = &Serving> {

@@ -115,8 +115,8 @@ fn check(what: &str, data: &[u8], gpu: &str, is_served: bool, is_rewritten: bool
     let is_fault = verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected);
     assert!(!is_fault || !is_served, "{what}: {:?}", verified.faults);
 
-    let input = Input::from_bytes("in", data.to_vec());
-    let coverage = Contents::read(&input, &Scan::default()).unwrap().coverage();
+    let file = Input::from_bytes("in", data.to_vec());
+    let coverage = Contents::read(&file, &Scan::default()).unwrap().coverage();
     let served = coverage.served(&device);
     // Code in an archive without a bundle is not counted.
     if served.bundles > 0 {
