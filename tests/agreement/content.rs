@@ -122,8 +122,47 @@ impl Code {
     }
 
     /// Whether it is machine code or PTX that some setting of a GPU takes.
-    fn is_taken_by(self, gpu: &str) -> bool {
+    pub fn is_taken_by(self, gpu: &str) -> bool {
         settings(gpu).iter().any(|setting| rank(setting, self.target).is_some())
+    }
+}
+
+/// Makes content.
+pub struct Maker {
+    pub random: Random,
+    /// The number of the last code object or member.
+    number: usize,
+    /// The targets of code. With few of them, units often have code for the same GPUs.
+    amd: Vec<&'static str>,
+    nvidia: Vec<&'static str>,
+}
+
+impl Maker {
+    pub fn new(mut random: Random) -> Self {
+        let mut amd: Vec<&'static str> = AMD.iter().map(|(target, _)| *target).collect();
+        let mut nvidia = NVIDIA.to_vec();
+        random.shuffle(&mut amd);
+        random.shuffle(&mut nvidia);
+        amd.truncate(2 + random.below(3));
+        nvidia.truncate(2 + random.below(2));
+        Self { random, number: 0, amd, nvidia }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit)
+    }
+
+    fn next(&mut self) -> usize {
+        self.number += 1;
+        self.number
+    }
+
+    /// Code objects for some of the targets.
+    fn codes(&mut self, vendor: Vendor) -> Vec<Code> {
+        let mut targets = if vendor == Vendor::Amd { self.amd.clone() } else { self.nvidia.clone() };
+        self.random.shuffle(&mut targets);
+        targets.truncate(1 + self.below(targets.len()));
+        targets.into_iter().map(|target| Code { target, number: self.next() }).collect()
     }
 }
 
@@ -133,7 +172,11 @@ pub enum Form {
     Bundle,
     /// A compressed bundle of this version, and its method (0 is zlib, 1 zstd).
     Compressed(u16, u16),
+    /// A bundle with code for the host, which linkers read.
+    WithHost,
     Fatbin,
+    /// A fatbin in an offload binary.
+    FatbinInOffload,
     /// Offload binaries of this version.
     Offload(u32),
     /// A compressed offload binary, with zlib or zstd.
@@ -143,7 +186,8 @@ pub enum Form {
 }
 
 /// The forms of code for AMD's GPUs.
-const AMD_FORMS: [Form; 14] = [
+const AMD_FORMS: [Form; 15] = [
+    Form::WithHost,
     Form::Bundle,
     Form::Bundle,
     Form::Bundle,
@@ -159,6 +203,9 @@ const AMD_FORMS: [Form; 14] = [
     Form::OffloadCompressed { zlib: true },
     Form::OffloadCompressed { zlib: false },
 ];
+
+/// Code for the host.
+const HOST_CODE: &[u8] = b"BC\xc0\xde";
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 
@@ -176,21 +223,28 @@ impl fmt::Debug for Unit {
 }
 
 impl Unit {
-    fn new(random: &mut Random, numbers: &mut usize, is_amd: bool) -> Self {
-        let form = if is_amd { *random.pick(&AMD_FORMS) } else { Form::Fatbin };
-        let mut targets: Vec<&'static str> =
-            if is_amd { AMD.iter().map(|(target, _)| *target).collect() } else { NVIDIA.to_vec() };
-        random.shuffle(&mut targets);
-        targets.truncate(1 + random.below(3));
-        let codes = targets.into_iter().map(|target| {
-            *numbers += 1;
-            Code { target, number: *numbers }
-        });
-        Self { form, codes: codes.collect() }
+    fn new(maker: &mut Maker, vendor: Vendor) -> Self {
+        let form = match vendor {
+            Vendor::Amd => *maker.random.pick(&AMD_FORMS),
+            Vendor::Nvidia if maker.below(5) == 0 => Form::FatbinInOffload,
+            Vendor::Nvidia => Form::Fatbin,
+        };
+        Self { form, codes: maker.codes(vendor) }
     }
 
+    fn any(maker: &mut Maker) -> Self {
+        let vendor = if maker.below(3) > 0 { Vendor::Amd } else { Vendor::Nvidia };
+        Self::new(maker, vendor)
+    }
+
+    /// Whether it is in an offload binary.
     pub fn is_offload(&self) -> bool {
-        matches!(self.form, Form::Offload(_) | Form::OffloadCompressed { .. })
+        matches!(self.form, Form::Offload(_) | Form::OffloadCompressed { .. } | Form::FatbinInOffload)
+    }
+
+    /// Whether linkers read it, rather than a runtime.
+    fn is_linked(&self) -> bool {
+        self.form == Form::WithHost || (self.is_offload() && self.form != Form::FatbinInOffload)
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -205,16 +259,21 @@ impl Unit {
             };
             self.codes.iter().map(image).collect()
         };
+        let fatbin =
+            || fatbins::fatbin(&self.codes.iter().map(|code| fatbins::entry(&code.cuda())).collect::<Vec<_>>());
+        let host = if self.form == Form::WithHost { HOST_CODE } else { b"" };
         let plain = || {
-            let mut entries = vec![(HOST, &b""[..])];
+            let mut entries = vec![(HOST, host)];
             entries.extend(contents.iter().map(|(id, content)| (id.as_str(), content.as_slice())));
             formats::binary(&entries, 4096)
         };
         match self.form {
-            Form::Bundle => plain(),
+            Form::Bundle | Form::WithHost => plain(),
             Form::Compressed(version, method) => formats::compressed(version, method, &plain()),
-            Form::Fatbin => {
-                fatbins::fatbin(&self.codes.iter().map(|code| fatbins::entry(&code.cuda())).collect::<Vec<_>>())
+            Form::Fatbin => fatbin(),
+            Form::FatbinInOffload => {
+                let strings = [("triple", "nvptx64-nvidia-cuda"), ("arch", self.codes[0].target)];
+                offload::write(1, &[Image::new(4, 2, &strings, &fatbin())])
             }
             Form::Offload(version) => offload::write(version, &images()),
             Form::OffloadCompressed { zlib } => offload::compressed(zlib, &images()),
@@ -223,14 +282,21 @@ impl Unit {
 
     /// The kind of container, its ID if it has one, the target and the size of each entry, as `inspect` tells them.
     fn rows(&self) -> Vec<(String, String, usize)> {
-        let container = match self.form {
-            Form::Bundle | Form::Compressed(..) => "bundle",
-            Form::Fatbin => "fatbin",
-            Form::Offload(_) | Form::OffloadCompressed { .. } => "offload binary",
-        };
-        let host = (container == "bundle").then(|| ("host".to_owned(), 0));
-        let codes = self.codes.iter().map(|code| (code.target.to_owned(), code.content().len()));
-        host.into_iter().chain(codes).map(|(target, size)| (container.to_owned(), target, size)).collect()
+        let row = |container: &str, target: &str, size| (container.to_owned(), target.to_owned(), size);
+        let codes =
+            |container: &str| self.codes.iter().map(|code| row(container, code.target, code.content().len())).collect();
+        let with = |first, rest: Vec<_>| [vec![first], rest].concat();
+        match self.form {
+            Form::Bundle | Form::Compressed(..) => with(row("bundle", "host", 0), codes("bundle")),
+            Form::WithHost => with(row("bundle", "host", HOST_CODE.len()), codes("bundle")),
+            Form::Fatbin => codes("fatbin"),
+            // The fatbin is a code object too, and has parts.
+            Form::FatbinInOffload => {
+                let fatbin = Self { form: Form::Fatbin, codes: self.codes.clone() }.bytes();
+                with(row("offload binary", self.codes[0].target, fatbin.len()), codes("fatbin"))
+            }
+            Form::Offload(_) | Form::OffloadCompressed { .. } => codes("offload binary"),
+        }
     }
 }
 
@@ -290,21 +356,20 @@ impl fmt::Debug for Held {
 
 impl Held {
     /// A library of any kind.
-    pub fn new(random: &mut Random, numbers: &mut usize) -> Self {
-        match random.below(6) {
-            0 | 1 => Self::sections(random, numbers, &[Shell::ElfLibrary, Shell::ElfProgram, Shell::Pe]),
-            2 => Self::sections(random, numbers, &[Shell::ElfObject, Shell::Coff]),
-            3 | 4 => Self::archive(random, numbers),
-            _ => Self::row(random, numbers),
+    pub fn new(maker: &mut Maker) -> Self {
+        match maker.below(6) {
+            0 | 1 => Self::sections(maker, &[Shell::ElfLibrary, Shell::ElfProgram, Shell::Pe]),
+            2 => Self::sections(maker, &[Shell::ElfObject, Shell::Coff]),
+            3 | 4 => Self::archive(maker),
+            _ => Self::row(maker),
         }
     }
 
-    pub fn sections(random: &mut Random, numbers: &mut usize, shells: &[Shell]) -> Self {
-        let shell = *random.pick(shells);
+    fn sections(maker: &mut Maker, shells: &[Shell]) -> Self {
+        let shell = *maker.random.pick(shells);
         let mut units = Vec::new();
-        for _ in 0..1 + random.below(3) {
-            let is_amd = random.below(3) > 0;
-            let unit = Unit::new(random, numbers, is_amd);
+        for _ in 0..1 + maker.below(3) {
+            let unit = Unit::any(maker);
             // The offload binaries of several sources in one section are told apart only by their code.
             if !unit.is_offload() || !units.iter().any(Unit::is_offload) {
                 units.push(unit);
@@ -314,38 +379,43 @@ impl Held {
     }
 
     /// A static library of objects.
-    pub fn archive(random: &mut Random, numbers: &mut usize) -> Self {
+    fn archive(maker: &mut Maker) -> Self {
         let mut members = Vec::new();
-        for _ in 0..1 + random.below(4) {
-            let held = match random.below(5) {
-                0 => Self::row(random, numbers),
-                1 => Self::sections(random, numbers, &[Shell::ElfLibrary]),
-                2 if random.below(4) == 0 => Self::archive(random, numbers),
-                _ => Self::sections(random, numbers, &[Shell::ElfObject, Shell::ElfObject, Shell::Coff]),
+        for _ in 0..1 + maker.below(4) {
+            let held = match maker.below(6) {
+                0 => Self::row(maker),
+                1 => Self::sections(maker, &[Shell::ElfLibrary]),
+                2 if maker.below(3) == 0 => Self::archive(maker),
+                2 => Self::code(maker),
+                _ => Self::sections(maker, &[Shell::ElfObject, Shell::ElfObject, Shell::Coff]),
             };
-            *numbers += 1;
-            members.push((format!("m{numbers}.o"), held));
+            members.push((format!("m{}.o", maker.next()), held));
         }
         Self::Archive(members)
     }
 
-    pub fn row(random: &mut Random, numbers: &mut usize) -> Self {
-        let is_amd = random.below(3) > 0;
-        let first = Unit::new(random, numbers, is_amd);
+    fn row(maker: &mut Maker) -> Self {
+        let first = Unit::any(maker);
+        let vendor = Vendor::of(first.codes[0].target);
         let mut units = vec![first];
         // The offload binaries of several sources in a row are told apart only by their code.
-        if !units[0].is_offload() && random.below(3) == 0 {
-            for _ in 0..1 + random.below(2) {
-                let unit = Unit::new(random, numbers, is_amd);
+        if !units[0].is_offload() && maker.below(3) == 0 {
+            for _ in 0..1 + maker.below(2) {
+                let unit = Unit::new(maker, vendor);
                 units.extend((!unit.is_offload()).then_some(unit));
             }
         }
         Self::Row(units)
     }
 
-    pub fn code(random: &mut Random, numbers: &mut usize) -> Self {
-        let is_amd = random.below(3) > 0;
-        Self::Code(Unit::new(random, numbers, is_amd).codes[0])
+    fn code(maker: &mut Maker) -> Self {
+        let vendor = if maker.below(3) > 0 { Vendor::Amd } else { Vendor::Nvidia };
+        Self::Code(maker.codes(vendor)[0])
+    }
+
+    /// A file that a program may load beside others of its directory.
+    pub fn loaded_file(maker: &mut Maker) -> Self {
+        if maker.below(3) > 0 { Self::code(maker) } else { Self::row(maker) }
     }
 
     /// The usual end of its name.
@@ -357,7 +427,7 @@ impl Held {
             Self::Sections(Shell::ElfObject, _) => ".o",
             Self::Sections(Shell::Coff, _) => ".obj",
             Self::Archive(_) => ".a",
-            Self::Row(units) if units[0].form == Form::Fatbin => ".fatbin",
+            Self::Row(units) if Vendor::of(units[0].codes[0].target) == Vendor::Nvidia => ".fatbin",
             Self::Row(_) => ".hipfb",
             Self::Code(code) if Vendor::of(code.target) == Vendor::Amd => ".co",
             Self::Code(_) => ".cubin",
@@ -382,8 +452,17 @@ impl Held {
         }
     }
 
+    /// What serves GPUs, in any order.
+    pub fn serving(&self) -> Vec<Serving> {
+        match self {
+            Self::Sections(_, units) | Self::Row(units) => units.iter().map(Serving::of_unit).collect(),
+            Self::Archive(members) => members.iter().flat_map(|(_, held)| held.serving()).collect(),
+            Self::Code(code) => vec![Serving { is_unit: false, ..Serving::of_codes(vec![*code]) }],
+        }
+    }
+
     /// The units, in any order.
-    pub fn units(&self) -> Vec<&Unit> {
+    fn units(&self) -> Vec<&Unit> {
         match self {
             Self::Sections(_, units) | Self::Row(units) => units.iter().collect(),
             Self::Archive(members) => members.iter().flat_map(|(_, held)| held.units()).collect(),
@@ -407,7 +486,9 @@ impl Held {
             Self::Sections(Shell::ElfObject, _) => true,
             Self::Sections(Shell::Coff, _) | Self::Code(_) => false,
             Self::Sections(..) | Self::Row(_) => !has_offload(),
-            Self::Archive(members) => members.iter().all(|(_, held)| held.is_writable()),
+            Self::Archive(members) => {
+                members.iter().all(|(_, held)| !matches!(held, Self::Archive(_)) && held.is_writable())
+            }
         }
     }
 
@@ -416,7 +497,7 @@ impl Held {
         match self {
             Self::Code(_) => true,
             // A file with several bundles does not serve with others.
-            Self::Row(units) => units.len() == 1 && !units[0].is_offload(),
+            Self::Row(units) => units.len() == 1 && !units[0].is_offload() && units[0].form != Form::WithHost,
             _ => false,
         }
     }
@@ -491,24 +572,26 @@ pub struct Serving {
     pub choices: Vec<Vec<Code>>,
     /// Whether a linker reads the code, which takes all of it for a GPU.
     pub is_linked: bool,
+    /// Whether it should serve all GPUs of its vendors: a code object in an archive need not.
+    pub is_unit: bool,
 }
 
 impl Serving {
-    pub fn of_unit(unit: &Unit) -> Self {
-        Self { codes: unit.codes.clone(), choices: vec![unit.codes.clone()], is_linked: unit.is_offload() }
+    pub fn of_codes(codes: Vec<Code>) -> Self {
+        Self { choices: vec![codes.clone()], codes, is_linked: false, is_unit: true }
+    }
+
+    fn of_unit(unit: &Unit) -> Self {
+        Self { is_linked: unit.is_linked(), ..Self::of_codes(unit.codes.clone()) }
     }
 
     /// Whether it is for GPUs of this GPU's vendor.
     pub fn is_for(&self, gpu: &str) -> bool {
-        self.codes.iter().any(|code| Vendor::of(code.target) == Vendor::of(gpu))
+        self.is_unit && self.codes.iter().any(|code| Vendor::of(code.target) == Vendor::of(gpu))
     }
 
     pub fn serves(&self, gpu: &str) -> bool {
         serve(&self.codes, gpu)
-    }
-
-    pub fn has_any_for(&self, gpu: &str) -> bool {
-        self.codes.iter().any(|code| code.is_taken_by(gpu))
     }
 
     /// The code objects that a runtime loads on the GPUs that a name means.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::content::{Code, Held, Row, Serving};
+use super::content::{Code, Held, Maker, Row, Serving};
 use crate::properties::make::{BZIP2, DEFLATED, LZMA, STORED, XZ, ZSTD, Zipped, archive, thin_archive, zip};
 use crate::properties::packages::{self, File};
 use crate::reference::harness::Random;
@@ -190,9 +190,16 @@ impl Tree {
     }
 
     /// The same content in all kinds of files.
-    pub fn all(libraries: &[Held], codes: &[Held], random: &mut Random) -> Vec<Self> {
+    pub fn all(mut maker: Maker) -> Vec<Self> {
+        let mut libraries: Vec<Held> = (0..1 + maker.random.below(3)).map(|_| Held::new(&mut maker)).collect();
+        let codes: Vec<Held> = (0..maker.random.below(4)).map(|_| Held::loaded_file(&mut maker)).collect();
+        let random = &mut maker.random;
+        // Some files have a copy.
+        if random.below(4) == 0 {
+            libraries.push(libraries[0].clone());
+        }
         let mut trees = Vec::new();
-        let one = random.pick(libraries);
+        let one = random.pick(&libraries);
         let usual = format!("one{}", one.extension());
         let labels = match one {
             Held::Sections(..) => {
@@ -216,7 +223,7 @@ impl Tree {
 
         // A part of the libraries has unusual names.
         let mut nodes: Vec<Node> = (0..)
-            .zip(libraries)
+            .zip(&libraries)
             .map(|(number, held)| {
                 let end = if random.below(3) > 0 { held.extension() } else { *random.pick(&[".rlib", ".bin", ""]) };
                 Node::Library(format!("lib{number}{end}"), held.clone())
@@ -224,7 +231,7 @@ impl Tree {
             .collect();
         nodes.push(Node::Text("readme.txt".to_owned()));
         if !codes.is_empty() {
-            let codes = (0..).zip(codes);
+            let codes = (0..).zip(&codes);
             let codes =
                 codes.map(|(number, held)| Node::Library(format!("c{number}{}", held.extension()), held.clone()));
             nodes.push(Node::Directory("codes".to_owned(), codes.collect()));
@@ -333,10 +340,8 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
         Node::Text(_) => {}
         Node::Library(name, held) => {
             expected.rows.extend(held.rows(name));
-            let codes = match held {
-                Held::Code(code) => vec![*code],
-                _ => held.units().into_iter().flat_map(|unit| unit.codes.clone()).collect(),
-            };
+            let serving = held.serving();
+            let codes: Vec<Code> = serving.iter().flat_map(|serving| serving.codes.clone()).collect();
             if let Some(judged) = judged {
                 expected.judged[judged].extend(codes.iter().copied());
             }
@@ -345,8 +350,7 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
                 let group = groups.entry(within.directory.clone()).or_insert_with(|| (within.leaf.clone(), Vec::new()));
                 group.1.push((name.clone(), held.clone()));
             } else {
-                let units = held.units().into_iter().map(Serving::of_unit).collect();
-                expected.libraries.push(Library { leaf: name.clone(), units });
+                expected.libraries.push(Library { leaf: name.clone(), serving });
             }
         }
         Node::Directory(name, nodes) | Node::Package(name, _, nodes) => {
@@ -366,18 +370,23 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
 pub struct Library {
     /// The last name in its path.
     pub leaf: String,
-    pub units: Vec<Serving>,
+    pub serving: Vec<Serving>,
 }
 
 impl Library {
     /// The targets of its code.
     pub fn targets(&self) -> BTreeSet<&'static str> {
-        self.units.iter().flat_map(|unit| &unit.codes).map(|code| code.target).collect()
+        self.serving.iter().flat_map(|unit| &unit.codes).map(|code| code.target).collect()
+    }
+
+    /// The number of its units.
+    pub fn units(&self) -> usize {
+        self.serving.iter().filter(|serving| serving.is_unit).count()
     }
 
     /// How many units serve a GPU, and how many should; none if none should.
     pub fn served(&self, gpu: &str) -> Option<(usize, usize)> {
-        let units: Vec<&Serving> = self.units.iter().filter(|unit| unit.is_for(gpu)).collect();
+        let units: Vec<&Serving> = self.serving.iter().filter(|unit| unit.is_for(gpu)).collect();
         let serving = units.iter().filter(|unit| unit.serves(gpu)).count();
         (!units.is_empty()).then_some((serving, units.len()))
     }
@@ -392,26 +401,18 @@ pub struct Expected {
     pub rows: Vec<Row>,
     /// All code objects for GPUs.
     pub codes: Vec<Code>,
-    /// Whether a library is made of the files of a directory.
-    pub has_directories: bool,
 }
 
 impl Expected {
     fn add_files(&mut self, directory: &str, files: &[(String, Held)]) {
-        let mut choices = Vec::new();
-        for (_, held) in files {
-            match held {
-                Held::Code(code) => choices.push(vec![*code]),
-                held => choices.extend(held.units().into_iter().map(|unit| unit.codes.clone())),
-            }
-        }
+        let serving = files.iter().flat_map(|(_, held)| held.serving());
+        let choices: Vec<Vec<Code>> = serving.flat_map(|serving| serving.choices).collect();
         let leaf = match files {
             [(name, _)] => name.clone(),
             _ => directory.to_owned(),
         };
-        self.has_directories |= files.len() > 1;
-        let unit = Serving { codes: choices.concat(), choices, is_linked: false };
-        self.libraries.push(Library { leaf, units: vec![unit] });
+        let unit = Serving { choices: choices.clone(), ..Serving::of_codes(choices.concat()) };
+        self.libraries.push(Library { leaf, serving: vec![unit] });
     }
 
     /// The targets of all code.
@@ -431,7 +432,7 @@ impl Expected {
     }
 
     fn units(&self) -> impl Iterator<Item = &Serving> {
-        self.libraries.iter().flat_map(|library| &library.units)
+        self.libraries.iter().flat_map(|library| &library.serving)
     }
 
     /// Whether `verify --expect` passes: each unit serves the GPU, and each file has some code for it.
@@ -442,25 +443,25 @@ impl Expected {
     /// Whether `verify --expect-any` passes: the units of each library serve the GPU together.
     pub fn passes_any(&self, gpu: &str) -> bool {
         self.libraries.iter().all(|library| {
-            let codes: Vec<Code> = library.units.iter().flat_map(|unit| unit.codes.clone()).collect();
+            let units = library.serving.iter().filter(|serving| serving.is_unit);
+            let codes: Vec<Code> = units.flat_map(|unit| unit.codes.clone()).collect();
             library.served(gpu).is_none() || super::content::serve(&codes, gpu)
         }) && self.has_code_for(gpu)
     }
 
     fn has_code_for(&self, gpu: &str) -> bool {
-        let any =
-            |codes: &[Code]| Serving { codes: codes.to_vec(), choices: Vec::new(), is_linked: false }.has_any_for(gpu);
+        let any = |codes: &[Code]| codes.iter().any(|code| code.is_taken_by(gpu));
         any(&self.codes) && self.judged.iter().all(|codes| codes.is_empty() || any(codes))
     }
 
-    /// The code objects that runtimes load on a GPU.
-    pub fn loaded(&self, gpu: &str) -> BTreeSet<Code> {
-        self.units().flat_map(|unit| unit.loaded(gpu)).collect()
+    /// The number of code objects that runtimes load on a GPU.
+    pub fn loaded(&self, gpu: &str) -> usize {
+        self.units().map(|unit| unit.loaded(gpu).len()).sum()
     }
 
-    /// The code objects that `recompress --keep-for` keeps.
-    pub fn kept(&self, gpu: &str) -> BTreeSet<Code> {
-        self.units().flat_map(|unit| unit.kept(gpu)).collect()
+    /// The number of code objects that `recompress --keep-for` keeps.
+    pub fn kept(&self, gpu: &str) -> usize {
+        self.units().map(|unit| unit.kept(gpu).len()).sum()
     }
 
     /// Whether a later version is worse for a GPU: it has no code of this target any longer, and does not serve the GPU
