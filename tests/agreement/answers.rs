@@ -357,9 +357,8 @@ impl<'t> Asked<'t> {
                 let gpus = list(&library["coverage"]).iter().filter(|served| served["gpu"] == gpu);
                 gpus.map(|served| (leaf(library), number(&served["serving"])))
             });
-            // A single file has another name now.
-            let all = all
-                .map(|(name, serving)| if self.tree.is_single() { (String::new(), serving) } else { (name, serving) });
+            // The file itself has another name now.
+            let all = all.map(|(name, serving)| (if name == "kept" { self.argument.clone() } else { name }, serving));
             all.filter(|(_, serving)| *serving > 0).collect()
         };
         let (got, expected) = (serving(&after), serving(before));

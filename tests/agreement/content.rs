@@ -204,8 +204,10 @@ const AMD_FORMS: [Form; 15] = [
     Form::OffloadCompressed { zlib: false },
 ];
 
-/// Code for the host.
-const HOST_CODE: &[u8] = b"BC\xc0\xde";
+/// Code for the host: an object.
+fn host_code() -> Vec<u8> {
+    Elf::OBJECT.write(&[Section::new(".text", b"code")])
+}
 
 const HOST: &str = "host-x86_64-unknown-linux-gnu-";
 
@@ -261,9 +263,9 @@ impl Unit {
         };
         let fatbin =
             || fatbins::fatbin(&self.codes.iter().map(|code| fatbins::entry(&code.cuda())).collect::<Vec<_>>());
-        let host = if self.form == Form::WithHost { HOST_CODE } else { b"" };
+        let host = if self.form == Form::WithHost { host_code() } else { Vec::new() };
         let plain = || {
-            let mut entries = vec![(HOST, host)];
+            let mut entries = vec![(HOST, &host[..])];
             entries.extend(contents.iter().map(|(id, content)| (id.as_str(), content.as_slice())));
             formats::binary(&entries, 4096)
         };
@@ -288,7 +290,7 @@ impl Unit {
         let with = |first, rest: Vec<_>| [vec![first], rest].concat();
         match self.form {
             Form::Bundle | Form::Compressed(..) => with(row("bundle", "host", 0), codes("bundle")),
-            Form::WithHost => with(row("bundle", "host", HOST_CODE.len()), codes("bundle")),
+            Form::WithHost => with(row("bundle", "host", host_code().len()), codes("bundle")),
             Form::Fatbin => codes("fatbin"),
             // The fatbin is a code object too, and has parts.
             Form::FatbinInOffload => {
@@ -483,7 +485,7 @@ impl Held {
     pub fn is_writable(&self) -> bool {
         let has_offload = || self.units().iter().any(|unit| unit.is_offload());
         match self {
-            Self::Sections(Shell::ElfObject, _) => true,
+            Self::Sections(Shell::ElfObject, units) => units.iter().all(|unit| unit.form != Form::FatbinInOffload),
             Self::Sections(Shell::Coff, _) | Self::Code(_) => false,
             Self::Sections(..) | Self::Row(_) => !has_offload(),
             Self::Archive(members) => {
@@ -594,22 +596,31 @@ impl Serving {
         serve(&self.codes, gpu)
     }
 
-    /// The code objects that a runtime loads on the GPUs that a name means.
-    pub fn loaded(&self, gpu: &str) -> BTreeSet<Code> {
-        let settings: Vec<String> = gpus(gpu).iter().flat_map(|gpu| settings(gpu)).collect();
-        let best = |codes: &[Code], setting: &str| {
-            let ranks = codes.iter().enumerate().filter_map(|(at, code)| Some((rank(setting, code.target)?, at)));
-            ranks.min().map(|(_, at)| codes[at])
-        };
-        self.choices.iter().flat_map(|codes| settings.iter().filter_map(move |setting| best(codes, setting))).collect()
+    /// The number of code objects that a runtime loads on the GPUs that a name means.
+    pub fn loaded(&self, gpu: &str) -> usize {
+        self.choices.iter().map(|codes| loaded(codes, gpu).len()).sum()
     }
 
-    /// The code objects that `recompress --keep-for` keeps for a GPU.
-    pub fn kept(&self, gpu: &str) -> BTreeSet<Code> {
+    /// The number of code objects that `recompress --keep-for` keeps for a GPU.
+    pub fn kept(&self, gpu: &str) -> usize {
         let is_taken = |code: &Code| gpus(gpu).iter().any(|gpu| code.is_taken_by(gpu));
-        let also = self.codes.iter().filter(|code| code.target == gpu || self.is_linked && is_taken(code));
-        self.loaded(gpu).into_iter().chain(also.copied()).collect()
+        let of = |codes: &Vec<Code>| {
+            let mut kept = loaded(codes, gpu);
+            kept.extend(codes.iter().filter(|code| code.target == gpu || self.is_linked && is_taken(code)));
+            kept.len()
+        };
+        self.choices.iter().map(of).sum()
     }
+}
+
+/// The code objects of a choice that a runtime loads on the GPUs that a name means.
+fn loaded(codes: &[Code], gpu: &str) -> BTreeSet<Code> {
+    let settings = gpus(gpu).into_iter().flat_map(|gpu| settings(&gpu));
+    let best = |setting: String| {
+        let ranks = codes.iter().enumerate().filter_map(|(at, code)| Some((rank(&setting, code.target)?, at)));
+        ranks.min().map(|(_, at)| codes[at])
+    };
+    settings.filter_map(best).collect()
 }
 
 /// Whether some of the code runs on a GPU in each of the settings that its name leaves open.

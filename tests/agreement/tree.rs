@@ -292,11 +292,6 @@ impl Tree {
         matches!(self.root, Node::Directory(..))
     }
 
-    /// Whether the file itself is the only library.
-    pub fn is_single(&self) -> bool {
-        matches!(self.root, Node::Library(..))
-    }
-
     /// Whether `recompress` writes all of it.
     pub fn is_writable(&self) -> bool {
         self.given != Given::Thin && self.root.is_writable(true)
@@ -456,12 +451,12 @@ impl Expected {
 
     /// The number of code objects that runtimes load on a GPU.
     pub fn loaded(&self, gpu: &str) -> usize {
-        self.units().map(|unit| unit.loaded(gpu).len()).sum()
+        self.units().map(|unit| unit.loaded(gpu)).sum()
     }
 
     /// The number of code objects that `recompress --keep-for` keeps.
     pub fn kept(&self, gpu: &str) -> usize {
-        self.units().map(|unit| unit.kept(gpu).len()).sum()
+        self.units().map(|unit| unit.kept(gpu)).sum()
     }
 
     /// Whether a later version is worse for a GPU: it has no code of this target any longer, and does not serve the GPU
