@@ -3,6 +3,7 @@
 //! | module | says |
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
+//! | `code_for` | which GPUs a code object is for |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
 //!
@@ -19,14 +20,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod code_for;
 mod contents;
 mod served;
 mod unit;
 
+#[cfg(feature = "cli")]
+pub(crate) use code_for::CodeFor;
 pub(crate) use contents::ContentsBuilder;
 #[cfg(feature = "cli")]
 pub(crate) use contents::LibraryContents;
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies};
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
+#[cfg(test)]
+pub(crate) use unit::tests;
 pub(crate) use unit::{CodeSet, FoundUnit, Unit, UnitBuilder, UnitRole, Units, by_library};

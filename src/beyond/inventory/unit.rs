@@ -468,3 +468,48 @@ impl UnitBuilder {
 fn role_of_some(place: &Place, is_file: bool) -> UnitRole {
     if is_file && place.steps().is_empty() { UnitRole::SomeOfFiles } else { UnitRole::Some }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::beyond::scan::Step;
+
+    /// Returns the place of a file, or of a member of a package for a name such as `a.whl(lib.so)`.
+    pub(crate) fn place(name: &str) -> Place {
+        let (file, members) = name.split_once('(').unwrap_or((name, ""));
+        members
+            .split(['(', ')'])
+            .filter(|member| !member.is_empty())
+            .fold(Place::of_file(file.as_ref()), |place, name| {
+                place.join(Step::Member(name.as_bytes().to_vec())).packaged()
+            })
+    }
+
+    /// Returns a bundle at a place, with code for these targets. The vendors are those of the code.
+    pub(crate) fn unit(name: &str, role: UnitRole, targets: &str) -> Unit {
+        let code = |name: &str| Code::from_name(name).unwrap();
+        let codes: BTreeMap<Code, usize> =
+            targets.split_whitespace().enumerate().map(|(index, name)| (code(name), index)).collect();
+        let vendors = codes.keys().filter_map(Device::from_code).map(|device| device.vendor()).collect();
+        let info =
+            BundleInfo { place: place(name), format: Format::Bundle, index: 0, range: 0..1, compressed: None, size: 0 };
+        Unit {
+            at: UnitPlace::Bundle(Arc::new(info)),
+            role,
+            code_use: CodeUse::Choice,
+            directory: None,
+            source: None,
+            code: Arc::new(CodeSet { vendors, codes, unfound: BTreeSet::new() }),
+        }
+    }
+
+    #[test]
+    fn libraries_are_files_and_files_in_packages() {
+        let units: Vec<Unit> = ["a.whl(x.so)", "a.so", "a.whl(y.so)", "a.whl(x.so)"]
+            .map(|name| unit(name, UnitRole::Whole, "gfx906"))
+            .into();
+        let libraries: Vec<_> =
+            by_library(&units).into_iter().map(|(place, units)| (place.to_string(), units.len())).collect();
+        assert_eq!(libraries, [("a.whl(x.so)".into(), 2), ("a.so".into(), 1), ("a.whl(y.so)".into(), 1)]);
+    }
+}

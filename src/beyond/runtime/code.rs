@@ -122,9 +122,10 @@ impl Code {
         matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))
     }
 
-    /// Returns the code of an entry with this ID. Returns `None` if no runtime takes it: the entry is empty, its ID has
-    /// no target ID, or NVIDIA has no target of this name.
-    pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
+    /// Returns the code of an entry with this ID. `recorded` is the target ID that its content records, which counts if
+    /// the ID has none. Returns `None` if no runtime takes the code: the entry is empty, no target is known, or NVIDIA
+    /// has no target of this name.
+    pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>, recorded: Option<&str>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
             return None;
@@ -134,7 +135,7 @@ impl Code {
             return Some(Self::AmdSpirV);
         }
         if target.is_empty() {
-            return None;
+            return Self::from_name(recorded?);
         }
         match id.triple().arch() {
             "amdgpu" => Some(Self::Amd(target.into_owned())),
@@ -151,8 +152,8 @@ impl Code {
             // The entries inside of the container name the GPUs.
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
             // Without content, the ID still names the GPU.
-            Some(ContentKind::Empty) => Self::of_entry(id, None),
-            content => match Self::of_entry(id, content) {
+            Some(ContentKind::Empty) => Self::of_entry(id, None, None),
+            content => match Self::of_entry(id, content, None) {
                 Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
                 code => code,
             },
@@ -271,7 +272,10 @@ impl BundleCodes {
             if code_object.unreadable().is_some() {
                 continue;
             }
-            let Some(code) = Code::of_entry(&id, content) else { continue };
+            // HIP's runtime compares IDs, and finds no code without a target ID.
+            let is_found_by_id = matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4);
+            let recorded = if id.target().is_empty() && !is_found_by_id { code_object.recorded_target() } else { None };
+            let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
                 Some(reason) => {

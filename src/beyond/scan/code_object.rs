@@ -10,7 +10,7 @@ use super::found::{Format, FoundBundle};
 use super::place::{Place, PlaceOrigin, Step};
 use crate::base::bytes::{self, add, len_of, total};
 use crate::base::codec::{self, Codec};
-use crate::base::display::{printable, short_name, shown};
+use crate::base::display::{short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
@@ -153,18 +153,6 @@ impl CodeObject {
         short_name(&self.id, ID_MAX)
     }
 
-    /// The target of the code object in one word, safe to print on a terminal: the [target](EntryId::target), or else
-    /// `host`, the triple or the whole ID.
-    pub fn target(&self) -> String {
-        let Some(id) = self.entry_id() else { return self.shown_id() };
-        // A code object without a bundle is never host code.
-        if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
-            return "host".to_owned();
-        }
-        let target_id = id.target().to_string();
-        printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
-    }
-
     /// The stored size in bytes. If the bundle is compressed as a whole, the code object has a share of the stored size
     /// of the bundle, in proportion to its inflated size.
     pub fn stored(&self) -> u64 {
@@ -188,7 +176,8 @@ impl CodeObject {
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
         let unshared = whole.saturating_sub(self.shared);
         Sizes {
-            code_objects,
+            // An empty entry, such as that of a host without code, is no code object.
+            code_objects: if size == 0 { 0 } else { code_objects },
             size: scale(size, unshared, whole).unwrap_or(size),
             stored: scale(stored, unshared, whole).unwrap_or(stored),
         }

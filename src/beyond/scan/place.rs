@@ -83,7 +83,7 @@ impl Place {
 
     /// Returns the same place, whose last step is a file in a package, so that it may be a library. A package inside of
     /// a library, in one of its sections for example, belongs to that library.
-    pub(super) fn packaged(self) -> Self {
+    pub(crate) fn packaged(self) -> Self {
         let is_in_library = self.steps.iter().any(|step| !matches!(step, Step::Member(_)));
         if is_in_library { self } else { Self { library_steps: self.steps.len(), ..self } }
     }

@@ -145,12 +145,6 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     let known: HashMap<&str, ServedBundles> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
-        // PTX in an offload binary has the name of a GPU, but it serves the GPUs that compile this version of PTX.
-        if line.served.is_none()
-            && let Some(version) = line.gpu.strip_prefix("sm_")
-        {
-            line.served = known.get(format!("compute_{version}").as_str()).copied();
-        }
     }
 }
 
@@ -448,7 +442,7 @@ mod tests {
     fn total(lines: &[Line]) -> Sizes {
         let mut total = Sizes::default();
         for line in lines {
-            total += line.sizes;
+            total += line.counted;
         }
         total
     }

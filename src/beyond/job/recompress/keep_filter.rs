@@ -473,7 +473,7 @@ impl Candidate {
             && unfound.is_none()
             && code_object.unreadable().is_none()
             && !matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
-        let loaded = if is_chosen { id.parsed.as_ref().and_then(|id| Code::of_entry(id, content)) } else { None };
+        let loaded = if is_chosen { id.parsed.as_ref().and_then(|id| Code::of_entry(id, content, None)) } else { None };
         Self { id, content, code, unfound, loaded, is_dropped: false, is_selected: false }
     }
 }

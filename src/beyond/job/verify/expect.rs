@@ -514,3 +514,119 @@ fn describe_code(set: &CodeSet) -> String {
         names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::inventory::tests::{place, unit};
+
+    /// Returns the faults of some units, each as its place and its text.
+    fn faults(extent: ExpectExtent, gpus: &str, units: &[Unit]) -> Vec<String> {
+        let expect = Expect { devices: Device::parse_list(gpus).unwrap(), extent };
+        let mut faults = Vec::new();
+        let list = &mut |fault: Fault| faults.push(format!("{}: {}", fault.place, fault.text));
+        Comparison::new(&expect, "in".as_ref(), &|_| None, list).compare(units);
+        faults
+    }
+
+    #[test]
+    fn units_libraries_and_files_are_compared() {
+        use ExpectExtent::{Bundles, Exactly, Libraries};
+        use UnitRole::{Relinked, Some, SomeOfFiles, Whole};
+        let in_directory = |name: &str, targets| Unit {
+            directory: Option::Some(Arc::new(place("w.whl(dir)"))),
+            ..unit(name, Whole, targets)
+        };
+        for (extent, gpus, units, expected) in [
+            // Each bundle has to serve a GPU, or one of each library.
+            (
+                Bundles,
+                "gfx906",
+                vec![unit("in", Whole, "gfx906"), unit("in", Whole, "gfx90a gfx942")],
+                &["in: it does not serve gfx906; it has code for gfx90a, gfx942"][..],
+            ),
+            (Libraries, "gfx906", vec![unit("in", Whole, "gfx906"), unit("in", Whole, "gfx90a")], &[]),
+            (
+                Libraries,
+                "gfx906",
+                vec![unit("w(a)", Whole, "gfx906"), unit("w(b)", Whole, "gfx90a")],
+                &["w(b): it does not serve gfx906; it has code for gfx90a"],
+            ),
+            // Code for GPUs of other vendors is missing in the file alone.
+            (Bundles, "sm_90", vec![unit("w(a)", Whole, "sm_90"), unit("w(b)", Whole, "gfx90a")], &[]),
+            (
+                Bundles,
+                "sm_90",
+                vec![unit("w(b)", Whole, "gfx90a")],
+                &["in: it does not serve sm_90, because it is not for NVIDIA GPUs; it has code for gfx90a"],
+            ),
+            // The driver links relocatable code, which takes the place of one bundle.
+            (
+                Bundles,
+                "sm_90",
+                vec![
+                    unit("in", Whole, "sm_80"),
+                    unit("in", Relinked, "sm_80 compute_80"),
+                    unit("in", Relinked, "compute_90"),
+                ],
+                &[],
+            ),
+            (
+                Bundles,
+                "sm_90",
+                vec![unit("in", Whole, "sm_80"), unit("in", Relinked, "sm_80")],
+                &["in: it does not serve sm_90; it has code for sm_80"],
+            ),
+            // Other bundles, or other files, have the rest.
+            (Bundles, "gfx906", vec![unit("in", Some, "gfx906"), unit("in", Some, "gfx90a")], &[]),
+            (
+                Bundles,
+                "gfx906",
+                vec![unit("in", Some, "gfx90a")],
+                &["in: it does not serve gfx906; it has code for gfx90a"],
+            ),
+            (Bundles, "gfx906", vec![unit("in", SomeOfFiles, "gfx90a")], &[]),
+            // Only code that is loaded is expected.
+            (
+                Exactly,
+                "gfx906",
+                vec![unit("in", Whole, "gfx906 gfx90a")],
+                &["in: it has code for gfx90a, which no expected GPU needs"],
+            ),
+            (
+                Exactly,
+                "sm_89",
+                vec![unit("in", Whole, "sm_80 sm_86")],
+                &["in: it has code for sm_80, which no expected GPU needs"],
+            ),
+            (Exactly, "sm_89", vec![unit("in", Some, "sm_80 sm_86")], &[]),
+            // Files of a directory serve together.
+            (
+                Bundles,
+                "gfx906",
+                vec![in_directory("w.whl(dir/a)", "gfx906"), in_directory("w.whl(dir/b)", "gfx90a")],
+                &[],
+            ),
+            (
+                Bundles,
+                "gfx942",
+                vec![in_directory("w.whl(dir/a)", "gfx906"), in_directory("w.whl(dir/b)", "gfx90a")],
+                &["w.whl(dir): it does not serve gfx942; it has code for gfx906, gfx90a in 2 files"],
+            ),
+        ] {
+            assert_eq!(faults(extent, gpus, &units), expected, "{gpus} {units:?}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_without_code_is_a_fault_that_names_the_rest_of_its_library() {
+        let mut empty = unit("in", UnitRole::Whole, "");
+        empty.code = Arc::new(CodeSet {
+            vendors: unit("in", UnitRole::Whole, "gfx906").code.vendors.clone(),
+            ..CodeSet::default()
+        });
+        let text =
+            "in: it does not serve gfx906; it has no code for any GPU, but other code of its library serves gfx906";
+        assert_eq!(faults(ExpectExtent::Bundles, "gfx906", &[empty, unit("in", UnitRole::Whole, "gfx906")]), [text]);
+    }
+}

@@ -61,7 +61,7 @@ pub struct Verified {
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
-    /// The number of code objects that were checked, including host code and empty ones.
+    /// The number of code objects that were checked, including host code. Empty entries are not counted.
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
@@ -473,7 +473,7 @@ impl Verified {
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
     /// `plain_max` bytes is a fault.
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
-        let code_objects = found.bundle.entries.len();
+        let code_objects = found.bundle.entries.iter().filter(|entry| entry.size() > 0).count();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {
             self.list_fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
