@@ -68,8 +68,8 @@ pub struct Verified {
     /// The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
     /// are in `unread`.
     pub unchecked: usize,
-    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices,
-    /// such as bundles of assembly. Next to other code objects, they are faults.
+    /// The number of code objects for devices that are text, in bundles that have nothing else for devices, such as
+    /// bundles of assembly. Next to other code objects, text and empty entries are faults.
     pub without_code: usize,
     /// The faults in file order, at most 10,000 of a file.
     pub faults: Vec<Fault>,

@@ -66,7 +66,7 @@ pub(super) fn check(
         }
         return Ok(0);
     }
-    Ok(without_code.len())
+    Ok(without_code.iter().filter(|entry| entry.size() > 0).count())
 }
 
 fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
