@@ -463,6 +463,11 @@ impl Held {
         }
     }
 
+    /// The number of code objects for the host.
+    pub fn hosts(&self) -> usize {
+        self.units().into_iter().filter(|unit| unit.form == Form::WithHost).count()
+    }
+
     /// The units, in any order.
     fn units(&self) -> Vec<&Unit> {
         match self {

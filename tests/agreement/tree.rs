@@ -341,6 +341,7 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
                 expected.judged[judged].extend(codes.iter().copied());
             }
             expected.codes.extend(codes);
+            expected.hosts += held.hosts();
             if held.is_loaded_file() {
                 let group = groups.entry(within.directory.clone()).or_insert_with(|| (within.leaf.clone(), Vec::new()));
                 group.1.push((name.clone(), held.clone()));
@@ -396,6 +397,8 @@ pub struct Expected {
     pub rows: Vec<Row>,
     /// All code objects for GPUs.
     pub codes: Vec<Code>,
+    /// The number of code objects for the host.
+    hosts: usize,
 }
 
 impl Expected {
@@ -408,6 +411,11 @@ impl Expected {
         };
         let unit = Serving { choices: choices.clone(), ..Serving::of_codes(choices.concat()) };
         self.libraries.push(Library { leaf, serving: vec![unit] });
+    }
+
+    /// The number of all code objects. Containers in containers do not count in addition to what they hold.
+    pub fn code_objects(&self) -> usize {
+        self.codes.len() + self.hosts
     }
 
     /// The targets of all code.
