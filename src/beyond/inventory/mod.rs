@@ -6,6 +6,7 @@
 //! | `code_for` | which GPUs a code object is for |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
+//! | `lost` | which GPUs a library no longer serves |
 //!
 //! ```
 //! use offload_bundle::inventory::Contents;
@@ -22,6 +23,7 @@
 
 mod code_for;
 mod contents;
+mod lost;
 mod served;
 mod unit;
 
@@ -31,6 +33,7 @@ pub(crate) use contents::ContentsBuilder;
 #[cfg(feature = "cli")]
 pub(crate) use contents::LibraryContents;
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies};
+pub(crate) use lost::{LostGpu, lost_gpus};
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]

@@ -235,6 +235,13 @@ impl Coverage {
         coverage
     }
 
+    /// Returns the coverage of the files of a directory.
+    pub(crate) fn of_files(files: &FileSet) -> Self {
+        let mut coverage = Self::default();
+        coverage.add_library(files.library(), 1);
+        coverage
+    }
+
     /// Adds a file to the others of its directory.
     fn add_file(&mut self, directory: &Place, code: &CodeSet) {
         let mut file = FileSet::default();

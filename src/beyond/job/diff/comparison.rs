@@ -13,9 +13,8 @@ use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
-use crate::beyond::inventory::{Coverage, ServedBundles, Unit, by_library};
+use crate::beyond::inventory::{Coverage, LostGpu, Unit, by_library, lost_gpus};
 use crate::beyond::parallel;
-use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
 /// Numbers for the names in the two files. Equal names have equal numbers in both files, so keys are compared without
@@ -423,8 +422,8 @@ impl<'c> FileComparison<'c> {
     /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
     /// a problem of the file.
     fn compare_coverage(&mut self) {
-        let old_libraries = libraries(self.old.units.iter(), &RenamedMembers::default());
-        let new_libraries = self.new_libraries();
+        let mut old_libraries = libraries(self.old.units.iter(), &RenamedMembers::default());
+        let mut new_libraries = self.new_libraries();
         for (all, libraries) in
             [(&mut self.diff.old_coverage, &old_libraries), (&mut self.diff.new_coverage, &new_libraries)]
         {
@@ -434,11 +433,17 @@ impl<'c> FileComparison<'c> {
         if self.new.input.is_none() {
             return;
         }
+        // A file that serves GPUs together with others of its directory is compared with these.
+        self.diff.in_directory = [&self.old, &self.new].map(|side| side.file_in_directory().cloned());
+        if self.diff.in_directory.iter().any(Option::is_some) {
+            old_libraries.clear();
+            new_libraries.clear();
+        }
         let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
         for (library, (place, old)) in &old_libraries {
             let lost = match new_libraries.get(library) {
-                Some((_, new)) => find_lost_gpus(old, new),
+                Some((_, new)) => lost_gpus(old, new),
                 None => self.lost_with_library(place, old, gone_from_file.as_ref()),
             };
             let Some(lost) = lost else {
@@ -472,7 +477,7 @@ impl<'c> FileComparison<'c> {
     /// Returns the GPUs that no library of the new file serves any longer, or `None` if there are too many bundles to
     /// compare.
     fn gone_gpus(&self) -> Option<HashSet<String>> {
-        let lost = find_lost_gpus(&self.diff.old_coverage, &self.diff.new_coverage)?;
+        let lost = lost_gpus(&self.diff.old_coverage, &self.diff.new_coverage)?;
         let mut gone = HashSet::new();
         for LostGpu { device, new, .. } in lost {
             if new.serving == 0 {
@@ -495,11 +500,11 @@ impl<'c> FileComparison<'c> {
         if let Some(member) = top_member(place)
             && self.new.members.contains(unversioned(member))
         {
-            return find_lost_gpus(old, &no_coverage);
+            return lost_gpus(old, &no_coverage);
         }
         // The library may have another name now, so a GPU is lost only if no library serves it.
         let gone_from_file = gone_from_file?;
-        let mut lost = find_lost_gpus(old, &no_coverage)?;
+        let mut lost = lost_gpus(old, &no_coverage)?;
         lost.retain(|lost| gone_from_file.contains(lost.device.name()));
         Some(lost)
     }
@@ -582,28 +587,6 @@ impl SideKernels {
             Err(error) => self.problems.push(error),
         }
     }
-}
-
-/// A GPU that fewer bundles of the new file serve than of the old file.
-struct LostGpu {
-    device: Device,
-    old: ServedBundles,
-    new: ServedBundles,
-}
-
-/// Returns the lost GPUs. A GPU is lost if all old bundles serve it but not all new bundles, or if only old bundles do.
-/// Returns `None` if there are too many bundles to compare.
-fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
-    let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
-    let now = new.served_each(&devices)?;
-    let mut lost = Vec::new();
-    for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
-        let is_gone = old.serving > 0 && new.serving == 0;
-        if is_gone || (old.is_complete() && !new.is_complete()) {
-            lost.push(LostGpu { device, old, new });
-        }
-    }
-    Some(lost)
 }
 
 fn too_many_bundles(place: &Place) -> Error {

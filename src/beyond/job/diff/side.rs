@@ -16,7 +16,7 @@ use crate::base::codec::Codec;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::kernels::{self, Kernel};
-use crate::beyond::inventory::{Unit, Units};
+use crate::beyond::inventory::{CodeSet, Unit, Units};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle,
     OverlapLimit, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
@@ -292,6 +292,12 @@ impl<'i> Side<'i> {
             names.extend(members_of(unit.at.place()));
         }
         names
+    }
+
+    /// Returns the code of the file, if it serves GPUs together with others of its directory on disk.
+    pub(super) fn file_in_directory(&self) -> Option<&Arc<CodeSet>> {
+        let [unit] = self.units.as_slice() else { return None };
+        if unit.directory.is_some() && unit.at.place().steps().is_empty() { Some(&unit.code) } else { None }
     }
 
     /// Gives the members of the new file their names in the old file.
