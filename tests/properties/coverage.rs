@@ -256,7 +256,7 @@ impl Unit {
 }
 
 /// Returns the GPUs of a name, whatever code its suffix or generic target requests.
-fn gpus(name: &str) -> Vec<String> {
+pub fn gpus(name: &str) -> Vec<String> {
     let (processor, features) = name.split_at(name.find(':').unwrap_or(name.len()));
     let own = GENERIC.iter().filter(|(generic, _)| *generic == processor).flat_map(|(_, all)| *all);
     let own = own.map(|own| format!("{own}{features}"));
@@ -265,7 +265,7 @@ fn gpus(name: &str) -> Vec<String> {
 }
 
 /// The GPU with each setting of the features that its name leaves open.
-fn settings(gpu: &str) -> Vec<String> {
+pub fn settings(gpu: &str) -> Vec<String> {
     let processor = gpu.split(':').next().unwrap();
     let features: &[&str] = match processor {
         "gfx906" | "gfx90a" | "gfx942" | "gfx950" | "gfx9-4-generic" => &["sramecc", "xnack"],
@@ -285,7 +285,7 @@ fn features(target: &str) -> BTreeSet<&str> {
 }
 
 /// Returns how well code for a target serves a GPU (less is better), or `None` if it does not.
-fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
+pub fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
     if gpu.starts_with("gfx") || gpu == "amdgcnspirv" {
         let processor = |text: &str| text.split(':').next().unwrap().to_owned();
         let (own, code) = (processor(gpu), processor(target));
@@ -340,7 +340,7 @@ fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
 }
 
 /// The code object of a fatbin for an architecture.
-fn cuda(target: &str) -> Code {
+pub fn cuda(target: &str) -> Code {
     let (kind, version) = target.split_once('_').unwrap();
     let sm: u8 = version.trim_end_matches(char::is_alphabetic).parse().unwrap();
     let code = if kind == "compute" { Code::ptx(sm.into()) } else { Code::cubin(sm, 4) };

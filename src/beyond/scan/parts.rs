@@ -31,6 +31,11 @@ impl CodeObjectsWithParts {
         }
     }
 
+    /// The number of code objects with parts.
+    pub(crate) fn len(&self) -> usize {
+        self.holders.len()
+    }
+
     /// Sets whether a code object has [parts](CodeObject::has_parts), once all of its file is searched.
     pub(crate) fn mark(&self, code_object: &mut CodeObject) {
         if !self.holders.is_empty() {

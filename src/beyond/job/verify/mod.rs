@@ -20,7 +20,9 @@ use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
 use crate::beyond::inventory::{Unit, Units};
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
+use crate::beyond::scan::{
+    self, Checksums, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip,
+};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{Comparison, Expected, ServingDirectories};
@@ -62,7 +64,8 @@ pub struct Verified {
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
-    /// The number of code objects that were checked, including host code. Empty entries are not counted.
+    /// The number of code objects that were checked, including host code. Empty entries are not counted, and neither
+    /// are containers in addition to the code objects in them.
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
@@ -329,12 +332,13 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let mut units = Units::default();
+        let (mut units, mut containers) = (Units::default(), CodeObjectsWithParts::default());
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
+                    containers.note(found.place);
                     verified.check_bundle(&found, self.plain_max)?;
                     if self.expect.is_some() {
                         units.add(&found, &found.info()?);
@@ -368,6 +372,7 @@ impl Verify {
             Ok(())
         });
         input.unless_changed(scanned)?;
+        verified.code_objects = verified.code_objects.saturating_sub(containers.len()).max(verified.without_bundle);
         if let Some(expect) = &self.expect {
             verified.compare(expect, input, &units.finish());
         }
