@@ -13,6 +13,7 @@ pub(crate) mod code;
 pub(crate) mod container;
 pub(crate) mod globs;
 pub(crate) mod ids;
+pub(crate) mod inventory;
 pub mod job;
 pub(crate) mod messagepack;
 pub(crate) mod once;
