@@ -265,18 +265,18 @@ impl Error {
 
     /// The error for a selection that matches no code object, if some files were skipped. `unmatched` are the parts of
     /// the selection that match nowhere. `only_skipped` are the parts that match only in skipped files, as far as these
-    /// could be read. `skipped` is the number of matching code objects in them. `present` are the targets that the
+    /// could be read. `has_skipped` says whether they have matching code objects. `present` are the targets that the
     /// other files have code for.
     pub(crate) fn no_sound_match(
         unmatched: &[String],
         only_skipped: &[String],
         present: &[String],
-        skipped: usize,
+        has_skipped: bool,
     ) -> Self {
         const SKIPPED: &str = " except in skipped files";
         // With no parts to name, the message says only whether skipped files have matches.
         let wanted = match [unmatched, only_skipped].map(|wants| wants.join(" or ")).each_ref().map(String::as_str) {
-            ["", ""] if skipped == 0 => String::new(),
+            ["", ""] if !has_skipped => String::new(),
             ["", ""] => SKIPPED.to_owned(),
             [unmatched, ""] => format!(" {unmatched}"),
             ["", only_skipped] => format!(" {only_skipped}{SKIPPED}"),

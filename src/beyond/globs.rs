@@ -1,7 +1,7 @@
 //! Patterns with the wildcards `*`, `?` and `[...]`. A name is compared only with patterns that it may match.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The characters that begin a wildcard: `*`, `?` and `[...]`.
 pub(crate) const WILDCARDS: [char; 3] = ['*', '?', '['];
@@ -38,19 +38,6 @@ impl Globs {
         group.inner_lens.insert(inner.len());
         group.by_inner.entry(inner).or_default().push(group.globs.len());
         group.globs.push((number, pattern));
-    }
-
-    /// Returns the patterns whose numbers are not among `numbers`.
-    pub(crate) fn without(&self, numbers: &HashSet<usize>) -> Self {
-        let mut remaining = Self::default();
-        for group in self.by_ends.values().flat_map(HashMap::values) {
-            for (number, pattern) in &group.globs {
-                if !numbers.contains(number) {
-                    remaining.add(*number, pattern.clone());
-                }
-            }
-        }
-        remaining
     }
 
     /// Returns whether there are no patterns.
@@ -159,8 +146,6 @@ mod tests {
             one_by_one.retain(|number| patterns[*number].matches(&name));
             assert_eq!(matching, one_by_one, "{name}");
         }
-        let first = globs.without(&(1..patterns.len()).collect());
-        assert!(!first.is_empty() && first.matching("é").is_empty() && first.matching("") == [0]);
-        assert!(first.without(&HashSet::from([0])).is_empty());
+        assert!(!globs.is_empty() && Globs::default().is_empty());
     }
 }

@@ -16,7 +16,7 @@ use clap::error::ErrorKind;
 
 use super::deep;
 use super::files::{FollowOptions, WorkFile};
-use super::patterns::{self, ExactOption, TypedPattern};
+use super::patterns::{self, ExactOption, Patterns};
 use super::print::json;
 use super::print::out::to_stdout;
 use super::print::problem::Problem;
@@ -63,7 +63,7 @@ pub(super) struct ExtractOptions {
             patterns::MATCHING,
         ),
     )]
-    target: Vec<TypedPattern>,
+    target: Vec<Patterns>,
     /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
     #[arg(
         help_heading = heading::SELECTION,

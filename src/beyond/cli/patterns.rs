@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use crate::beyond::job::{EXACT, KernelNames, SelectionMatches, plain_kernel_name};
+use crate::beyond::inventory::kernel_names::{EXACT, KernelNames, plain};
+use crate::beyond::inventory::pick::{Seen, pick};
+use crate::beyond::inventory::request::{Comparison, Pattern, Request, Selection};
 use crate::beyond::runtime::split_ptx;
-use crate::beyond::scan::{Comparison, Pattern, Selection};
 use clap::Args;
 
 use super::gpus;
@@ -17,13 +18,13 @@ pub(super) const MATCHING: &str = "A target ID matches all code objects that can
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
     means its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
 
-/// A pattern of a comma list, which may mean several: `sm_90+ptx` means `sm_90` and `compute_90`.
-#[derive(Clone, Debug)]
-pub(super) struct TypedPattern(Vec<Pattern>);
+/// The patterns that an item of a comma list means: `sm_90+ptx` means `sm_90` and `compute_90`. A name of its own,
+/// because `clap` reads `Vec<Vec<Pattern>>` in another way.
+pub(super) type Patterns = Vec<Pattern>;
 
 /// Parses an item of a comma list: a pattern, or the name of a product. `+ptx` after it adds a second pattern, for the
 /// PTX of the same version.
-pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
+pub(super) fn parse(text: &str) -> Result<Patterns, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned());
@@ -34,7 +35,7 @@ pub(super) fn parse(text: &str) -> Result<TypedPattern, String> {
     for text in [Some(target), ptx.as_deref()].into_iter().flatten() {
         patterns.push(Pattern::parse(text).map_err(|error| error.reason().to_owned())?);
     }
-    Ok(TypedPattern(patterns))
+    Ok(patterns)
 }
 
 /// The short help of an option `--target`.
@@ -60,9 +61,9 @@ pub(super) struct ExactOption {
 
 impl ExactOption {
     /// Returns the selection that some patterns make. Without patterns, it matches everything.
-    pub(super) fn selection(&self, patterns: &[TypedPattern]) -> Selection {
+    pub(super) fn selection(&self, patterns: &[Patterns]) -> Selection {
         let mut selection = Selection::default();
-        selection.targets = patterns.iter().flat_map(|TypedPattern(patterns)| patterns).cloned().collect();
+        selection.targets = patterns.iter().flatten().cloned().collect();
         if self.exact {
             selection.comparison = Comparison::Exact;
         }
@@ -71,18 +72,20 @@ impl ExactOption {
 }
 
 /// Fails if a part of the selection matches nothing in any of the files, unless that is allowed or no code could be
-/// read.
+/// read. `seen` has the code objects of the files.
 pub(super) fn ensure_match(
     allow_none: bool,
-    found: &SelectionMatches,
+    seen: &Seen,
     selection: &Selection,
     files: &[PathBuf],
     has_problems: bool,
 ) -> crate::base::error::Result<()> {
-    if allow_none || (has_problems && !found.has_code()) {
+    let request = Request::new(selection);
+    let picked = pick(seen, &request);
+    if allow_none || (has_problems && picked.present().is_empty()) {
         return Ok(());
     }
-    found.ensure_all(selection, files)
+    picked.ensure_all_match(files)
 }
 
 /// How the options that take the name of a kernel read it.
@@ -93,7 +96,7 @@ pub(super) const KERNEL_NAME: &str = "A NAME is a part of the name of a kernel, 
 /// Returns the value of an option that takes the name of a kernel, as it was typed. A value without a name, such as
 /// `=`, is an error. [`typed_kernels`] reads the values later, because they belong together.
 pub(super) fn check_kernel_name(text: &str) -> Result<String, String> {
-    if plain_kernel_name(text.strip_prefix(EXACT).unwrap_or(text)).is_empty() {
+    if plain(text.strip_prefix(EXACT).unwrap_or(text)).is_empty() {
         return Err("a name is missing".to_owned());
     }
     Ok(text.to_owned())

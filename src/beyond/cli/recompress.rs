@@ -16,7 +16,7 @@ use clap::{Parser, ValueEnum};
 
 use super::files::SizeOption;
 use super::gpus::Gpus;
-use super::patterns::{self, ExactOption, TypedPattern};
+use super::patterns::{self, ExactOption, Patterns};
 use super::print::units::{bytes, count};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
@@ -88,7 +88,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = KEEP,
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
-    keep: Option<Vec<TypedPattern>>,
+    keep: Option<Vec<Patterns>>,
     #[arg(
         help_heading = heading::SELECTION,
         long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
@@ -122,7 +122,7 @@ pub(super) struct RecompressOptions {
         long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = DROP,
         long_help = format!("{DROP}. {PATTERNS}"),
     )]
-    drop: Option<Vec<TypedPattern>>,
+    drop: Option<Vec<Patterns>>,
     #[command(flatten)]
     comparison: ExactOption,
 }

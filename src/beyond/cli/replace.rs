@@ -12,7 +12,7 @@ use clap::error::ErrorKind as UsageErrorKind;
 use clap::{Parser, ValueHint};
 
 use super::files::SizeOption;
-use super::patterns::{self, ExactOption, TypedPattern};
+use super::patterns::{self, ExactOption, Patterns};
 use super::print::units::{bytes, count};
 use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
@@ -43,7 +43,7 @@ pub(super) struct ReplaceOptions {
             patterns::MATCHING,
         ),
     )]
-    target: Vec<TypedPattern>,
+    target: Vec<Patterns>,
     /// The code object defines this kernel: a part of its name, or with =NAME the exact name.
     #[arg(
         help_heading = heading::SELECTION,

@@ -7,6 +7,9 @@
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
 //! | `lost` | which GPUs a library no longer serves |
+//! | `request` | what is asked for |
+//! | `pick` | which code objects a request takes, and what it has matched nothing of |
+//! | `kernel_names`, `similar_names` | requests by names of kernels |
 //!
 //! ```
 //! use offload_bundle::inventory::Contents;
@@ -23,8 +26,12 @@
 
 mod code_for;
 mod contents;
+pub(crate) mod kernel_names;
 mod lost;
+pub(crate) mod pick;
+pub(crate) mod request;
 mod served;
+pub(crate) mod similar_names;
 mod unit;
 
 #[cfg(feature = "cli")]

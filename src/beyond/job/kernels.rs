@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::unmatched::SelectionMatches;
 use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -12,10 +11,12 @@ use crate::base::io::input::Input;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
+use crate::beyond::inventory::pick::Seen;
+use crate::beyond::inventory::request::{Facts, Request, Selection};
 use crate::beyond::inventory::{Contents, ContentsBuilder};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, PreparedSelection,
-    ReadEvent, ReadList, Scan, Selection, contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, ReadEvent, ReadList, Scan,
+    contents, weight_of,
 };
 use crate::llvm::container::limits::{
     Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
@@ -47,8 +48,8 @@ pub struct KernelList {
     /// The numbers of selected code objects of other kinds, such as PTX and bitcode, by the
     /// [name](ContentKind::name) of the kind. Registers are assigned only when these are compiled.
     pub others: BTreeMap<&'static str, usize>,
-    /// Which parts of the selection have matched.
-    pub matches: SelectionMatches,
+    /// The code objects of the file, selected or not.
+    pub seen: Seen,
     /// The parts of the file that could not be read, in file order.
     pub problems: Vec<Error>,
 }
@@ -116,8 +117,8 @@ impl ListKernels {
             *inventory = ContentsBuilder::new(input);
         }
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
-        let selector = PreparedSelection::new(&self.selection);
-        let mut search = Search::new(&selector, input, inflate);
+        let request = Request::new(&self.selection);
+        let mut search = Search::new(&request, input, inflate);
         let reader = if self.arguments { kernels::list_with_arguments } else { kernels::list };
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
@@ -158,7 +159,7 @@ impl ListKernels {
 
 /// The search in a file.
 struct Search<'j> {
-    selector: &'j PreparedSelection<'j>,
+    request: &'j Request<'j>,
     input: &'j Input,
     inflate: Inflate,
     /// The number of code objects and problems so far. Each gets the next number, so that the results, which come in
@@ -167,7 +168,7 @@ struct Search<'j> {
     code_objects: Vec<(usize, CodeObjectKernels)>,
     problems: Vec<(usize, Error)>,
     others: BTreeMap<&'static str, usize>,
-    matches: SelectionMatches,
+    seen: Seen,
     room: ListRoom,
     /// The place of the last compressed bundle. Findings inside of its code objects follow it.
     compressed: Option<Place>,
@@ -206,19 +207,19 @@ impl ListedCode {
 }
 
 impl<'j> Search<'j> {
-    fn new(selector: &'j PreparedSelection<'j>, input: &'j Input, inflate: Inflate) -> Self {
+    fn new(request: &'j Request<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (matches, room) = (SelectionMatches::default(), ListRoom::default());
+        let (seen, room) = (Seen::default(), ListRoom::default());
         let (compressed, is_incomplete) = (None, false);
         Self {
-            selector,
+            request,
             input,
             inflate,
             found: 0,
             code_objects,
             problems,
             others,
-            matches,
+            seen,
             room,
             compressed,
             is_incomplete,
@@ -264,7 +265,8 @@ impl<'j> Search<'j> {
     fn add_bundle(&mut self, found: &FoundBundle<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
-            if !self.matches.takes(self.selector, &code_object.parsed_id()) {
+            self.seen.add(code_object.id(), found.format, Facts::default());
+            if !self.request.takes(&code_object.parsed_id()) {
                 continue;
             }
             match code_object.recorded_kind().or_else(|| code_object.kind()) {
@@ -316,14 +318,14 @@ impl<'j> Search<'j> {
 
     /// Returns the list in file order. If it is full, that is a further problem.
     fn into_list(self) -> KernelList {
-        let Self { selector, input, others, mut matches, room, .. } = self;
+        let Self { input, others, mut seen, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {
-            // Code that was left out may match the rest of the selection, so no part of it is reported as unmatched.
-            matches.assume_all(selector);
+            // Code that was left out may match the rest of the selection.
+            seen.leave_incomplete();
             problems.push(problem);
         }
-        KernelList { code_objects, others, matches, problems }
+        KernelList { code_objects, others, seen, problems }
     }
 }
 

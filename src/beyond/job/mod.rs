@@ -16,16 +16,15 @@ mod digest;
 mod each_byte_once;
 mod extract;
 mod inspect;
-mod kernel_names;
 mod kernels;
 mod recompress;
 mod replace;
 mod rewrite;
-mod similar_names;
 mod size_limit;
-mod unmatched;
 mod verify;
 
+pub use crate::beyond::inventory::kernel_names::{Demangle, KernelNames, NameMatch};
+pub use crate::beyond::inventory::pick::Seen;
 pub use diff::{
     CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
     without_hash,
@@ -34,17 +33,11 @@ pub use diff::{
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::Inspect;
-pub use kernel_names::{Demangle, KernelNames, NameMatch};
-#[cfg(feature = "cli")]
-pub(crate) use kernel_names::{EXACT, plain as plain_kernel_name};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
-#[cfg(feature = "cli")]
-pub(crate) use similar_names::SimilarNames;
-pub use unmatched::SelectionMatches;
 pub use verify::{
     Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
 };

@@ -129,7 +129,7 @@ pub(super) enum WalkEvent<'f> {
 #[derive(Debug, Default)]
 pub(crate) struct EntryFacts {
     /// For each entry, its ordinal among the entries at the place with the same ID, counted from 1: two bundles at one
-    /// place may have entries of one ID. Empty if a job reads the bundle without a walk.
+    /// place may have entries of one ID.
     pub(super) numbers: Vec<u64>,
     /// The number of bytes that each entry shares with entries before it. Empty if a job does not sum up sizes.
     pub(super) shared: Vec<u64>,
@@ -160,11 +160,6 @@ pub(crate) enum Linking {
 }
 
 impl EntryFacts {
-    /// Returns the facts about a bundle that a job reads without a walk.
-    pub(crate) fn without_walk(linking: Linking, begins_file: bool) -> Self {
-        Self { linking, begins_file, ..Self::default() }
-    }
-
     /// Notes the header of the entry with an index, or that the entry is not an ELF file for a GPU.
     pub(super) fn note_header(&self, index: usize, header: Option<GpuHeader>) {
         self.headers.borrow_mut().insert(index, header);

@@ -56,7 +56,6 @@ mod outside;
 mod overlap;
 mod packages;
 mod parts;
-mod pattern;
 mod place;
 mod read;
 mod resolve;
@@ -68,22 +67,23 @@ mod walk;
 
 pub(crate) use crate::beyond::container::bundle_reader::{AnyBundle, BundleReader};
 pub use crate::beyond::container::{Format, Unread};
+pub use crate::beyond::inventory::request::{Comparison, Pattern, PatternError, Selection};
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
-pub(crate) use found::{EntryFacts, Linking, UNKNOWN_SPACE_END};
+#[cfg(test)]
+pub(crate) use found::EntryFacts;
 pub use found::{Finding, Followed, FoundBundle, Split};
+pub(crate) use found::{Linking, UNKNOWN_SPACE_END};
 #[cfg(feature = "cli")]
 pub(crate) use hint::{has_device_code_in_bytes, may_have_compressed_members};
 pub use kpack::Follow;
 pub(crate) use kpack::target_in;
 pub(crate) use outside::source_files;
-pub(crate) use overlap::{BundleSection, bundle_sections, movable_sections};
+pub(crate) use overlap::{bundle_sections, movable_sections};
 pub(crate) use packages::member_too_large;
 pub(crate) use parts::CodeObjectsWithParts;
-pub(crate) use pattern::PreparedSelection;
-pub use pattern::{Comparison, Pattern, PatternError, Selection};
 pub(crate) use place::member_of;
 pub use place::{Place, PlaceOrigin, Step};
 pub(crate) use read::{

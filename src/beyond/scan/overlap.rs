@@ -11,7 +11,6 @@ use std::ops::Range;
 use object::elf::PT_LOAD;
 use object::{File, Object, ObjectSection};
 
-use super::found::Linking;
 use super::sections::{self, ListedSections};
 use crate::base::bytes::{len_u64, span};
 use crate::base::display::shown;
@@ -53,33 +52,27 @@ const MOVABLE: &[Magic] = &[
     Magic::Container(Format::OffloadBinary),
 ];
 
-/// A section that begins with a bundle.
-pub(crate) struct BundleSection<'d> {
-    pub(crate) content: Slice<'d>,
-    pub(crate) linking: Linking,
-}
-
 /// Returns the sections of a linked ELF or PE file that begin with a bundle or a fatbin, in the order of their offsets,
 /// each range once.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] if one of them shares bytes with another section or with a table,
 /// [`ErrorKind::Malformed`] if the sections cannot be read.
-pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<BundleSection<'_>>> {
+pub(crate) fn bundle_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, BUNDLES)
 }
 
 /// Returns the sections of a relocatable object that begin with a bundle, a fatbin or an offload binary, in the form of
 /// [`bundle_sections`].
-pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<BundleSection<'_>>> {
+pub(crate) fn movable_sections(data: Slice<'_>) -> Result<Vec<Slice<'_>>> {
     sections_with(data, MOVABLE)
 }
 
 /// Returns the sections of an object that begin with one of the magics, as [`bundle_sections`] does.
-fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<BundleSection<'d>>> {
+fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<Slice<'d>>> {
     // This call comes first, because it limits the total length of the names, which `occupied_ranges` reads again.
     let sections = sections::read(data.bytes(), data.offset(), ListedSections::Known).with_path(data.path())?;
-    let (device, is_linked) = (sections.for_device, sections.is_linked);
+    let device = sections.for_device;
     // The section table may be in any order.
     let mut bundles = BTreeMap::new();
     for section in &device {
@@ -89,7 +82,7 @@ fn sections_with<'d>(data: Slice<'d>, magics: &[Magic]) -> Result<Vec<BundleSect
         let range = &section.range;
         let content = data.claimed(range)?;
         if magics.contains(&Magic::identify(content.bytes())) {
-            bundles.insert((range.start, range.end), BundleSection { content, linking: section.linking(is_linked) });
+            bundles.insert((range.start, range.end), content);
         }
     }
     let device_sections: HashSet<_> = device.iter().map(|section| (&section.range, section.name.as_slice())).collect();

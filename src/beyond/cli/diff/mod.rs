@@ -12,14 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::base::io::write_file;
-use crate::beyond::job::{Diff, SelectionMatches};
+use crate::beyond::inventory::pick::Seen;
+use crate::beyond::job::Diff;
 use crate::beyond::serialized::DiffReport;
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::files::{self, FollowOptions, Problems};
 use super::judged::{Judged, Judgement};
-use super::patterns::{self, ExactOption, TypedPattern};
+use super::patterns::{self, ExactOption, Patterns};
 use super::picture::{changes, ensure_apart};
 use super::print::json::{self, ComputedLate, Streamed};
 use super::print::problem::Problem;
@@ -45,7 +46,7 @@ pub(super) struct DiffOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("code objects", "compared"),
     )]
-    target: Vec<TypedPattern>,
+    target: Vec<Patterns>,
     #[command(flatten)]
     comparison: ExactOption,
     /// Do not read code with the same recorded hash or checksum, and the same size, in both.
@@ -100,7 +101,7 @@ impl Options for DiffOptions {
         job.trust_hashes = self.trust_hashes;
         let problems = RefCell::new(problems);
         let is_tree = old.is_dir();
-        let (total, found) = (RefCell::new(DiffTotal::default()), RefCell::new(SelectionMatches::default()));
+        let (total, seen) = (RefCell::new(DiffTotal::default()), RefCell::new(Seen::default()));
         // Pipes are read one at a time only if several items have one. Here, only files that the command line names may
         // be pipes, and these are a single pair.
         let in_turn = false;
@@ -112,7 +113,7 @@ impl Options for DiffOptions {
             |compared, problems| {
                 problems.extend(compared.diff.problems.drain(..).map(Problem::from));
                 total.borrow_mut().add(compared);
-                found.borrow_mut().add(std::mem::take(&mut compared.diff.matches));
+                seen.borrow_mut().extend(std::mem::take(&mut compared.diff.seen));
             },
             &problems,
             |compared, out| {
@@ -125,22 +126,15 @@ impl Options for DiffOptions {
                 // complete only after the last file.
                 let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
                 let failures = ComputedLate(|| {
-                    self.add_error_if_not_judged(
-                        &conditions,
-                        &total.borrow(),
-                        &found.borrow(),
-                        &job,
-                        &paths,
-                        &problems,
-                    );
+                    self.add_error_if_not_judged(&conditions, &total.borrow(), &seen.borrow(), &job, &paths, &problems);
                     conditions.failures(&total.borrow())
                 });
                 json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
             },
         );
-        let (total, found) = (total.into_inner(), found.into_inner());
+        let (total, seen) = (total.into_inner(), seen.into_inner());
         // A JSON document has this error already. Then this call adds nothing, because there is a problem.
-        self.add_error_if_not_judged(&conditions, &total, &found, &job, &paths, &problems);
+        self.add_error_if_not_judged(&conditions, &total, &seen, &job, &paths, &problems);
         let is_complete = problems.borrow().is_empty();
         let mut problems = problems.into_inner();
         problems.extend(conditions.failures(&total).iter().map(Problem::from));
@@ -159,7 +153,7 @@ impl Options for DiffOptions {
         };
         written?;
         drawn?;
-        patterns::ensure_match(self.allow_none, &found, &job.selection, &paths, !is_complete)?;
+        patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, !is_complete)?;
         Ok(status)
     }
 }
@@ -176,13 +170,13 @@ impl DiffOptions {
         &self,
         conditions: &DiffConditions,
         total: &DiffTotal,
-        found: &SelectionMatches,
+        seen: &Seen,
         job: &Diff,
         paths: &[PathBuf],
         problems: &Problems,
     ) {
         let has_problems = !problems.borrow().is_empty();
-        let matches = patterns::ensure_match(self.allow_none, found, &job.selection, paths, has_problems);
+        let matches = patterns::ensure_match(self.allow_none, seen, &job.selection, paths, has_problems);
         if matches.is_err() || conditions.is_empty() || !conditions.failures(total).is_empty() {
             return;
         }

@@ -20,7 +20,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::files::{self, FollowOptions, Problems, WorkFile};
 use super::judged::{Judged, Judgement};
-use super::patterns::{self, ExactOption, TypedPattern};
+use super::patterns::{self, ExactOption, Patterns};
 use super::print::json::{self, ComputedLate, Streamed};
 use super::print::out::Out;
 use super::print::problem::Problem;
@@ -45,7 +45,7 @@ pub(super) struct KernelsOptions {
         short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = patterns::targets("kernels", "listed"),
     )]
-    target: Vec<TypedPattern>,
+    target: Vec<Patterns>,
     #[command(flatten)]
     comparison: ExactOption,
     /// List only kernels with this text in their name, or with =NAME the kernel of this name.
@@ -220,7 +220,7 @@ impl KernelsOptions {
         paths: &[PathBuf],
         is_complete: bool,
     ) -> anyhow::Result<()> {
-        patterns::ensure_match(self.allow_none, &sums.matches, &job.selection, paths, !is_complete)?;
+        patterns::ensure_match(self.allow_none, &sums.seen, &job.selection, paths, !is_complete)?;
         match self.name() {
             Some(name) if !self.allow_none => sums.names.ensure_match(name, paths, is_complete),
             _ => Ok(()),

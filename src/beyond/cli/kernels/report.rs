@@ -7,7 +7,10 @@ use std::sync::Arc;
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
 use crate::beyond::inventory::CodeFor;
-use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, NameMatch, SelectionMatches, SimilarNames};
+use crate::beyond::inventory::kernel_names::{KernelNames, NameMatch};
+use crate::beyond::inventory::pick::Seen;
+use crate::beyond::inventory::similar_names::SimilarNames;
+use crate::beyond::job::{CodeObjectKernels, KernelList};
 use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::serialized::KernelRow;
@@ -77,7 +80,7 @@ pub(crate) struct FileKernels {
 pub(crate) struct KernelSums {
     /// The code objects whose kernels have no registers yet, such as PTX, which is compiled later.
     pub(crate) others: CountsByKind,
-    pub(super) matches: SelectionMatches,
+    pub(super) seen: Seen,
     pub(super) names: NameMatches,
     pub(super) conditions: ConditionResults,
     /// The keys that the kernels can be sorted by.
@@ -90,7 +93,7 @@ impl KernelSums {
         for (kind, number) in more.others.iter() {
             self.others.add(kind, number);
         }
-        self.matches.add(more.matches);
+        self.seen.extend(more.seen);
         self.names.add(more.names);
         self.conditions.add(more.conditions);
         self.sort_keys.add(more.sort_keys);
@@ -133,15 +136,15 @@ impl NameMatches {
             && !has_match
         {
             // Only the error that no name matches needs the names of other kernels.
-            matches.note_present(kernels, wanted);
+            matches.add_present(kernels, wanted);
         }
         matches
     }
 
-    /// Notes the first kernels of a file, and all those with similar names.
-    fn note_present(&mut self, kernels: &[KernelName<'_>], wanted: &KernelNames) {
+    /// Adds the first kernels of a file, and all those with similar names.
+    fn add_present(&mut self, kernels: &[KernelName<'_>], wanted: &KernelNames) {
         for kernel in kernels {
-            wanted.note_similar(&kernel.shown, &mut self.similar);
+            wanted.add_similar(&kernel.shown, &mut self.similar);
             // One name more than is shown says that there are more.
             if self.present.len() <= NAMES_SHOWN {
                 self.present.push(Arc::clone(&kernel.shown));
@@ -155,7 +158,7 @@ impl NameMatches {
         self.present.extend(more.present);
         // One name more than is shown says that there are more.
         self.present.truncate(NAMES_SHOWN + 1);
-        self.similar.add(&more.similar);
+        self.similar.extend(&more.similar);
     }
 
     /// Fails if no kernel has the typed name. Does not fail if no kernel was found at all and a file could not be read
@@ -248,7 +251,7 @@ impl FileKernels {
             order.keep_first(&mut rows);
         }
         let others = CountsByKind(list.others);
-        let sums = KernelSums { others, matches: list.matches, names: name_matches, conditions, sort_keys };
+        let sums = KernelSums { others, seen: list.seen, names: name_matches, conditions, sort_keys };
         Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
     }
 }

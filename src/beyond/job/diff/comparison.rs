@@ -117,7 +117,7 @@ impl<'c> FileComparison<'c> {
         let (mut objects, mut diff) = (Vec::new(), FileDiff::default());
         for side in [&mut old, &mut new] {
             objects.append(&mut side.objects);
-            diff.matches.add(std::mem::take(&mut side.matches));
+            diff.seen.extend(std::mem::take(&mut side.seen));
             diff.problems.append(&mut side.problems);
         }
         let unpaired = Unpaired::new(old_count, objects.len());

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-use super::unmatched::SelectionMatches;
 use crate::base::error::Error;
 use crate::beyond::code::kernels::Kernel;
+use crate::beyond::inventory::pick::Seen;
+use crate::beyond::inventory::request::Selection;
 use crate::beyond::inventory::{CodeSet, Coverage, ServedBundles};
-use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
+use crate::beyond::scan::{CodeObject, Scan, Sizes};
 pub use names::{unversioned, without_hash};
 
 /// Compares the device code of two files of any format: which code objects differ, their sizes, and the registers and
@@ -62,8 +63,8 @@ pub struct FileDiff {
     pub old_coverage: Coverage,
     /// The GPUs that the bundles of the new file serve, whether or not their code is selected.
     pub new_coverage: Coverage,
-    /// Which parts of the selection have matched in either file.
-    pub matches: SelectionMatches,
+    /// The code objects of both files, selected or not.
+    pub seen: Seen,
     /// The parts of the files that could not be read.
     pub problems: Vec<Error>,
 }

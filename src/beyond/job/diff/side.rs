@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::super::digest::{Digest, Digester};
 use super::super::kernels::{ListRoom, locate_kernel_error};
-use super::super::unmatched::SelectionMatches;
 use super::Diff;
 use super::names::{NameKey, RenamedMembers, members_of, unversioned};
 use crate::base::bytes::len_u64;
@@ -18,10 +17,12 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::container::Magic;
+use crate::beyond::inventory::pick::Seen;
+use crate::beyond::inventory::request::{Facts, Request};
 use crate::beyond::inventory::{CodeSet, Unit, Units};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle,
-    OverlapLimit, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
+    OverlapLimit, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
 
@@ -162,7 +163,8 @@ pub(super) struct Side<'i> {
     pub(super) members: HashSet<Vec<u8>>,
     /// The units that the search has not completed yet.
     building: Units,
-    pub(super) matches: SelectionMatches,
+    /// All code objects, selected or not.
+    pub(super) seen: Seen,
     pub(super) problems: Vec<Error>,
     /// The code objects that have others inside.
     holders: CodeObjectsWithParts,
@@ -172,7 +174,7 @@ pub(super) struct Side<'i> {
 
 /// The arguments for the search of one file.
 struct SideSearch<'s, 'i> {
-    selector: PreparedSelection<'s>,
+    request: Request<'s>,
     digester: &'s Digester,
     input: &'i Input,
     job: &'s Diff,
@@ -218,7 +220,7 @@ impl<'i> Side<'i> {
             units: Vec::new(),
             building: Units::default(),
             members: HashSet::new(),
-            matches: SelectionMatches::default(),
+            seen: Seen::default(),
             problems: Vec::new(),
             holders: CodeObjectsWithParts::default(),
             kernel_room: ListRoom::default(),
@@ -237,8 +239,8 @@ impl<'i> Side<'i> {
         let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
-        let selector = PreparedSelection::new(&job.selection);
-        let search = SideSearch { selector, digester, input, job, equal_members };
+        let request = Request::new(&job.selection);
+        let search = SideSearch { request, digester, input, job, equal_members };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         job.scan_with(checksums).run_in_members_and_read(
             input,
@@ -327,7 +329,8 @@ impl<'i> Side<'i> {
         // If the bundle is inside of a code object, that one is left out at the end, and its parts are compared.
         self.holders.note(found.place);
         for code_object in found.code_objects() {
-            if !self.matches.takes(&search.selector, &code_object.parsed_id()) || !is_compared(&code_object, found) {
+            self.seen.add(code_object.id(), found.format, Facts::default());
+            if !search.request.takes(&code_object.parsed_id()) || !is_compared(&code_object, found) {
                 continue;
             }
             // Entries may overlap, so a small bundle could otherwise take very long to compare.

@@ -8,21 +8,22 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::kernel_names::{KernelNames, MeantNames};
 use super::kernels::{in_order, locate_kernel_error};
-use super::similar_names::SimilarNames;
 use super::size_limit::ensure_size_limit;
-use super::unmatched::{SelectionMatches, WantedCode};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::base::io::meter::Meter;
 use crate::base::io::output;
 use crate::beyond::code::ContentKind;
+use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
+use crate::beyond::inventory::pick::{Seen, pick};
+use crate::beyond::inventory::request::{Comparison, Facts, Pattern, Request, Selection};
+use crate::beyond::inventory::similar_names::SimilarNames;
 use crate::beyond::runtime::{Device, LoadedCodeObject, Loader};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Comparison, Finding, FoundBundle,
-    ParsedId, Pattern, Place, PreparedSelection, ReadEvent, ReadList, Scan, Selection, Split, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle, ParsedId,
+    Place, ReadEvent, ReadList, Scan, Split, contents, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::{Event, Observer};
@@ -166,8 +167,8 @@ impl Extract {
 
     /// Extracts the code objects as [`run`](Self::run) does, but leaves created directories behind if it fails.
     fn extract(&self, observer: &mut Observer<'_>) -> Result<Vec<Extracted>> {
-        let selector = PreparedSelection::new(&self.selection);
-        let mut work = Extraction::new(self, &selector);
+        let request = Request::new(&self.selection).with(&self.devices, self.kernels.as_ref());
+        let mut work = Extraction::new(self, &request);
         for source in &self.inputs {
             let mut part = ExtractedPart::default();
             // A pipe would block, so a file that the user did not name must be regular. `max` limits the bytes that are
@@ -209,28 +210,12 @@ impl Extract {
         Some(Error::refused(ErrorKind::Unsupported, &input.path, None, reason))
     }
 
-    /// Returns whether all code objects are asked for.
-    fn takes_all(&self) -> bool {
-        self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.devices.is_empty()
-    }
-
-    /// Returns whether a code object is passed over because it cannot be read. If the user asked for some code objects
-    /// only, an unreadable one is an error instead.
-    fn passes_over(&self, code_object: &CodeObjectRef<'_>) -> bool {
-        self.takes_all() && code_object.unread().is_some()
-    }
-
     /// Finds the code objects that match the selection and define kernels that are asked for. Returns `None` if no
     /// kernels are asked for.
     ///
     /// This search comes before the extraction, because a name may mean a kernel in different ways, and only the
     /// strongest way in the whole file counts.
-    fn find_defining(
-        &self,
-        selector: &PreparedSelection<'_>,
-        scan: &Scan,
-        input: &Input,
-    ) -> Result<Option<DefiningCodeObjects>> {
+    fn find_defining(&self, request: &Request<'_>, scan: &Scan, input: &Input) -> Result<Option<DefiningCodeObjects>> {
         let Some(names) = &self.kernels else { return Ok(None) };
         // The names that each code object defines, and the names that any of them defines.
         let (mut meant_by_position, mut in_file) = (Vec::new(), MeantNames::default());
@@ -246,7 +231,7 @@ impl Extract {
         scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |event| {
             match event {
                 ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    self.add_selected(selector, input, &found, first_position, reads)?;
+                    add_selected(request, input, &found, first_position, reads)?;
                     first_position += found.bundle.entries.len();
                 }
                 ReadEvent::Found(..) | ReadEvent::End(..) => {}
@@ -254,7 +239,7 @@ impl Extract {
                     for ((position, _), meant) in read {
                         match meant {
                             Ok(meant) => {
-                                in_file.add(&meant);
+                                in_file.extend(&meant);
                                 if meant.len() > 0 {
                                     meant_by_position.push((position, meant));
                                 }
@@ -278,34 +263,6 @@ impl Extract {
             }
         }
         Ok(Some(DefiningCodeObjects { names_by_position, similar: in_file.similar }))
-    }
-
-    /// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the
-    /// file. Leaves out unreadable ones.
-    fn add_selected(
-        &self,
-        selector: &PreparedSelection<'_>,
-        input: &Input,
-        found: &FoundBundle<'_>,
-        first_position: usize,
-        reads: &mut ReadList<usize, CodeObject>,
-    ) -> Result<()> {
-        let mut selected = Vec::new();
-        for code_object in found.code_objects() {
-            if selector.takes(&code_object.parsed_id()) && !self.passes_over(&code_object) {
-                selected.push(code_object);
-            }
-        }
-        if selected.is_empty() {
-            return Ok(());
-        }
-        ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
-            .map_err(|error| add_place(error, found.place))?;
-        let info = found.info()?;
-        for code_object in selected {
-            reads.add(Some(found), (first_position + code_object.index(), code_object.keep(&info)));
-        }
-        Ok(())
     }
 
     /// Returns the directories that may have to be created, innermost first: in this order they can be removed again.
@@ -355,7 +312,7 @@ struct DefiningCodeObjects {
 /// The state of an extraction.
 struct Extraction<'j> {
     job: &'j Extract,
-    selector: &'j PreparedSelection<'j>,
+    request: &'j Request<'j>,
     /// The canonical paths of the inputs.
     inputs: Arc<HashSet<PathBuf>>,
     names: FileNames,
@@ -363,24 +320,17 @@ struct Extraction<'j> {
     missing_archives: Option<Error>,
     /// The results of all files that were not skipped.
     all: ExtractedPart<'j>,
-    /// The matches in skipped files, or `None` if no file was skipped.
-    left_out: Option<ExtractedPart<'j>>,
+    /// The code objects of skipped files, or `None` if no file was skipped.
+    left_out: Option<Seen>,
 }
 
-/// The code objects extracted from one file or several, and the facts that error messages need.
+/// The code objects that were found in one file or several, and those that were extracted.
 #[derive(Default)]
 struct ExtractedPart<'j> {
-    matches: SelectionMatches,
-    /// The indices of the [names](Extract::kernels) of kernels that a code object defines.
-    used: HashSet<usize>,
-    /// The names of kernels that are similar to the names that are asked for.
-    similar: SimilarNames,
-    /// The number of code objects that match the whole request.
-    match_count: usize,
-    /// The IDs of all matches, for standard output: only one match may be written there.
-    competing_ids: Vec<ParsedId>,
-    /// The file with the second match, for standard output.
-    file_of_second_match: Option<PathBuf>,
+    seen: Seen,
+    /// The files and IDs of all code objects that match the whole request, for standard output: only one of them may be
+    /// written there.
+    competing: Vec<(PathBuf, ParsedId)>,
     /// The numbers of code objects that were passed over, by the name of their kind.
     unread: BTreeMap<&'static str, usize>,
     /// The name of the format of the whole file, if it is recognised but not read.
@@ -392,12 +342,8 @@ struct ExtractedPart<'j> {
 impl<'j> ExtractedPart<'j> {
     /// Adds the part of a file, and the files `done` with its code objects.
     fn add(&mut self, part: Self, done: Vec<Pending<'j>>) {
-        self.matches.add(part.matches);
-        self.used.extend(part.used);
-        self.similar.add(&part.similar);
-        self.match_count += part.match_count;
-        self.competing_ids.extend(part.competing_ids);
-        self.file_of_second_match = self.file_of_second_match.take().or(part.file_of_second_match);
+        self.seen.extend(part.seen);
+        self.competing.extend(part.competing);
         for (what, more) in part.unread {
             *self.unread.entry(what).or_default() += more;
         }
@@ -406,10 +352,10 @@ impl<'j> ExtractedPart<'j> {
 }
 
 impl<'j> Extraction<'j> {
-    fn new(job: &'j Extract, selector: &'j PreparedSelection<'j>) -> Self {
+    fn new(job: &'j Extract, request: &'j Request<'j>) -> Self {
         Self {
             job,
-            selector,
+            request,
             // An input that does not exist fails later, when it is opened.
             inputs: Arc::new(job.inputs.iter().filter_map(|input| input.path.canonicalize().ok()).collect()),
             names: FileNames::default(),
@@ -417,10 +363,6 @@ impl<'j> Extraction<'j> {
             all: ExtractedPart::default(),
             left_out: None,
         }
-    }
-
-    fn wanted(&self) -> WantedCode<'j> {
-        WantedCode { selector: self.selector, devices: &self.job.devices }
     }
 
     /// Extracts the matching code objects of a file. Returns the new files, which are not in place yet, or the error
@@ -435,8 +377,8 @@ impl<'j> Extraction<'j> {
         // If kernels are asked for, a search before the extraction finds the code objects that define them. Only these
         // are extracted (`add_code_object`).
         let mut defining = None;
-        if let Some(found) = self.job.find_defining(self.selector, &scan, input)? {
-            part.similar.add(&found.similar);
+        if let Some(found) = self.job.find_defining(self.request, &scan, input)? {
+            part.seen.similar.extend(&found.similar);
             defining = Some(found.names_by_position);
         }
         // The code objects that have others inside.
@@ -497,7 +439,7 @@ impl<'j> Extraction<'j> {
             }
             Finding::Broken { place, error } => Err(error.at(place)),
             Finding::Split { split, .. } => {
-                self.note_missing_archives(file.input, &split);
+                self.keep_missing_archives(file.input, &split);
                 Ok(())
             }
             Finding::Unread { place, what, .. } if place.steps().is_empty() => {
@@ -525,15 +467,13 @@ impl<'j> Extraction<'j> {
         }
         // The error for a GPU without code mentions code that its runtime does not find or load.
         for (device_index, code) in file.loader.iter_mut().flat_map(Loader::take_unfound) {
-            if let Some(device) = self.job.devices.get(device_index) {
-                file.part.matches.note_unfound(device, code);
-            }
+            file.part.seen.add_unfound(device_index, code);
         }
     }
 
-    /// Notes the error for a split library whose kpack archives were not found, were not searched, or have no code for
+    /// Keeps the error for a split library whose kpack archives were not found, were not searched, or have no code for
     /// it. Only the first such error is kept.
-    fn note_missing_archives(&mut self, input: &Input, split: &Split<'_>) {
+    fn keep_missing_archives(&mut self, input: &Input, split: &Split<'_>) {
         let name = shown(&split.reference.kernel_name);
         let why = match split.archives {
             Some([]) => "none of which was found".to_owned(),
@@ -584,23 +524,18 @@ impl<'j> Extraction<'j> {
         Ok(())
     }
 
-    /// Returns the code objects of a bundle that the selection takes, and notes their IDs for messages. Counts
-    /// unreadable code objects instead of returning them if all code objects are asked for.
+    /// Returns the code objects of a bundle that the selection takes. Counts unreadable code objects instead of
+    /// returning them if all code objects are asked for.
     fn select_in_bundle<'f>(&self, found: &FoundBundle<'f>, file: &mut FileSearch<'_, 'j>) -> Vec<CodeObjectRef<'f>> {
         let mut selected = Vec::new();
-        // If all code objects are asked for, none is missing, so no message lists their names.
-        let is_noted = !self.job.takes_all() || self.job.kernels.is_some();
         for code_object in found.code_objects() {
-            let id = code_object.parsed_id();
-            if is_noted {
-                file.part.matches.note(&id, self.selector.names_entries());
-            }
-            if !self.selector.takes(&id) {
+            file.part.seen.add(code_object.id(), found.format, Facts::default());
+            if !self.request.takes(&code_object.parsed_id()) {
                 continue;
             }
-            match code_object.unread() {
-                Some(kind) if self.job.takes_all() => *file.part.unread.entry(kind.name()).or_default() += 1,
-                _ => selected.push(code_object),
+            match passed_over(self.request, &code_object) {
+                Some(kind) => *file.part.unread.entry(kind).or_default() += 1,
+                None => selected.push(code_object),
             }
         }
         selected
@@ -616,22 +551,26 @@ impl<'j> Extraction<'j> {
         (position, LoadedCodeObject { code_object, devices }): (usize, LoadedCodeObject),
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) {
-        let id = code_object.parsed_id();
-        let part = &mut *file.part;
-        let devices = if file.loader.is_some() { Some(&*devices) } else { None };
-        if !part.matches.takes_for(self.wanted(), &id, devices) {
+        let (id, part) = (code_object.parsed_id(), &mut *file.part);
+        if !self.request.takes(&id) {
             return;
         }
+        let mut facts = Facts { gpus: devices.into_iter().collect(), ..Facts::default() };
+        let mut is_match = true;
         if let Some(defining) = &file.defining {
-            let Some(meant) = defining.get(&position) else { return };
-            part.used.extend(meant);
+            match defining.get(&position) {
+                Some(names) => facts.kernels.clone_from(names),
+                None => is_match = false,
+            }
         }
-        let earlier = self.all.match_count + part.match_count;
-        part.match_count += 1;
+        part.seen.add(&code_object.id, code_object.bundle.format, facts);
+        if !is_match {
+            return;
+        }
+        let earlier = self.names.len();
         if self.job.destination.is_standard_output() {
-            part.competing_ids.push(id);
+            part.competing.push((file.input.path().to_owned(), id));
             if earlier > 0 {
-                part.file_of_second_match.get_or_insert_with(|| file.input.path().to_owned());
                 return;
             }
         }
@@ -639,10 +578,10 @@ impl<'j> Extraction<'j> {
         reads.add(found, (ReadTarget { position, stem, earlier }, code_object));
     }
 
-    /// Leaves out a broken file, but keeps the matches in it for messages.
+    /// Leaves out a broken file, but keeps what was seen in it for messages.
     fn leave_out(&mut self, part: ExtractedPart<'j>) {
         self.names.undo();
-        self.left_out.get_or_insert_default().add(part, Vec::new());
+        self.left_out.get_or_insert_default().extend(part.seen);
     }
 
     /// Returns an entry ID that selects exactly one of the matches and can be typed, as advice in a message. Returns
@@ -653,22 +592,22 @@ impl<'j> Extraction<'j> {
         if !self.job.devices.is_empty() {
             return None;
         }
-        let mut candidates = self.all.competing_ids.iter().take(TRIED_MAX);
-        let sole = candidates.find(|id| !id.shown.contains([',', '\'', '\\']) && self.matches_one(&id.shown))?;
-        Some(sole.shown.clone())
+        let mut candidates = self.all.competing.iter().map(|(_, id)| &id.shown).take(TRIED_MAX);
+        candidates.find(|id| !id.contains([',', '\'', '\\']) && self.matches_one(id)).cloned()
     }
 
     /// Returns whether an entry ID, as an exact pattern, selects only one of the matches.
     fn matches_one(&self, id: &str) -> bool {
         let Ok(pattern) = Pattern::parse(id) else { return false };
-        let exact = Selection { comparison: Comparison::Exact, ..Selection::default() };
-        self.all.competing_ids.iter().filter(|id| exact.target_takes(&pattern, id)).count() == 1
+        let exact = Selection { targets: vec![pattern], comparison: Comparison::Exact, ..Selection::default() };
+        let exact = Request::new(&exact);
+        self.all.competing.iter().filter(|(_, id)| exact.takes(id)).count() == 1
     }
 
     /// Puts all files in place and returns them. Fails if the request was not met.
     fn finish(mut self) -> Result<Vec<Extracted>> {
-        if let Some(path) = &self.all.file_of_second_match {
-            let ids: Vec<String> = self.all.competing_ids.iter().map(|id| id.shown.clone()).collect();
+        if let Some((path, _)) = self.all.competing.get(1) {
+            let ids: Vec<String> = self.all.competing.iter().map(|(_, id)| id.shown.clone()).collect();
             return Err(Error::several_match(path, &ids, self.sole_id()));
         }
         self.ensure_request_met()?;
@@ -678,21 +617,26 @@ impl<'j> Extraction<'j> {
     /// Fails if a part of the request has matched nothing, or if nothing was extracted. The most specific error comes
     /// first.
     fn ensure_request_met(&mut self) -> Result<()> {
-        // The matches in files that were left out. The message distinguishes the parts of the request that match only
-        // there from the parts that match nowhere.
-        let elsewhere = self.left_out.as_ref().map(|left_out| &left_out.matches);
-        let (unmatched, only_left_out) = self.all.matches.unmatched(self.wanted(), elsewhere);
+        let ExtractedPart { seen, done, .. } = &self.all;
+        let picked = pick(seen, self.request);
+        // The message tells the parts of the request that match only in files that were left out from the parts that
+        // match nowhere.
+        let left_out = self.left_out.as_ref().map(|seen| pick(seen, self.request));
+        let (unmatched, only_left_out) = match &left_out {
+            Some(left_out) => picked.unmatched_names_without(left_out),
+            None => (picked.unmatched_names(), Vec::new()),
+        };
         // A target or kind that matches nothing can be the reason why a kernel is missing, so its error comes first.
         if let Some(names) = &self.job.kernels
             && unmatched.is_empty()
         {
             let files: Vec<&Path> = self.job.inputs.iter().map(|input| &*input.path).collect();
-            names.ensure_used(&self.all.used, &self.all.similar, &files)?;
+            names.ensure_used(&seen.defined_kernels(), &seen.similar, &files)?;
         }
-        if !self.all.done.is_empty() && unmatched.is_empty() && only_left_out.is_empty() {
+        if !done.is_empty() && unmatched.is_empty() && only_left_out.is_empty() {
             return Ok(());
         }
-        if self.all.done.is_empty()
+        if done.is_empty()
             && let Some(error) = self.missing_archives.take()
         {
             return Err(error);
@@ -700,12 +644,13 @@ impl<'j> Extraction<'j> {
         if let Some(error) = self.job.all_unread_error(&self.all) {
             return Err(error);
         }
-        let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
-        let present = self.all.matches.present();
-        let unfound = self.all.matches.unfound_for(&unmatched);
-        let error = match &self.left_out {
-            None => Error::no_match(&inputs, &unmatched, present),
-            Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, present, left_out.match_count),
+        let (present, unfound) = (picked.present(), picked.unfound());
+        let error = match left_out {
+            None => {
+                let inputs: Vec<_> = self.job.inputs.iter().map(|input| input.path.clone()).collect();
+                Error::no_match(&inputs, &unmatched, &present)
+            }
+            Some(left_out) => Error::no_sound_match(&unmatched, &only_left_out, &present, !left_out.chosen.is_empty()),
         };
         Err(error.with_reason(unfound))
     }
@@ -795,6 +740,39 @@ fn extract<'j>(
         }
     }
     finished
+}
+
+/// Returns the name of the kind of a code object that is passed over because it cannot be read, or `None` for others. If
+/// the user asked for some code objects only, an unreadable one is an error instead.
+fn passed_over(request: &Request<'_>, code_object: &CodeObjectRef<'_>) -> Option<&'static str> {
+    if request.takes_all() { code_object.unread().map(|unread| unread.name()) } else { None }
+}
+
+/// Adds the selected code objects of a bundle to `reads`, each with its position among the code objects of the file.
+/// Leaves out unreadable ones.
+fn add_selected(
+    request: &Request<'_>,
+    input: &Input,
+    found: &FoundBundle<'_>,
+    first_position: usize,
+    reads: &mut ReadList<usize, CodeObject>,
+) -> Result<()> {
+    let mut selected = Vec::new();
+    for code_object in found.code_objects() {
+        if request.takes(&code_object.parsed_id()) && passed_over(request, &code_object).is_none() {
+            selected.push(code_object);
+        }
+    }
+    if selected.is_empty() {
+        return Ok(());
+    }
+    ensure_size_limit(input.path(), found.bundle, selected.iter().map(CodeObjectRef::index))
+        .map_err(|error| add_place(error, found.place))?;
+    let info = found.info()?;
+    for code_object in selected {
+        reads.add(Some(found), (first_position + code_object.index(), code_object.keep(&info)));
+    }
+    Ok(())
 }
 
 /// Adds the place of a bundle to an error in it. An error of an output has no place.

@@ -48,6 +48,11 @@ impl FileNames {
         }
     }
 
+    /// The number of assigned names.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Sets the number of a name, and remembers the previous one for [`undo`](Self::undo).
     fn set(&mut self, name: Rc<str>, number: u64) {
         let before = self.numbers.insert(Rc::clone(&name), number);

@@ -7,8 +7,8 @@ use super::super::rewrite::Rewriter;
 use super::super::size_limit::ensure_size_limit;
 use super::Recompressed;
 use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first_aligned_as, read_contents};
-use super::keep_filter::KeptCodeObjects;
 use super::linked;
+use super::picks::PickedBundle;
 use super::progress::scaled;
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
@@ -21,9 +21,7 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Bundle, Bundles, Magic, SearchEntry};
-use crate::beyond::scan::{
-    AnyBundle, BundleSection, EntryFacts, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, bundle_sections,
-};
+use crate::beyond::scan::{AnyBundle, Format, bundle_sections};
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::{Content, Inflate};
 use crate::llvm::container::{Container, Limits, compressed};
@@ -34,8 +32,6 @@ pub(super) struct FileRewrite<'r, 'j> {
     run: &'r mut Recompression<'j>,
     data: Slice<'r>,
     pub(super) to: Rewriter<'r>,
-    /// The time when the code in the section that is being rewritten is linked.
-    pub(super) linking: Linking,
     /// The numbers of bundles and bytes for this file.
     result: Recompressed,
     /// The number of code objects for devices that are kept.
@@ -68,7 +64,7 @@ pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> B
 
 impl<'r, 'j> FileRewrite<'r, 'j> {
     pub(super) fn new(run: &'r mut Recompression<'j>, data: Slice<'r>, to: Rewriter<'r>) -> Self {
-        Self { run, data, to, linking: Linking::Before, result: Recompressed::default(), kept_devices: 0 }
+        Self { run, data, to, result: Recompressed::default(), kept_devices: 0 }
     }
 
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
@@ -130,8 +126,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         {
             return Err(self.signed_error(&signature));
         }
-        for BundleSection { content: section, linking } in sections {
-            self.linking = linking;
+        for section in sections {
             let section_end = section.end();
             let mut bundles = self.run.bundles_to_rewrite(section);
             // The room of a bundle ends where the next one starts, so the next one is read first.
@@ -216,10 +211,9 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         if is_offload_binary(self.data, bundle) {
             return self.rewrite_offload_binary(bundle, room);
         }
-        let format = AnyBundle::format_of_head(bundle.beginning()).unwrap_or(Format::Bundle);
         let contents = match new {
             Some((index, content)) => Some(read_with_replaced(path, bundle, index, content)?),
-            None => match self.choose_kept(bundle, format)? {
+            None => match self.choose_kept(bundle)? {
                 Some(kept) => Some(read_contents(path, bundle, &kept)?),
                 None => None,
             },
@@ -259,7 +253,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
             return Err(Error::malformed(self.data.path(), fault.clone()));
         }
         // A replacement keeps all code objects, and stores all but one as they are.
-        let kept = if new.is_some() { None } else { self.choose_kept(bundle, Format::Fatbin)? };
+        let kept = if new.is_some() { None } else { self.choose_kept(bundle)? };
         let packing = match (new, &self.run.job.compression) {
             (Some((index, content)), _) => CodePacking::Replacing { index, content: content.bytes() },
             (None, Some(compression)) => {
@@ -283,7 +277,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         // The images of a SYCLBIN file need one another, so none of them is removed.
         let mut infos = bundle.entries.iter().filter_map(|entry| entry.entry.image.as_ref());
         let is_sycl_bin = infos.any(|info| info.image_kind == ImageKind::SyclBin);
-        let kept = if is_sycl_bin { None } else { self.choose_kept(bundle, Format::OffloadBinary)? };
+        let kept = if is_sycl_bin { None } else { self.choose_kept(bundle)? };
         // This job does not compress offload binaries. The count is for the advice to pack them again.
         self.result.uncompressed += usize::from(bundle.compressed.is_none());
         let Some(kept) = kept else { return self.write_bundle(bundle, BundleForm::AsItWas, room) };
@@ -459,20 +453,18 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     }
 
     /// Returns the indices of the code objects to keep, or `None` if all are kept. Counts the others as dropped.
-    fn choose_kept(&mut self, bundle: &Bundle<'_>, format: Format) -> Result<Option<Vec<usize>>> {
-        let begins_file = bundle.offset == self.data.offset();
-        let (index, facts) = (self.result.bundles, EntryFacts::without_walk(self.linking, begins_file));
-        let (place, space_end) = (&self.run.place, UNKNOWN_SPACE_END);
-        let found = FoundBundle { place, format, index, bundle, facts: &facts, space_end };
-        let KeptCodeObjects { indices, device_count } = self.run.filter.choose(&found)?;
+    fn choose_kept(&mut self, bundle: &Bundle<'_>) -> Result<Option<Vec<usize>>> {
+        let Some(PickedBundle { kept, device_count, .. }) = self.run.take_picked(self.data, bundle)? else {
+            return Ok(None);
+        };
         self.kept_devices += device_count;
-        let dropped = bundle.entries.len() - indices.len();
+        let dropped = bundle.entries.len() - kept.len();
         self.result.dropped += dropped;
         if dropped == 0 {
             return Ok(None);
         }
-        self.run.kept.insert(bundle.offset, indices.clone());
-        Ok(Some(indices))
+        self.run.kept.insert(bundle.offset, kept.clone());
+        Ok(Some(kept))
     }
 
     /// Returns the written file and its numbers. A file that lost all code objects for devices counts as emptied.

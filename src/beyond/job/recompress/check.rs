@@ -24,8 +24,8 @@ pub(super) struct FoundCode {
 }
 
 /// The code objects of a bundle, of which it may have any number.
-#[derive(PartialEq, Eq)]
-struct KnownObjects {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct KnownObjects {
     count: usize,
     /// A hash of their entry IDs, and of their sizes in bytes if these are the same however they are stored.
     hash: u64,
@@ -43,21 +43,39 @@ impl FoundCode {
         let scan = Scan { checksums: Checksums::OfAll, limits, ..Scan::default() };
         let mut found = Self { bundles: Vec::new(), faults: 0 };
         scan.run_at(&Place::of_file(data.path()), data, &mut |finding| {
-            match finding {
-                Finding::Bundle(bundle) if !is_in_code_object(bundle.place) => {
-                    let objects = known_objects(&bundle, kept.get(&bundle.bundle.offset));
-                    if objects.count > 0 {
-                        found.bundles.push(objects);
-                    }
-                }
-                Finding::Broken { place, .. } | Finding::Hidden { place, .. } | Finding::Trailing { place, .. } => {
-                    found.faults += usize::from(!is_in_code_object(place));
-                }
-                _ => {}
+            found.faults += usize::from(Self::is_fault(&finding));
+            if let Finding::Bundle(bundle) = finding
+                && !is_in_code_object(bundle.place)
+            {
+                found.add(KnownObjects::of(&bundle, kept.get(&bundle.bundle.offset)));
             }
             Ok(())
         })?;
         Ok(found)
+    }
+
+    /// The code of a file without faults: that of each bundle.
+    pub(super) fn without_faults(bundles: impl Iterator<Item = KnownObjects>) -> Self {
+        let mut found = Self { bundles: Vec::new(), faults: 0 };
+        bundles.for_each(|bundle| found.add(bundle));
+        found
+    }
+
+    /// Adds the code objects of a bundle, if there are any.
+    fn add(&mut self, objects: KnownObjects) {
+        if objects.count > 0 {
+            self.bundles.push(objects);
+        }
+    }
+
+    /// Returns whether a finding is a fault outside of code objects.
+    pub(super) fn is_fault(finding: &Finding<'_>) -> bool {
+        match finding {
+            Finding::Broken { place, .. } | Finding::Hidden { place, .. } | Finding::Trailing { place, .. } => {
+                !is_in_code_object(place)
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether these are the `expected` code objects, without new faults.
@@ -66,25 +84,27 @@ impl FoundCode {
     }
 }
 
-fn is_in_code_object(place: &Place) -> bool {
+pub(super) fn is_in_code_object(place: &Place) -> bool {
     place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
 }
 
-/// Returns the code objects of a bundle with the indices in `kept`, or all of them if it is `None`.
-fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> KnownObjects {
-    let (mut count, mut hasher) = (0, DefaultHasher::new());
-    for code_object in found.code_objects() {
-        let is_kept = kept.is_none_or(|kept| kept.binary_search(&code_object.index()).is_ok());
-        // The host code of a fat object is the object around its bundle.
-        let is_object_itself = found.format.has(Rule::Object) && code_object.parsed_id().is_host();
-        if is_kept && !is_object_itself {
-            // The recorded size of compressed code in a fatbin may include padding.
-            let size = if found.format == Format::Fatbin { None } else { Some(code_object.size()) };
-            count += 1;
-            (code_object.id(), size).hash(&mut hasher);
+impl KnownObjects {
+    /// Returns the code objects of a bundle with the indices in `kept`, or all of them if it is `None`.
+    pub(super) fn of(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> Self {
+        let (mut count, mut hasher) = (0, DefaultHasher::new());
+        for code_object in found.code_objects() {
+            let is_kept = kept.is_none_or(|kept| kept.binary_search(&code_object.index()).is_ok());
+            // The host code of a fat object is the object around its bundle.
+            let is_object_itself = found.format.has(Rule::Object) && code_object.parsed_id().is_host();
+            if is_kept && !is_object_itself {
+                // The recorded size of compressed code in a fatbin may include padding.
+                let size = if found.format == Format::Fatbin { None } else { Some(code_object.size()) };
+                count += 1;
+                (code_object.id(), size).hash(&mut hasher);
+            }
         }
+        Self { count, hash: hasher.finish() }
     }
-    KnownObjects { count, hash: hasher.finish() }
 }
 
 /// Returns the error for a rewritten file with other `parts`, such as bundles, than expected.

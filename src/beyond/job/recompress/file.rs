@@ -7,19 +7,20 @@ use super::super::rewrite::Rewriter;
 use super::super::size_limit::limits_of_result;
 use super::bundles::FileRewrite;
 use super::check::{FoundCode, unexpected_parts};
-use super::run::{Recompression, RewrittenFile, is_program};
+use super::picks::{Picker, Picks};
+use super::run::{Recompression, RewrittenFile, is_program, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::{Format, Magic};
-use crate::beyond::scan::{BundleSection, Place, is_zip, movable_sections};
+use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
 use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::host::elf::Header;
 use crate::llvm::event::Observer;
 
-impl Recompression<'_> {
+impl<'j> Recompression<'j> {
     /// Rewrites the file of the job to `output`, and adds the numbers for the file to the result.
     pub(super) fn rewrite_file(
         &mut self,
@@ -76,6 +77,7 @@ impl Recompression<'_> {
     ) -> Result<RewrittenFile> {
         self.place = place.clone();
         self.kept.clear();
+        self.picks = Picks::default();
         // A Debian package is not rewritten: it records checksums of its files.
         let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
         // A replacement does not rewrite members as files: the offset of its bundle counts from the start of the
@@ -116,8 +118,14 @@ impl Recompression<'_> {
         // A job that replaces a code object, or that was refused a bundle, does not use the file as it is. The former
         // compares all code objects itself.
         let is_checked = self.replacing.is_none() && self.refusals.listed.is_empty();
-        if is_checked && !found.is_as_expected(&FoundCode::kept_of(old, &self.kept, limits)?) {
-            return Err(unexpected_parts(old.path(), "bundles"));
+        if is_checked {
+            let expected = match self.picks.expected(&self.kept) {
+                Some(expected) => expected,
+                None => FoundCode::kept_of(old, &self.kept, limits)?,
+            };
+            if !found.is_as_expected(&expected) {
+                return Err(unexpected_parts(old.path(), "bundles"));
+            }
         }
         Ok(found)
     }
@@ -125,7 +133,7 @@ impl Recompression<'_> {
     /// Returns a relocatable ELF object, and its sections with bundles and offload binaries, if these sections can
     /// become shorter or longer. Returns `None` for other files. Fails if images are to be removed from offload
     /// binaries, but the length of their sections cannot change: readers expect no hole after an offload binary.
-    fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<BundleSection<'d>>)>> {
+    fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
         let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
         if !header.is_relocatable() || self.replacing.is_some() {
             return Ok(None);
@@ -138,14 +146,14 @@ impl Recompression<'_> {
         let sections = movable_sections(data)?;
         if let Some(object) = object
             && !sections.is_empty()
-            && object.can_change(sections.iter().map(|section| section.content.offset()..section.content.end()))
+            && object.can_change(sections.iter().map(|section| section.offset()..section.end()))
         {
             return Ok(Some((object, sections)));
         }
         if !removes
             || !sections
                 .iter()
-                .any(|section| Magic::identify(section.content.bytes()) == Magic::Container(Format::OffloadBinary))
+                .any(|section| Magic::identify(section.bytes()) == Magic::Container(Format::OffloadBinary))
         {
             return Ok(None);
         }
@@ -162,8 +170,13 @@ impl Recompression<'_> {
         output: Output,
         observer: &mut Observer<'_>,
     ) -> Result<(RewrittenFile, Vec<Range<u64>>)> {
+        let magic = Magic::identify(data.bytes());
+        let has_bundles = if is_program(magic) { !bundle_sections(data)?.is_empty() } else { may_hold_bundles(magic) };
+        if has_bundles {
+            self.pick_in(data)?;
+        }
         let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
-        match Magic::identify(data.bytes()) {
+        match magic {
             magic if is_program(magic) => work.rewrite_program(observer)?,
             // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
             // the file.
@@ -173,9 +186,9 @@ impl Recompression<'_> {
         work.finish()
     }
 
-    /// Returns the result. Fails if bundles were refused, if the file has no bundle that can be rewritten, or if the
-    /// filter has matched nothing.
-    pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
+    /// Returns the result, and the picker for further questions. Fails if bundles were refused, if the file has no
+    /// bundle that can be rewritten, or if a part of the job has matched nothing.
+    pub(super) fn finish(self, input: &Input) -> Result<(Picker<'j>, Recompressed)> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
             return Err(error);
@@ -187,8 +200,8 @@ impl Recompression<'_> {
             return Err(unsupported::refusal(data));
         }
         let mut result = self.result;
-        self.filter.add_to_result(input, &mut result)?;
-        Ok(result)
+        self.picker.add_to_result(self.picked, input, &mut result)?;
+        Ok((self.picker, result))
     }
 }
 

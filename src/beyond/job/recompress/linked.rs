@@ -248,8 +248,8 @@ impl Recompression<'_> {
     fn ends_of_bundle_sections(&self, data: Slice<'_>, limits: Limits) -> Result<Vec<u64>> {
         let mut ends = Vec::new();
         for section in bundle_sections(data)? {
-            if self.holds_only_bundles(data, section.content, limits) {
-                ends.push(section.content.end());
+            if self.holds_only_bundles(data, section, limits) {
+                ends.push(section.end());
             }
         }
         Ok(ends)

@@ -2,7 +2,8 @@
 //!
 //! To write another container again takes:
 //!
-//! 1. an arm in `Recompression::rewrite`. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
+//! 1. an arm in `Recompression::rewrite`, which first calls `pick_in` for the file: it decides what is kept (`picks.rs`),
+//!    and the rewriter only asks for it. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
 //!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
 //!    then write the tables, with `new_offset` for each old offset;
 //! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that
@@ -19,13 +20,14 @@ mod bundles;
 mod check;
 mod file;
 mod form;
-mod keep_filter;
 mod linked;
 mod local_version;
 mod object;
+mod picks;
 mod progress;
 mod record;
 mod refusals;
+mod remaining;
 mod run;
 mod unsupported;
 mod wheel;
@@ -33,13 +35,13 @@ mod wheel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::kernel_names::KernelNames;
 use crate::base::bytes::add;
 use crate::base::codec::{Codec, Compression};
 use crate::base::io::input::Slice;
 pub use crate::beyond::container::host::gaps::HoleReason;
+use crate::beyond::inventory::kernel_names::KernelNames;
+use crate::beyond::inventory::request::Selection;
 use crate::beyond::runtime::Device;
-use crate::beyond::scan::Selection;
 use crate::llvm::container::Limits;
 pub use local_version::LocalVersion;
 pub(super) use run::rewrite_with;

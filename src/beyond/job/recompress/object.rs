@@ -4,7 +4,7 @@ use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
 use super::bundles::FileRewrite;
 use super::form::{as_member, read_contents};
-use super::keep_filter::{KeptCodeObjects, NOTHING_LEFT};
+use super::picks::{NOTHING_LEFT, PickedBundle};
 use super::run::{Recompression, RewrittenFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
@@ -14,7 +14,6 @@ use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, Bundles};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::beyond::scan::{BundleSection, EntryFacts, Format, FoundBundle, UNKNOWN_SPACE_END};
 use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
@@ -24,17 +23,17 @@ use crate::llvm::event::Observer;
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
-    (object, sections): (&Relocatable<'_>, Vec<BundleSection<'_>>),
+    (object, sections): (&Relocatable<'_>, Vec<Slice<'_>>),
     output: Output,
     observer: &mut Observer<'_>,
 ) -> Result<RewrittenFile> {
+    run.pick_in(data)?;
     // First write only the new sections, one after another, to a temporary file. Then write the object around them,
     // because offsets in its headers and tables depend on all lengths.
     let to = Rewriter::new(data, Output::temporary()?);
     let mut work = FileRewrite::new(run, data, to);
     let mut written = Vec::new();
-    for BundleSection { content: section, linking } in sections {
-        work.linking = linking;
+    for section in sections {
         let old = section.offset()..section.end();
         work.to.skip_until(old.start);
         let start = work.to.written();
@@ -89,16 +88,14 @@ pub(super) fn rewrite_fat(
     bundle: &Bundle<'_>,
     output: Output,
 ) -> Result<RewrittenFile> {
-    let (facts, format) = (EntryFacts::default(), Format::FatObject);
-    let found =
-        FoundBundle { place: &run.place, format, index: 0, bundle, facts: &facts, space_end: UNKNOWN_SPACE_END };
-    let KeptCodeObjects { indices: kept, device_count } = run.filter.choose(&found)?;
-    let dropped = bundle.entries.len() - kept.len();
+    run.pick_in(data)?;
     let mut result = Recompressed { bundles: 1, before: data.len(), after: data.len(), ..Recompressed::default() };
-    // An object that keeps everything is copied.
-    if dropped == 0 {
-        return Ok((changed(data, &[], output)?, result));
-    }
+    let (kept, device_count) = match run.take_picked(data, bundle)? {
+        Some(PickedBundle { kept, device_count, .. }) if kept.len() < bundle.entries.len() => (kept, device_count),
+        // An object that keeps everything is copied.
+        _ => return Ok((changed(data, &[], output)?, result)),
+    };
+    let dropped = bundle.entries.len() - kept.len();
     run.kept.insert(bundle.offset, kept.clone());
     let contents = read_contents(data.path(), bundle, &kept)?;
     let members: Vec<Member<'_>> = contents.iter().map(as_member).collect();

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::check::KeptByOffset;
-use super::keep_filter::{KeepFilter, RemainingCode};
+use super::check::{KeptByOffset, unexpected_parts};
 use super::local_version::WheelVersion;
+use super::picks::{PickTotal, PickedBundle, Picker, Picks};
 use super::progress::ProgressRange;
 use super::refusals::Refusals;
+use super::remaining::RemainingCode;
 use super::{Recompress, Recompressed, Replacing};
 use crate::base::codec::Codec;
 use crate::base::error::{Error, Malformed, Result};
@@ -23,16 +24,21 @@ pub(super) struct Recompression<'j> {
     /// The limit on the total inflated size of all bundles and members, as in a search.
     pub(super) budget: Budget,
     pub(super) result: Recompressed,
-    pub(super) filter: KeepFilter<'j>,
+    /// Decides which code objects are kept.
+    pub(super) picker: Picker<'j>,
+    /// The pick in the file that is being rewritten.
+    pub(super) picks: Picks,
+    /// The pick in all bundles that were rewritten.
+    pub(super) picked: PickTotal,
     /// The place of the file that is being rewritten: the input, or a member of it.
     pub(super) place: Place,
-    /// The code objects that are kept in the file that is being rewritten.
+    /// The code objects that are kept in the file that is being rewritten, in bundles that lose others.
     pub(super) kept: KeptByOffset,
     /// Whether the file that is being rewritten is a member of a zip file.
     pub(super) is_in_zip: bool,
     /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
     /// target.
-    pub(super) remaining: Option<RemainingCode<'j>>,
+    pub(super) remaining: Option<RemainingCode>,
     /// The code object that is replaced, which is then the only change, or `None` for a recompression.
     pub(super) replacing: Option<Replacing<'j>>,
     pub(super) refusals: Refusals,
@@ -50,11 +56,13 @@ impl<'j> Recompression<'j> {
             job,
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
-            filter: KeepFilter::new(job),
+            picker: Picker::new(job),
+            picks: Picks::default(),
+            picked: PickTotal::default(),
             place: Place::of_file(&job.input),
             kept: KeptByOffset::new(),
             is_in_zip: false,
-            remaining: if job.removes_targets() { Some(RemainingCode::new(job)) } else { None },
+            remaining: if job.removes_targets() { Some(RemainingCode::default()) } else { None },
             replacing: None,
             refusals: Refusals::default(),
             progress: ProgressRange { start: 0, len, total: len },
@@ -66,6 +74,26 @@ impl<'j> Recompression<'j> {
         // The caller needs this form whatever its size: plain, or LZ4 for drivers that do not read zstd.
         let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
         dropped > 0 || is_converted || self.replacing.is_some()
+    }
+
+    /// Picks the code objects of a file, or of a member, whose bundles are rewritten next. Does nothing if the job
+    /// removes none.
+    pub(super) fn pick_in(&mut self, data: Slice<'_>) -> Result<()> {
+        let removes = self.job.removes() && self.replacing.is_none();
+        self.picks = if removes { self.picker.pick_in(data)? } else { Picks::default() };
+        Ok(())
+    }
+
+    /// Returns the pick in a bundle that is rewritten, or `None` if the job removes no code. Fails if the search has not
+    /// found the bundle: it would not find the new one either.
+    pub(super) fn take_picked(&mut self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<Option<PickedBundle>> {
+        if !self.job.removes() {
+            return Ok(None);
+        }
+        let picked = self.picks.take(bundle.offset).unwrap_or_else(|| Err(unexpected_parts(data.path(), "bundles")));
+        let mut picked = picked?;
+        self.picked.add(&mut picked);
+        Ok(Some(picked))
     }
 
     /// Charges a bundle to the budget of the search.
@@ -99,7 +127,7 @@ impl Recompress {
         let mut run = Recompression::new(self, input.len());
         // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
         // rewritten.
-        input.unless_changed(run.filter.settle_names(&input))?;
+        run.picker = input.unless_changed(run.picker.with_kernels_of(&input))?;
         let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;
         // Linkers make programs and libraries executable. A new output is not executable yet.
@@ -133,12 +161,12 @@ impl Recompress {
     ) -> Result<(Output, Recompressed)> {
         let mut output = run.rewrite_file(input.as_slice(), output, observer)?;
         let remaining = run.remaining.take();
-        let mut result = run.finish(input)?;
+        let (picker, mut result) = run.finish(input)?;
         if let Some(mut remaining) = remaining {
             // The members of a zip file were added when they were written.
             if Magic::identify(input.bytes()) != Magic::Zip {
                 let written = output.read_again(&self.input)?;
-                remaining.add(&Place::of_file(&self.input), written.as_slice())?;
+                remaining.add(&picker, &Place::of_file(&self.input), written.as_slice())?;
             }
             result.left = remaining.into_holders();
         }

@@ -325,7 +325,7 @@ impl ZipRewrite<'_, '_, '_> {
     /// job removes no targets.
     fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
         match &mut self.run.remaining {
-            Some(remaining) => remaining.add(&member.place, written),
+            Some(remaining) => remaining.add(&self.run.picker, &member.place, written),
             None => Ok(()),
         }
     }

@@ -1,13 +1,20 @@
-//! Selects code objects by patterns over bundle entry IDs and target IDs.
+//! Requests for code objects: by patterns over bundle entry IDs and target IDs, and by offload kinds, GPUs and kernels.
+//!
+//! A [`Selection`] is what a user asks for, and a [`Request`] its prepared form, which answers. Both decide by headers,
+//! and no question changes them. What a request matched nothing of is a question about the code objects that were
+//! seen: see [`pick`](super::pick::pick).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
-use super::code_object::{CodeObjectRef, ParsedId};
+use super::kernel_names::KernelNames;
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules, processors};
 use crate::beyond::globs::{Globs, WILDCARDS};
 use crate::beyond::ids::is_any_ptx;
+use crate::beyond::runtime::Device;
+use crate::beyond::scan::{CodeObjectRef, ParsedId};
 
 /// A selection of code objects.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +27,10 @@ pub struct Selection {
     /// How targets are compared.
     pub comparison: Comparison,
 }
+
+/// The selection of all code objects but those of hosts.
+pub(crate) static ALL: Selection =
+    Selection { targets: Vec::new(), kinds: Vec::new(), comparison: Comparison::Compatible };
 
 /// The prefix of the names of NVIDIA's virtual architectures. An ID with such a name is for PTX.
 const COMPUTE: &str = "compute_";
@@ -202,11 +213,51 @@ impl Selection {
     }
 }
 
-/// A selection, prepared for many code objects: each is compared only with the patterns that may match it. A position
-/// is the index of a pattern in the targets of the selection.
-#[derive(Debug)]
-pub(crate) struct PreparedSelection<'s> {
+/// A part of a request. Parts have positions: target patterns come first, then kinds, then GPUs. Kernels are no parts,
+/// because messages name them in another way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'s> {
+    Target(&'s Pattern),
+    Kind(OffloadKind),
+    Gpu(&'s Device),
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Target(pattern) => write!(f, "'{}'", pattern.as_str()),
+            Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
+            Self::Gpu(device) => write!(f, "'{device}'"),
+        }
+    }
+}
+
+/// The facts about a code object that its header does not tell: how it answers to the GPUs and kernels of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The indices of the GPUs whose runtimes load it.
+    pub(crate) gpus: BTreeSet<usize>,
+    /// The indices of the names of kernels that it defines.
+    pub(crate) kernels: BTreeSet<usize>,
+}
+
+impl Facts {
+    /// Adds the facts about another code object.
+    pub(super) fn add(&mut self, more: Self) {
+        self.gpus.extend(more.gpus);
+        self.kernels.extend(more.kernels);
+    }
+}
+
+/// A request, prepared for many code objects: each is compared only with the patterns that may match it. The position
+/// of a pattern is its index in the targets of the selection.
+#[derive(Clone, Debug)]
+pub(crate) struct Request<'s> {
     selection: &'s Selection,
+    /// The GPUs whose runtimes choose among the selected code objects. If there are none, the selection alone decides.
+    gpus: &'s [Device],
+    /// The kernels of which a code object has to define one, if any are asked for.
+    pub(super) kernels: Option<&'s KernelNames>,
     /// Whether the selection has offload kinds or patterns that are whole entry IDs.
     names_entries: bool,
     /// For each target pattern, the position of the first one with the same text.
@@ -221,22 +272,36 @@ pub(crate) struct PreparedSelection<'s> {
     globs: Globs,
 }
 
-impl<'s> PreparedSelection<'s> {
-    /// Puts the patterns into the tables. Of several patterns with one text, only the first is put there.
+impl<'s> Request<'s> {
+    /// Prepares a request for the code objects of a selection. Of several patterns with one text, only the first is
+    /// compared with code objects.
     pub(crate) fn new(selection: &'s Selection) -> Self {
         let has_entry = selection.targets.iter().any(|pattern| matches!(pattern.form, PatternForm::Entry(_)));
-        let names_entries = has_entry || !selection.kinds.is_empty();
-        let (by_text, by_processor, globs) = (HashMap::new(), HashMap::new(), Globs::default());
-        let (first_same, ptx) = (Vec::new(), None);
-        let mut selector = Self { selection, names_entries, first_same, by_text, by_processor, ptx, globs };
+        let mut request = Self {
+            selection,
+            gpus: &[],
+            kernels: None,
+            names_entries: has_entry || !selection.kinds.is_empty(),
+            first_same: Vec::new(),
+            by_text: HashMap::new(),
+            by_processor: HashMap::new(),
+            ptx: None,
+            globs: Globs::default(),
+        };
         for (position, pattern) in selection.targets.iter().enumerate() {
-            let first = *selector.by_text.entry(pattern.text.as_str()).or_insert(position);
-            selector.first_same.push(first);
+            let first = *request.by_text.entry(pattern.text.as_str()).or_insert(position);
+            request.first_same.push(first);
             if first == position {
-                selector.add(position, pattern);
+                request.add(position, pattern);
             }
         }
-        selector
+        request
+    }
+
+    /// Asks only for code objects that the runtimes of these GPUs load, if there are any, and that define one of these
+    /// kernels.
+    pub(crate) fn with(self, gpus: &'s [Device], kernels: Option<&'s KernelNames>) -> Self {
+        Self { gpus, kernels, ..self }
     }
 
     /// Adds a pattern to the tables in which [`targets_of`](Self::targets_of) looks for patterns that may match an ID.
@@ -256,13 +321,56 @@ impl<'s> PreparedSelection<'s> {
         }
     }
 
-    pub(crate) fn selection(&self) -> &'s Selection {
-        self.selection
+    /// Returns whether all code objects but those of hosts are asked for, so that no part can match nothing.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.selection.targets.is_empty() && self.selection.kinds.is_empty() && self.gpus.is_empty()
     }
 
-    /// Returns whether there are neither targets nor kinds.
-    pub(crate) fn takes_all(&self) -> bool {
-        self.selection.targets.is_empty() && self.selection.kinds.is_empty()
+    /// Returns whether the selection takes a code object with this ID.
+    pub(crate) fn takes(&self, id: &ParsedId) -> bool {
+        self.takes_by(id, &self.targets_of(id))
+    }
+
+    /// Returns whether the selection takes a code object. `targets` is the result of [`targets_of`](Self::targets_of)
+    /// for its ID.
+    fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
+        self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
+    }
+
+    /// Returns the positions of the parts that match a code object. Of several patterns with one text, only the first
+    /// is returned. Returns `None` if the selection does not take the code object, or if GPUs are asked for, and the
+    /// runtime of none of them loads it.
+    pub(crate) fn parts_of(&self, id: &ParsedId, facts: &Facts) -> Option<Vec<usize>> {
+        let mut parts = self.targets_of(id);
+        if !self.takes_by(id, &parts) || (facts.gpus.is_empty() && !self.gpus.is_empty()) {
+            return None;
+        }
+        let Selection { targets, kinds, .. } = self.selection;
+        for (index, kind) in kinds.iter().enumerate() {
+            if Selection::kind_takes(*kind, id) {
+                parts.push(targets.len() + index);
+            }
+        }
+        parts.extend(facts.gpus.iter().map(|index| self.first_gpu() + index));
+        Some(parts)
+    }
+
+    /// Returns all parts, in the order of their positions.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part<'s>> + use<'s> {
+        let Selection { targets, kinds, .. } = self.selection;
+        let kinds = kinds.iter().map(|kind| Part::Kind(*kind));
+        targets.iter().map(Part::Target).chain(kinds).chain(self.gpus.iter().map(Part::Gpu))
+    }
+
+    /// Returns the position of the first GPU among the parts.
+    pub(super) fn first_gpu(&self) -> usize {
+        self.selection.targets.len() + self.selection.kinds.len()
+    }
+
+    /// Returns the position of the first target pattern with the same text as the pattern at a position. Returns the
+    /// position of another part unchanged.
+    pub(crate) fn first_same_part(&self, position: usize) -> usize {
+        self.first_same.get(position).copied().unwrap_or(position)
     }
 
     /// Returns whether the selection names offload kinds or whole entry IDs, and not only target IDs.
@@ -270,15 +378,9 @@ impl<'s> PreparedSelection<'s> {
         self.names_entries
     }
 
-    /// Returns the position of the first target pattern with the same text as the pattern at a position. Returns a
-    /// position after the last pattern unchanged.
-    pub(crate) fn first_same_pattern(&self, position: usize) -> usize {
-        self.first_same.get(position).copied().unwrap_or(position)
-    }
-
     /// Returns the positions of the target patterns that match an ID. If several patterns have the same text, only the
     /// first is returned.
-    pub(crate) fn targets_of(&self, id: &ParsedId) -> Vec<usize> {
+    fn targets_of(&self, id: &ParsedId) -> Vec<usize> {
         if self.selection.targets.is_empty() {
             return Vec::new();
         }
@@ -316,17 +418,6 @@ impl<'s> PreparedSelection<'s> {
         });
         positions
     }
-
-    /// Returns whether a code object with this ID is selected.
-    pub(crate) fn takes(&self, id: &ParsedId) -> bool {
-        self.takes_by(id, &self.targets_of(id))
-    }
-
-    /// Returns whether a code object is selected. `targets` is the result of [`targets_of`](Self::targets_of) for its
-    /// ID.
-    pub(crate) fn takes_by(&self, id: &ParsedId, targets: &[usize]) -> bool {
-        self.selection.takes_kind(id) && (self.selection.targets.is_empty() || !targets.is_empty())
-    }
 }
 
 #[cfg(test)]
@@ -334,9 +425,8 @@ mod tests {
     use super::*;
     use crate::beyond::scan::Format;
 
-    /// A prepared selection matches what its patterns match one by one.
     #[test]
-    fn a_selector_matches_what_its_patterns_match() {
+    fn a_request_matches_what_its_patterns_match_one_by_one() {
         let mut ids = Vec::new();
         for kind in ["hip", "hipv4", "openmp", "sycl", "host", "hcc", "cuda", "unknown"] {
             for triple in
@@ -392,15 +482,15 @@ mod tests {
         for comparison in [Comparison::Compatible, Comparison::Exact] {
             let targets: Vec<Pattern> = patterns.iter().filter_map(|text| Pattern::parse(text).ok()).collect();
             let selection = Selection { targets, comparison, ..Selection::default() };
-            let selector = PreparedSelection::new(&selection);
+            let request = Request::new(&selection);
             for id in &ids {
                 for format in [Format::Bundle, Format::CodeObject] {
                     let id = ParsedId::parse(id.as_bytes(), format);
                     let one_by_one = selection.targets.iter().enumerate().filter(|(position, pattern)| {
-                        selector.first_same_pattern(*position) == *position && selection.target_takes(pattern, &id)
+                        request.first_same_part(*position) == *position && selection.target_takes(pattern, &id)
                     });
                     let one_by_one: Vec<usize> = one_by_one.map(|(position, _)| position).collect();
-                    assert_eq!(selector.targets_of(&id), one_by_one, "{id:?}");
+                    assert_eq!(request.targets_of(&id), one_by_one, "{id:?}");
                 }
             }
         }

@@ -1,21 +1,17 @@
 //! Names of kernels, which choose code objects.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 use object::{Object as _, ObjectSymbol as _};
 
 use super::similar_names::{SimilarNames, SoughtName, without_space};
-use super::size_limit::ensure_size_limit;
 use crate::base::bytes;
 use crate::base::display::{listed, shown};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
-use crate::base::io::Input;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ptx};
 use crate::beyond::globs::{Globs, WILDCARDS};
-use crate::beyond::scan::{CodeObject, CodeObjectsOfBundle, Finding, ReadEvent, Scan, contents, weight_of};
 
 /// The number of names that an error lists.
 const LISTED_MAX: usize = 5;
@@ -58,48 +54,40 @@ pub enum NameMatch {
     Name,
 }
 
-/// The [`KernelNames`] that mean a kernel, or kernels and variables of a code object, by their indices.
+/// The [`KernelNames`] that mean a kernel, or kernels and variables of some code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct MeantNames {
-    /// The indices of the names that equal the name of a kernel or variable.
-    pub(super) equal: BTreeSet<usize>,
-    /// The indices of the names that the name of a kernel or variable contains.
-    pub(super) contained: BTreeSet<usize>,
-    /// The indices of the names with wildcards that match the name of a kernel or variable.
-    pub(super) matching: BTreeSet<usize>,
+pub(crate) struct MeantNames {
+    /// The strongest way in which each name means one of them, by the index of the name.
+    strongest: BTreeMap<usize, NameMatch>,
     /// The names of kernels and variables that are similar to the typed ones.
-    pub(super) similar: SimilarNames,
+    pub(crate) similar: SimilarNames,
 }
 
 impl MeantNames {
-    /// Returns the number of matches. A name that matches in several ways counts for each.
-    pub(super) fn len(&self) -> usize {
-        self.equal.len() + self.contained.len() + self.matching.len()
+    /// Returns the number of names that mean something.
+    pub(crate) fn len(&self) -> usize {
+        self.strongest.len()
     }
 
-    /// Adds the matches in another code object, so that `self` has the matches of both.
-    pub(super) fn add(&mut self, more: &Self) {
-        self.equal.extend(&more.equal);
-        self.contained.extend(&more.contained);
-        self.matching.extend(&more.matching);
-        self.similar.add(&more.similar);
+    fn add(&mut self, index: usize, way: NameMatch) {
+        let strongest = self.strongest.entry(index).or_insert(way);
+        *strongest = way.max(*strongest);
     }
 
-    /// Returns the indices of the names that match in this code object as strongly as anywhere in the file. `in_file`
-    /// has the matches of all code objects, and [`NameMatch`] the ways from weak to strong.
-    pub(super) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
-        let mut names = self.equal.clone();
-        for index in &self.contained {
-            if !in_file.equal.contains(index) {
-                names.insert(*index);
-            }
+    /// Adds the matches in other code, so that `self` has the matches of both.
+    pub(crate) fn extend(&mut self, more: &Self) {
+        for (index, way) in &more.strongest {
+            self.add(*index, *way);
         }
-        for index in &self.matching {
-            if !in_file.equal.contains(index) && !in_file.contained.contains(index) {
-                names.insert(*index);
-            }
-        }
-        names
+        self.similar.extend(&more.similar);
+    }
+
+    /// Returns the indices of the names that match in this code as strongly as anywhere in the file, which has the
+    /// matches `in_file`.
+    pub(crate) fn strongest(&self, in_file: &Self) -> BTreeSet<usize> {
+        let is_strongest =
+            |(index, way): &(&usize, &NameMatch)| in_file.strongest.get(index).is_none_or(|most| *way >= most);
+        self.strongest.iter().filter(is_strongest).map(|(index, _)| *index).collect()
     }
 }
 
@@ -152,7 +140,7 @@ impl KernelNames {
             if name.contains(WILDCARDS) {
                 all.add_pattern(index, &name);
                 // A kernel may have a name with these characters, and is then meant literally:
-                // `MeantNames::strongest` leaves out the matches of the pattern.
+                // `MeantNames::strongest` leaves out the weaker matches of the pattern.
                 all.by_name.entry(name.clone()).or_default().push(index);
             }
             all.parts.push((index, name));
@@ -189,7 +177,7 @@ impl KernelNames {
 
     /// Fails if names are not used because the files have no such kernel, unless that is [allowed](Self::allow_unused).
     /// The message suggests names of kernels that are `similar` to the unused ones.
-    pub(super) fn ensure_used(&self, used: &HashSet<usize>, similar: &SimilarNames, files: &[&Path]) -> Result<()> {
+    pub(crate) fn ensure_used(&self, used: &BTreeSet<usize>, similar: &SimilarNames, files: &[&Path]) -> Result<()> {
         if self.allow_unused {
             return Ok(());
         }
@@ -197,7 +185,7 @@ impl KernelNames {
         for (index, name) in self.names.iter().enumerate() {
             if !used.contains(&index) {
                 unused.push(format!("'{}'", shown(name.as_bytes())));
-                suggested.add_for(index, similar);
+                suggested.extend_for(index, similar);
             }
         }
         if unused.is_empty() {
@@ -223,67 +211,19 @@ impl KernelNames {
         for spelling in spellings {
             self.add_meaning(&plain(spelling), &mut meant);
         }
-        if !meant.equal.is_empty() {
-            Some(NameMatch::Name)
-        } else if !meant.contained.is_empty() {
-            Some(NameMatch::Part)
-        } else if !meant.matching.is_empty() {
-            Some(NameMatch::Pattern)
-        } else {
-            None
-        }
+        meant.strongest.into_values().max()
     }
 
-    /// Notes the name of a kernel, demangled if possible, if it is similar to one of the names.
-    pub(crate) fn note_similar(&self, kernel: &str, similar: &mut SimilarNames) {
+    /// Adds the name of a kernel, demangled if possible, to `similar` if it is similar to one of the names.
+    pub(crate) fn add_similar(&self, kernel: &str, similar: &mut SimilarNames) {
         for (index, sought) in self.sought.iter().enumerate() {
-            similar.note(index, sought, kernel);
+            similar.add(index, sought, kernel);
         }
     }
 
     /// Returns whether a name has wildcards.
-    pub(super) fn has_patterns(&self) -> bool {
+    pub(crate) fn has_patterns(&self) -> bool {
         !self.patterns.is_empty()
-    }
-
-    /// Makes the wildcards literal in the names with these indices, because kernels have these names.
-    pub(super) fn take_literally(&mut self, equal: &HashSet<usize>) {
-        self.patterns = self.patterns.without(equal);
-    }
-
-    /// Returns the indices of the names that equal the name of a kernel or variable in a file. Code objects and bundles
-    /// that cannot be read are passed over, because the job itself reports them.
-    pub(super) fn find_equal(&self, scan: &Scan, input: &Input) -> Result<HashSet<usize>> {
-        let mut equal = HashSet::new();
-        let read = &|together: CodeObjectsOfBundle<'_, (), CodeObject>| {
-            contents(together, |_, code| match self.find_in_code(code.bytes()) {
-                Ok((meant, _)) => Ok(meant),
-                Err(_) => Ok(MeantNames::default()),
-            })
-        };
-        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
-            match step {
-                ReadEvent::Found(Finding::Bundle(found), reads) => {
-                    // Entries may share bytes, so a small file can have code objects of any total size.
-                    let size_checked = ensure_size_limit(input.path(), found.bundle, 0..found.bundle.entries.len());
-                    if let (Ok(()), Ok(info)) = (size_checked, found.info()) {
-                        for code_object in found.code_objects() {
-                            reads.add(Some(&found), ((), code_object.keep(&info)));
-                        }
-                    }
-                }
-                ReadEvent::Found(..) | ReadEvent::End(..) => {}
-                ReadEvent::Read(read) => {
-                    for (_, meant) in read {
-                        if let Ok(meant) = meant {
-                            equal.extend(meant.equal);
-                        }
-                    }
-                }
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(equal)
     }
 
     /// Adds the names that mean a kernel or a variable.
@@ -294,25 +234,27 @@ impl KernelNames {
         if let Some(demangled) = &demangled {
             self.add_meaning(&plain(demangled), meant);
         }
-        self.note_similar(demangled.as_deref().unwrap_or(&mangled), &mut meant.similar);
+        self.add_similar(demangled.as_deref().unwrap_or(&mangled), &mut meant.similar);
     }
 
     /// Adds the names that mean a kernel with this [plain] name.
     fn add_meaning(&self, name: &str, meant: &mut MeantNames) {
-        if let Some(indices) = self.by_name.get(name) {
-            meant.equal.extend(indices);
+        for index in self.by_name.get(name).into_iter().flatten() {
+            meant.add(*index, NameMatch::Name);
         }
-        meant.matching.extend(self.patterns.matching(name));
+        for index in self.patterns.matching(name) {
+            meant.add(index, NameMatch::Pattern);
+        }
         for (index, part) in &self.parts {
             if name.contains(part.as_str()) {
-                meant.contained.insert(*index);
+                meant.add(*index, NameMatch::Part);
             }
         }
     }
 
     /// Returns the names that mean kernels or variables of a code object, and whether kernels were found in it. Kernels
     /// of bitcode and LTO-IR are not read.
-    pub(super) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
+    pub(crate) fn find_in_code(&self, code: &[u8]) -> Result<(MeantNames, bool), Malformed> {
         let kernels = kernels::list(code)?;
         let mut names: HashSet<&[u8]> = match ContentKind::identify(code) {
             ContentKind::Ptx => ptx::names(code).collect(),
@@ -372,7 +314,7 @@ mod tests {
             None
         };
         let names = KernelNames::parse("_ZN2ns6spillsIiEEvPT_.kd", demangle);
-        let meant = MeantNames { equal: BTreeSet::from([0]), ..MeantNames::default() };
+        let meant = MeantNames { strongest: BTreeMap::from([(0, NameMatch::Name)]), ..MeantNames::default() };
         assert_eq!(names.find_in_code(code).unwrap(), (meant, true));
         let mut demangled = DEMANGLED.take();
         demangled.sort_unstable();
@@ -381,11 +323,11 @@ mod tests {
         assert_eq!(demangled, kernels);
     }
 
-    /// Returns the indices of the names that equal a kernel's name, and of the names that match it.
-    fn meaning(names: &KernelNames, kernel: &[u8]) -> (Vec<usize>, Vec<usize>) {
+    /// Returns the names that mean a kernel, by their indices.
+    fn meaning(names: &KernelNames, kernel: &[u8]) -> Vec<(usize, NameMatch)> {
         let mut meant = MeantNames::default();
         names.add_meaning_of_symbol(kernel, &mut meant);
-        (meant.equal.into_iter().collect(), meant.matching.into_iter().collect())
+        meant.strongest.into_iter().collect()
     }
 
     #[test]
@@ -407,12 +349,39 @@ mod tests {
             ("_Z3add[", false),
         ] {
             let meant = meaning(&KernelNames::parse(list, demangle), b"_Z3addPi");
-            assert_eq!(meant != (vec![], vec![]), expected, "{list}");
+            assert_eq!(!meant.is_empty(), expected, "{list}");
         }
         let names = KernelNames::parse("a*\nb\na*\n b \n", |_| None);
         assert_eq!(names.names(), ["a*", "b"]);
-        for (kernel, expected) in [("ab", (vec![], vec![0])), ("b", (vec![1], vec![])), ("a*", (vec![0], vec![0]))] {
-            assert_eq!(meaning(&names, kernel.as_bytes()), expected, "{kernel}");
+        for (kernel, expected) in
+            [("ab", (0, NameMatch::Pattern)), ("b", (1, NameMatch::Name)), ("a*", (0, NameMatch::Name))]
+        {
+            assert_eq!(meaning(&names, kernel.as_bytes()), [expected], "{kernel}");
         }
+    }
+
+    #[test]
+    fn a_weaker_way_counts_only_where_no_code_of_the_file_matches_in_a_stronger_one() {
+        let names = KernelNames::typed(["a?c", "b"], |_| None);
+        let meant = |kernels: &[&str]| {
+            let mut meant = MeantNames::default();
+            for kernel in kernels {
+                names.add_meaning_of_symbol(kernel.as_bytes(), &mut meant);
+            }
+            meant
+        };
+        let (pattern, part, name) = (meant(&["abc"]), meant(&["xa?cb"]), meant(&["a?c", "other"]));
+        for (code, in_file, expected) in [
+            (&pattern, meant(&["abc", "abc"]), BTreeSet::from([0, 1])),
+            (&pattern, meant(&["abc", "xa?c"]), BTreeSet::from([1])),
+            (&part, meant(&["abc", "xa?cb"]), BTreeSet::from([0, 1])),
+            (&part, meant(&["a?c", "xa?cb"]), BTreeSet::from([1])),
+            (&name, meant(&["a?c", "xa?cb", "abc"]), BTreeSet::from([0])),
+            (&pattern, MeantNames::default(), BTreeSet::from([0, 1])),
+        ] {
+            assert_eq!(code.strongest(&in_file), expected, "{code:?}");
+        }
+        assert_eq!(names.strongest_match(&["abc", "xabcx"]), Some(NameMatch::Part));
+        assert_eq!(names.strongest_match(&["ac"]), None);
     }
 }

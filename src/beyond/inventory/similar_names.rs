@@ -86,22 +86,22 @@ pub(crate) struct SimilarNames {
 }
 
 impl SimilarNames {
-    /// Notes the name of a kernel if it is similar to a typed name.
-    pub(super) fn note(&mut self, index: usize, sought: &SoughtName, kernel: &str) {
+    /// Adds the name of a kernel if it is similar to a typed name.
+    pub(super) fn add(&mut self, index: usize, sought: &SoughtName, kernel: &str) {
         if let Some(distance) = sought.distance(kernel) {
             self.insert(index, distance, sought.suggestion(kernel));
         }
     }
 
     /// Adds the names of other kernels.
-    pub(crate) fn add(&mut self, more: &Self) {
+    pub(crate) fn extend(&mut self, more: &Self) {
         for index in more.nearest.keys() {
-            self.add_for(*index, more);
+            self.extend_for(*index, more);
         }
     }
 
     /// Adds the names that are similar to one typed name.
-    pub(super) fn add_for(&mut self, index: usize, more: &Self) {
+    pub(super) fn extend_for(&mut self, index: usize, more: &Self) {
         for (distance, name) in more.nearest.get(&index).into_iter().flatten() {
             self.insert(index, *distance, name.clone());
         }
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(similar.question(), None);
         let sought = SoughtName::new("scales");
         for kernel in ["scale1(int)", "void scale<1>()", "other", "void scale<2>()", "rescales(float*)", "scxle22"] {
-            similar.note(0, &sought, kernel);
+            similar.add(0, &sought, kernel);
         }
         assert_eq!(similar.question().as_deref(), Some("did you mean 'rescales', 'scale' or 'scale1'?"));
     }
@@ -222,7 +222,7 @@ mod tests {
         let long = format!("fill<{}>()", "x".repeat(WHOLE_MAX));
         for (kernel, expected) in [("fill(int*)", "did you mean '=fill(int*)'?"), (&long, "did you mean 'fill'?")] {
             let mut similar = SimilarNames::default();
-            similar.note(0, &SoughtName::new("=fill"), kernel);
+            similar.add(0, &SoughtName::new("=fill"), kernel);
             assert_eq!(similar.question().as_deref(), Some(expected));
         }
     }
