@@ -934,7 +934,9 @@ class VerifiedFile:
     bundles: int
     """The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries."""
     code_objects: int
-    """The number of code objects that were checked, including host code. Empty entries are not counted."""
+    """The number of code objects that were checked, including host code. Empty entries are not counted, and neither are
+    containers in addition to the code objects in them.
+    """
     faults: list[Fault]
     """The faults in file order, at most 10,000 of a file."""
     kpack_references: int
