@@ -86,7 +86,10 @@ fn length_of_name(typed: &str) -> usize {
 /// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
 /// everything else that a report does for a code object.
 #[derive(Default)]
-pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format, Option<ContentKind>, Option<&'c str>), String>);
+pub(super) struct Targets<'c>(HashMap<TargetKey<'c>, String>);
+
+/// What decides the target of a code object: its ID, the format of its bundle, its kind, and the target that it records.
+type TargetKey<'c> = (&'c [u8], Format, Option<ContentKind>, Option<&'c str>);
 
 impl<'c> Targets<'c> {
     pub(super) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
