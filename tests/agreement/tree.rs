@@ -351,7 +351,12 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
         }
         Node::Directory(name, nodes) | Node::Package(name, _, nodes) => {
             let is_package = matches!(node, Node::Package(..));
-            let within = Within { directory: format!("{}/{name}", within.directory), leaf: name.clone(), judged };
+            let leaf = match node {
+                // The files are in this member.
+                Node::Package(_, Kind::Deb, _) => "data.tar.gz".to_owned(),
+                _ => name.clone(),
+            };
+            let within = Within { directory: format!("{}/{name}", within.directory), leaf, judged };
             for node in nodes {
                 // In a directory, each package has to serve each GPU.
                 let is_judged = !is_package && judged.is_none() && matches!(node, Node::Package(..));
