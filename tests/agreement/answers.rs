@@ -406,7 +406,9 @@ impl<'t> Asked<'t> {
             .iter()
             .map(|loss| {
                 let name = loss["library"].as_str().unwrap().trim_end_matches([')', '/']);
-                let name = name.rsplit(['/', '(']).next().unwrap().to_owned();
+                let name = name.rsplit(['/', '(']).next().unwrap();
+                // Names are paths below the directories that are compared.
+                let name = if name == "." { self.argument.clone() } else { name.to_owned() };
                 (loss["target_id"].as_str().unwrap().to_owned(), name)
             })
             .collect();

@@ -351,7 +351,12 @@ fn collect(node: &Node, within: &Within, is_judged: bool, expected: &mut Expecte
         }
         Node::Directory(name, nodes) | Node::Package(name, _, nodes) => {
             let is_package = matches!(node, Node::Package(..));
-            let within = Within { directory: format!("{}/{name}", within.directory), leaf: name.clone(), judged };
+            let leaf = match node {
+                // The files are in this member.
+                Node::Package(_, Kind::Deb, _) => "data.tar.gz".to_owned(),
+                _ => name.clone(),
+            };
+            let within = Within { directory: format!("{}/{name}", within.directory), leaf, judged };
             for node in nodes {
                 // In a directory, each package has to serve each GPU.
                 let is_judged = !is_package && judged.is_none() && matches!(node, Node::Package(..));
@@ -370,9 +375,10 @@ pub struct Library {
 }
 
 impl Library {
-    /// The targets of its code.
-    pub fn targets(&self) -> BTreeSet<&'static str> {
-        self.serving.iter().flat_map(|unit| &unit.codes).map(|code| code.target).collect()
+    /// The targets of the code of its units.
+    fn targets(&self) -> BTreeSet<&'static str> {
+        let units = self.serving.iter().filter(|serving| serving.is_unit);
+        units.flat_map(|unit| &unit.codes).map(|code| code.target).collect()
     }
 
     /// The number of its units.
@@ -423,10 +429,10 @@ impl Expected {
         self.codes.iter().map(|code| code.target).collect()
     }
 
-    /// Of each library, by its last name: how many units serve each GPU that any code is for, and how many should. GPUs
-    /// are left out for which the library has no units.
+    /// Of each library, by its last name: how many units serve each GPU that a unit has code for, and how many should.
+    /// GPUs are left out for which the library has no units.
     pub fn matrix(&self) -> BTreeMap<String, BTreeMap<String, (usize, usize)>> {
-        let targets = self.targets();
+        let targets: BTreeSet<&str> = self.libraries.iter().flat_map(Library::targets).collect();
         let of = |library: &Library| {
             let served = targets.iter().filter_map(|gpu| Some(((*gpu).to_owned(), library.served(gpu)?)));
             (library.leaf.clone(), served.collect())

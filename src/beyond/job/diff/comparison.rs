@@ -510,7 +510,7 @@ impl<'c> FileComparison<'c> {
     }
 }
 
-/// The libraries of a file, by name, and the GPUs that their bundles serve.
+/// The libraries of a file, by name: where each is, and the GPUs that its bundles serve.
 type Libraries = HashMap<LibraryName, (Place, Coverage)>;
 
 /// Returns the libraries with these units. Libraries in `renamed` have their names in the old file.
@@ -518,6 +518,11 @@ fn libraries<'u>(units: impl Iterator<Item = &'u Unit>, renamed: &RenamedMembers
     let mut libraries = Libraries::new();
     for (place, units) in by_library(units) {
         let name = renamed.old_library_name(members_of(&place));
+        // A file that is alone in its directory is the library.
+        let place = match units.as_slice() {
+            [unit] if unit.directory.is_some() => unit.at.place().clone(),
+            _ => place,
+        };
         // Several libraries have one name if only their versions differ.
         let (_, coverage) = libraries.entry(name).or_insert_with(|| (place, Coverage::default()));
         coverage.merge(&Coverage::of_library(units));
