@@ -29,7 +29,7 @@ const PRINTED: usize = 2;
 
 #[test]
 fn the_same_content_gets_the_same_answers_in_any_file() {
-    let seeds = if is_complete() { 200 } else { 20 };
+    let seeds = if is_complete() { 60 } else { 20 };
     let first = std::env::var("SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
     let seeds: Vec<u64> = first.map_or_else(|| (1..=seeds).collect(), |seed| vec![seed]);
     let (mut count, mut answers) = (0, 0);
@@ -62,7 +62,7 @@ fn the_same_content_gets_the_same_answers_in_any_file() {
 fn python_gives_the_same_answers() {
     let dir = memory_directory();
     let mut cases = Vec::new();
-    for seed in 1..=if is_complete() { 40 } else { 3 } {
+    for seed in 1..=if is_complete() { 12 } else { 3 } {
         let mut random = Random::new(seed);
         for (number, tree) in trees(seed).iter().enumerate() {
             let (expected, gpu) = (tree.expected(), *random.pick(&GPUS));

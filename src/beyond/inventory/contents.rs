@@ -1,12 +1,16 @@
 //! The device code of a file, as a model that does not need the file any more.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+#[cfg(feature = "cli")]
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::served::Coverage;
-use super::unit::{Unit, UnitPlace, Units};
+#[cfg(feature = "cli")]
+use super::unit::UnitPlace;
+use super::unit::{Unit, Units};
 use crate::base::bytes::{add, total};
 use crate::base::codec::Codec;
 use crate::base::display::printable_name;
@@ -109,6 +113,7 @@ impl Contents {
     }
 
     /// Returns the GPUs that each container of bundles serves, by the [steps](BundleInfo::container) to it.
+    #[cfg(feature = "cli")]
     pub(crate) fn coverage_by_container(&self) -> HashMap<&[Step], Coverage> {
         let mut units: HashMap<&[Step], Vec<&Unit>> = HashMap::new();
         for unit in &self.units {
@@ -137,6 +142,7 @@ impl Contents {
     }
 
     /// Returns the files that serve GPUs together with others of their directory, each with the directory.
+    #[cfg(feature = "cli")]
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<Place>, LibraryContents<'_>)> {
         // A file that has a directory has one bundle, and is one unit.
         let mut units: HashMap<&Place, &Unit> = HashMap::new();
@@ -150,6 +156,7 @@ impl Contents {
     }
 
     /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
+    #[cfg(feature = "cli")]
     pub(crate) fn libraries_with_code(&self) -> usize {
         let directories: HashSet<&Place> = self.files().map(|(directory, _)| &**directory).collect();
         let libraries = self.libraries().into_iter().filter(|(_, library)| !library.bundles.is_empty());
@@ -335,6 +342,7 @@ impl BundleInfo {
     }
 }
 
+#[cfg(feature = "cli")]
 impl Unit {
     /// Returns the steps to the container of the unit, as [`BundleInfo::container`] does.
     fn container(&self) -> &[Step] {

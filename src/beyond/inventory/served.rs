@@ -236,6 +236,7 @@ impl Coverage {
     }
 
     /// Returns the coverage of the files of a directory.
+    #[cfg(feature = "cli")]
     pub(crate) fn of_files(files: &FileSet) -> Self {
         let mut coverage = Self::default();
         coverage.add_library(files.library(), 1);
