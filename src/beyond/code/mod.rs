@@ -3,6 +3,7 @@
 //! Nothing here knows containers around a code object, or files.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+pub(crate) mod bitcode;
 pub(crate) mod check;
 pub(crate) mod elf;
 pub(crate) mod gpu_header;
@@ -12,9 +13,7 @@ pub(crate) mod target;
 pub(crate) mod undefined;
 
 use crate::base::bytes::len_u64;
-use crate::beyond::container::spirv;
-use crate::llvm::container::bitcode;
-use crate::llvm::container::host;
+use crate::beyond::container::{host, spirv};
 use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::magic::Magic;
 

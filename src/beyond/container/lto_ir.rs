@@ -17,7 +17,8 @@
 //! Rejected: a header without an architecture.
 
 use crate::base::bytes::{number, tail};
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 pub(crate) use crate::llvm::container::magic::LTO_IR as MAGIC;
 
 /// The offset of the attributes.

@@ -211,7 +211,7 @@ fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {
 /// The bytes that were inflated last. They are kept because code objects that are compressed together are read one
 /// after another.
 #[derive(Default)]
-pub struct LastInflated(Option<(Packed, Rc<Input>)>);
+pub(crate) struct LastInflated(Option<(Packed, Rc<Input>)>);
 
 impl LastInflated {
     /// Returns all inflated bytes of `packed`, in the bundle `data`.

@@ -12,14 +12,13 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
+use crate::beyond::limits::{FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, PreparedSelection,
     ReadEvent, ReadList, Scan, Selection, contents, weight_of,
 };
 use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::limits::{
-    Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
-};
+use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
 
 /// Lists the kernels of all device code in a file.

@@ -131,7 +131,9 @@ impl SelectionMatches {
     /// Adds the matches in other files.
     pub fn add(&mut self, more: Self) {
         self.matched.extend(more.matched);
-        self.present.add(more.present);
+        for shown in more.present.shown() {
+            self.present.note(shown);
+        }
         for (device, code) in more.unfound {
             self.unfound.entry(device).or_insert(code);
         }

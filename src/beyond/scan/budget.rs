@@ -4,9 +4,10 @@
 use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
 use crate::beyond::container::Bundle;
+use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
+use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
 use crate::llvm::container::magic::Magic;
 
 /// The bytes, findings and names that a search may still cost.

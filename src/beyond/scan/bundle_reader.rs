@@ -5,10 +5,11 @@ use crate::base::bytes::{Bounds, len_u64, slice};
 use crate::base::error::{Error, Malformed};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
-use crate::beyond::container::entry::{Bundle, SearchEntry, SearchFormat, searched};
+use crate::beyond::container::entry::{SearchEntry, SearchFormat, searched};
 use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::hcf::Hcf;
 use crate::beyond::container::syclbin::SyclBin;
+use crate::beyond::container::{Bundle, SearchContainer};
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::object::FatObject;
@@ -19,7 +20,7 @@ use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 /// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
 #[derive(Clone, Copy)]
 pub(crate) struct BundleReader {
-    pub(crate) container: &'static dyn Container<Entry = SearchEntry>,
+    pub(crate) container: &'static dyn SearchContainer,
     /// Returns the format of a bundle that was read, or the fault that hides it.
     pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }
@@ -92,6 +93,8 @@ impl Container for OffloadingSection {
     }
 }
 
+impl SearchContainer for OffloadingSection {}
+
 /// The bytes that MetaX's bundler writes after a bundle. They are skipped like padding, because bundles may follow.
 const FILE_END: &[u8] = b"__FILE_END__";
 
@@ -126,11 +129,6 @@ impl AnyBundle {
 impl Container for AnyBundle {
     type Entry = SearchEntry;
 
-    /// Returns the length of bytes between bundles that are skipped like padding.
-    fn filler_len(&self, data: &[u8]) -> u64 {
-        if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
@@ -143,5 +141,12 @@ impl Container for AnyBundle {
             None => Ok(None),
         }?;
         Ok(contents.map(searched))
+    }
+}
+
+impl SearchContainer for AnyBundle {
+    /// Returns the length of bytes between bundles that are skipped like padding.
+    fn filler_len(&self, data: &[u8]) -> u64 {
+        if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
     }
 }

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
-    use crate::beyond::container::Bundles;
+    use crate::beyond::container::SearchBundles;
     use crate::beyond::container::entry::SearchFormat;
     use crate::llvm::container::binary::Binary;
     use crate::llvm::container::magic::{MAGICS, Magic};
@@ -249,7 +249,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "inflates")]
     fn bytes_of_the_program_are_read_without_a_file() {
         let binary = SearchFormat(Binary::default());
-        let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
+        let mut bundles = SearchBundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
         let of_first = bundles.next().unwrap().bytes(0).unwrap();
         drop(bundles);
         let mut seen = Vec::new();

@@ -26,7 +26,7 @@ use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
-use crate::beyond::container::Bundles;
+use crate::beyond::container::SearchBundles;
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
@@ -377,7 +377,7 @@ impl Walk<'_, '_, '_> {
         let reader = BundleReader::for_magic(magic);
         let Some(len) = self.try_container(at, magic, reader, reason)? else { return Ok(None) };
         // The bundle is read again, and now inflated as far as the search was asked to.
-        match self.next_bundle(at, &mut Bundles::new(rest, reader.container, self.scan.inflate))? {
+        match self.next_bundle(at, &mut SearchBundles::new(rest, reader.container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
                 self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
@@ -402,7 +402,7 @@ impl Walk<'_, '_, '_> {
         let limits = self.budget.limits_at(at.place);
         // Headers are enough to tell a container from other data. They are read in the same way whatever the search
         // inflates, so that every search finds the same containers.
-        let mut trial = Bundles::new(rest, container, Inflate::Headers);
+        let mut trial = SearchBundles::new(rest, container, Inflate::Headers);
         let mut bundle = Ok(None);
         if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
             bundle = trial.next_within(limits);
@@ -526,7 +526,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             u32::from(version) == fatbin::VERSION
         }
         Magic::SpirV => spirv::is_plausible(data),
-        Magic::Bitcode => bitcode::is_plausible(data),
+        Magic::Bitcode => code::bitcode::is_plausible(data),
         Magic::Ptx | Magic::Hcf => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),

@@ -155,14 +155,14 @@ impl SectionRule {
     fn applies_to(self, section: &Section<'_>) -> bool {
         let section_name = section.name.unwrap_or_default();
         match self {
-            Self::Type(number) => section.section_type == Some(number),
+            Self::Type(number) => section.section_type() == Some(number),
             Self::Is(name) => section_name == name.as_bytes(),
             Self::Begins(name) => section_name.starts_with(name.as_bytes()),
             Self::IsLinked(name) => is_linked(section) && section_name == name.as_bytes(),
             Self::InSegment(segment, name) => {
                 section.segment == Some(segment.as_bytes()) && section_name == name.as_bytes()
             }
-            Self::IsData => section.is_data,
+            Self::IsData => section.is_data(),
             Self::BeginsLinked(name) => is_linked(section) && section_name.starts_with(name.as_bytes()),
         }
     }

@@ -44,14 +44,6 @@ pub struct Recorded {
     pub hash: Option<u64>,
 }
 
-impl Recorded {
-    /// Whether the stream has to be inflated to find its end, because nothing records its length. A frame of zstd at
-    /// least records the lengths of its blocks, a stream of zlib does not.
-    pub(crate) fn end_needs_inflating(&self) -> bool {
-        self.total.is_none() && self.method == Method::Zlib
-    }
-}
-
 /// A compressed container in an input.
 #[derive(Clone, Debug)]
 pub struct Compressed<'a> {

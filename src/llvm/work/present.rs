@@ -22,11 +22,4 @@ impl PresentNames {
     pub(crate) fn shown(&self) -> &[String] {
         &self.shown
     }
-
-    /// Adds the names of other files.
-    pub(crate) fn add(&mut self, more: Self) {
-        for shown in &more.shown {
-            self.note(shown);
-        }
-    }
 }

@@ -26,9 +26,6 @@ use windows_sys::Win32::Storage::FileSystem::{
 use crate::base::io::staging::Inherited;
 use crate::base::io::sys::Status;
 
-/// The separator of paths in an environment variable.
-pub(crate) const PATH_SEPARATOR: u8 = b';';
-
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = true;
 
@@ -69,17 +66,6 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
 /// The name with these owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
-}
-
-/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix
-/// `\\?\` of a canonical directory is removed, because Windows treats both as parts of names after it.
-pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
-    let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
-    let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
-        (Some(share), _) => format!(r"\\{share}"),
-        (None, plain) => plain.unwrap_or(text).to_owned(),
-    };
-    Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
 /// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is
@@ -394,26 +380,6 @@ pub fn takes_escapes() -> bool {
         Ok(mut stderr) => stderr.set_virtual_terminal_processing(true).is_ok(),
         Err(_) => false,
     }
-}
-
-/// The free space of a file system in bytes.
-pub(crate) fn free_space(directory: &Path) -> Option<u64> {
-    let mut free = 0;
-    let directory = wide(directory);
-    // SAFETY: the name ends with a zero, the number is there to be written, and null pointers ask for nothing.
-    let asked =
-        unsafe { GetDiskFreeSpaceExW(directory.as_ptr(), &raw mut free, std::ptr::null_mut(), std::ptr::null_mut()) };
-    if asked == 0 { None } else { Some(free) }
-}
-
-/// The names in a directory.
-pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
-    Ok(std::fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_encoded_bytes())))
-}
-
-/// Any file may be run.
-pub(crate) fn make_executable(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 /// A new file has the permissions that its directory passes on.

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use crate::base::display::{listed, printable_start};
+use crate::base::display::printable_start;
+use crate::beyond::base::text::listed;
 use crate::beyond::job::{Inspected, InspectedBundle, MemberCopies, UnreadPart};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};

@@ -7,6 +7,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
+use crate::beyond::container::sequence::Content;
 use crate::beyond::job::kernel_names::KernelNames;
 use crate::beyond::job::similar_names::SimilarNames;
 use crate::beyond::job::size_limit::{ensure_size_limit, limits_of_result};
@@ -19,7 +20,6 @@ use crate::beyond::scan::{
 };
 use crate::llvm::container::Limits;
 use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::sequence::Content;
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 

@@ -3,10 +3,10 @@
 use crate::base::bytes::{is_text, slice};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
+use crate::beyond::container::host::elf;
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::spirv;
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::llvm::container::archive::is_debian_package;
-use crate::llvm::container::host::elf;
 use crate::llvm::container::magic::Magic;
 
 /// The number of bytes that are examined to recognise a text file.

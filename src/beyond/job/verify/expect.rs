@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use super::{Alone, Fault, Verified, VerifyRule};
-use crate::base::display::listed;
 use crate::base::io::input::Input;
+use crate::beyond::base::text::listed;
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeSet, CodeUse, Device, FileSet, LoadUnit, LoadUnits, NeedingGpus, directory_of,
 };

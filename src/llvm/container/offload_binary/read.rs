@@ -24,7 +24,7 @@ const INFLATED_AT: u64 = 32;
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// Reads the header at the start of `data`. Returns `None` without the magic. Offsets in errors count from `base`.
-pub(super) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+pub(crate) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
     let number = cursor.u32("the version of the offload binary")?;
     let version = Version::from_number(number);
