@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use memmap2::Mmap;
 use winapi_util::{HandleRef, console, file};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GetDiskFreeSpaceExW, REPLACEFILE_IGNORE_ACL_ERRORS,
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, REPLACEFILE_IGNORE_ACL_ERRORS,
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
 };
 
@@ -422,7 +422,7 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
 
 /// Converts a path for functions of the system: to UTF-16 with a zero at the end and, as in the standard library, with
 /// the prefix that long paths need.
-fn wide(path: &Path) -> Vec<u16> {
+pub(crate) fn wide(path: &Path) -> Vec<u16> {
     let mut units = match with_long_prefix(path) {
         Some(prefixed) => prefixed,
         None => units_of(path.as_os_str()),
