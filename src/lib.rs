@@ -196,6 +196,7 @@
 //! | `launchers` | small executables that run the one of `llvm` or `cli` under its other names |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
 
+#[macro_use]
 mod base;
 #[cfg(feature = "search")]
 mod beyond;
@@ -215,6 +216,8 @@ pub use llvm::event::{Event, Observer};
 
 /// The formats of containers.
 pub mod container {
+    #[cfg(feature = "search")]
+    pub use crate::beyond::codec::Codec;
     #[cfg(feature = "search")]
     pub use crate::beyond::container::{Packed, SearchBundles, SearchContainer, SearchEntry, fatbin, kpack};
     pub use crate::llvm::container::*;

@@ -11,6 +11,7 @@ pub(crate) mod base;
 )]
 pub(crate) mod cli;
 pub(crate) mod code;
+pub(crate) mod codec;
 pub(crate) mod container;
 pub(crate) mod globs;
 pub(crate) mod ids;

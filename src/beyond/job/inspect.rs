@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::UnreadPart;
 use crate::base::bytes::{add, total};
-use crate::base::codec::Codec;
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
+use crate::beyond::codec::Codec;
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
     BundleInfo, Checksums, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split,

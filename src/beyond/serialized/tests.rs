@@ -5,8 +5,8 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
-use crate::base::codec::Codec;
 use crate::base::id::OffloadKind;
+use crate::beyond::codec::Codec;
 use crate::beyond::job::{DiffChange, VerifyRule};
 use crate::beyond::scan::Format;
 use crate::llvm::container::content_kind::ContentKind;

@@ -9,7 +9,7 @@
 //! are valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its
 //! errors.
 
-mod progress;
+pub(crate) mod progress;
 mod slice;
 pub(crate) mod storage;
 
@@ -23,7 +23,6 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::process;
 use crate::base::io::sys::{self, Stat};
 use progress::FileProgress;
-pub(crate) use progress::note_read;
 pub use progress::{bytes_done, bytes_read};
 pub use slice::Slice;
 use storage::{Access, FileChange, Stamp, Storage, changed};

@@ -6,10 +6,10 @@ use std::io;
 
 use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
+use crate::beyond::codec::Codec;
 use crate::beyond::job::{Inspected, InspectedBundle, MemberCopies, UnreadPart};
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
-use crate::llvm::container::Codec;
 
 use super::answer::{self, Servers};
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::base::codec::StreamForm;
 use crate::base::io::piece::{Piece, Writer};
+use crate::beyond::codec::StreamForm;
 use crate::beyond::container::SearchBundles;
 use crate::llvm::container::sequence::Inflate;
 

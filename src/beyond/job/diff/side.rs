@@ -12,10 +12,10 @@ use super::super::unmatched::SelectionMatches;
 use super::Diff;
 use super::names::{LibraryName, NameKey, RenamedMembers, library_name, members_of, unversioned};
 use crate::base::bytes::len_u64;
-use crate::base::codec::Codec;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::kernels::{self, Kernel};
+use crate::beyond::codec::Codec;
 use crate::beyond::runtime::Coverage;
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, FoundBundle,

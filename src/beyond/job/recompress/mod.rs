@@ -35,8 +35,9 @@ use std::path::PathBuf;
 
 use super::kernel_names::KernelNames;
 use crate::base::bytes::add;
-use crate::base::codec::{Codec, Compression};
+use crate::base::codec::Compression;
 use crate::base::io::input::Slice;
+use crate::beyond::codec::Codec;
 pub use crate::beyond::container::host::gaps::HoleReason;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Selection;

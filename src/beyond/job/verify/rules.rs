@@ -10,7 +10,7 @@ use crate::base::display::shown;
 use crate::base::error::{Malformed, Result};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
-use crate::base::io::input::note_read;
+use crate::base::io::input::progress::note_read;
 use crate::beyond::code::{check, target};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::ptx;
