@@ -7,7 +7,8 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`scan`] | find the code objects in any file by content: bundles, CUDA fatbins, libraries, programs, archives, packages, wheels |
-//! | [`runtime`] | what a GPU's runtime loads, and in how many bundles a GPU is served |
+//! | [`inventory`] | what is in a file: bundles and their code objects, and how many bundles serve a GPU |
+//! | [`runtime`] | what a GPU's runtime loads |
 //! | [`kernels`] | the kernels of a code object: registers, memory, code size |
 //! | [`container`] | the formats: read a container from bytes, plan a new one |
 //! | [`id`] | bundle entry IDs (`hip-amdgcn-amd-amdhsa--gfx90a:xnack+`): parsing, and compatibility with requests |
@@ -15,7 +16,7 @@
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
 //!
-//! Most programs need only [`scan`], [`runtime`] and [`io`]. Sizes and offsets are in bytes. A *bundle* is any single
+//! Most programs need only [`inventory`], [`scan`] and [`io`]. Sizes and offsets are in bytes. A *bundle* is any single
 //! container of code objects, such as a CUDA fatbin.
 //!
 //! # Find code objects
@@ -189,7 +190,7 @@
 //! | feature | enables |
 //! |---|---|
 //! | `bzip2`, `lz4`, `xz`, `zlib`, `zstd` | data compressed with that method; without the feature, it is an error of the kind [`Unsupported`](ErrorKind::Unsupported) that names the feature |
-//! | `search` | [`scan`], [`runtime`] and [`kernels`]: everything beyond LLVM's tools |
+//! | `search` | [`scan`], [`inventory`], [`runtime`] and [`kernels`]: everything beyond LLVM's tools |
 //! | `serde` | code objects are serialized with the fields of the JSON reports |
 //! | `llvm` | the executable with LLVM's tools alone, with the packages that only it needs |
 //! | `cli` | the executable with our own subcommands too |
@@ -211,7 +212,7 @@ pub use beyond::code::kernels;
 #[doc(hidden)]
 pub use beyond::job;
 #[cfg(feature = "search")]
-pub use beyond::{runtime, scan};
+pub use beyond::{inventory, runtime, scan};
 pub use llvm::event::{Event, Observer};
 
 /// The formats of containers.

@@ -25,7 +25,7 @@ mod nothing_to_judge;
 mod pe;
 mod progress;
 mod ptx;
-mod python;
+pub mod python;
 mod recompress;
 mod recompress_rules;
 mod replace;

@@ -13,6 +13,7 @@
 )]
 
 mod action;
+mod agreement;
 mod archives;
 mod bombs;
 mod cuda;

@@ -207,27 +207,10 @@ pub(crate) fn digits(digits: &[u8], base: u8) -> Option<u64> {
 /// Returns a copy of some bytes as text, or `None` if they are not UTF-8.
 ///
 /// Bytes of a mapped file can change after the check, while a `str` that borrows them must always be UTF-8. This and
-/// the next three functions therefore copy first; no other code of the library makes a `str` of borrowed bytes.
+/// the next two functions therefore copy first, as does `is_text` of the search; no other code of the library makes a
+/// `str` of borrowed bytes.
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
-}
-
-/// Returns whether some bytes are UTF-8 text: at least one character, and no control character except white space. The
-/// last character may be cut off.
-#[allow(clippy::disallowed_methods, reason = "of a copy")]
-pub(crate) fn is_text(bytes: &[u8]) -> bool {
-    // Copied, because the bytes of a mapped file may change while they are read.
-    let copy = bytes.to_vec();
-    // An error without a length means that only the last character is cut off.
-    let text = match std::str::from_utf8(&copy) {
-        Ok(text) => text,
-        Err(error) if error.error_len().is_some() => return false,
-        Err(error) => match copy.get(..error.valid_up_to()).map(std::str::from_utf8) {
-            Some(Ok(before_cut)) => before_cut,
-            _ => return false,
-        },
-    };
-    !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
 /// A copy of some bytes as text, with U+FFFD for invalid UTF-8.

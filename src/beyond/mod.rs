@@ -15,6 +15,7 @@ pub(crate) mod codec;
 pub(crate) mod container;
 pub(crate) mod globs;
 pub(crate) mod ids;
+pub mod inventory;
 pub mod job;
 pub(crate) mod limits;
 pub(crate) mod messagepack;

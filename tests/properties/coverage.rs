@@ -4,10 +4,11 @@ use std::io::{Cursor, Write as _};
 use offload_bundle::ErrorKind;
 use offload_bundle::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Version};
 use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::inventory::{Contents, Coverage};
 use offload_bundle::io::{self, Input};
 use offload_bundle::job::{Destination, Expect, Extract, Source, Verify, VerifyRule};
-use offload_bundle::runtime::{Coverage, Device};
-use offload_bundle::scan::{Finding, Scan, Selection};
+use offload_bundle::runtime::Device;
+use offload_bundle::scan::{Scan, Selection};
 
 use super::choices::Choices;
 use super::fatbins::{self, Code};
@@ -77,17 +78,9 @@ pub fn coverage(data: &[u8]) {
             bundles += 1;
             serving += usize::from(is_served);
         }
-        let mut found = Coverage::default();
         // Files of one directory would serve together.
         let file = Input::from_bytes(format!("{bundles}-{}/in", counted.len()), unit.data.clone());
-        Scan::default()
-            .run(&file, &mut |finding| {
-                if let Finding::Bundle(bundle) = finding {
-                    found.add(&bundle);
-                }
-                Ok(())
-            })
-            .unwrap();
+        let found = Contents::read(&file, &Scan::default()).unwrap().coverage();
         assert_eq!(found.bundles(), 1, "{unit:?}");
         coverage.merge(&found);
         // A file with code for GPUs of the other vendor alone serves nothing.
@@ -99,9 +92,8 @@ pub fn coverage(data: &[u8]) {
         has_code |= unit.has_code();
         counted.extend(is_counted.then_some(unit));
     }
-    // The members of a static library serve together, members of other files alone.
+    // The members of a static library serve together, whatever its name.
     let counted: Vec<&Unit> = counted.iter().collect();
-    let each = bundles - serving;
     let is_asked = match is_for_others {
         true => counted.iter().any(|unit| unit.is_fatbin || !unit.codes.is_empty()),
         false => !counted.is_empty(),
@@ -109,8 +101,8 @@ pub fn coverage(data: &[u8]) {
     let together = usize::from(is_asked && !are_served(gpu, &counted));
     // If no library should serve the GPU, the file as a whole should.
     let of_file = usize::from(has_code && !are_served(gpu, &counted));
-    for (name, faults) in [("in.a", together), ("in", each)] {
-        let faults = if faults == 0 { of_file } else { faults };
+    let faults = if together == 0 { of_file } else { together };
+    for name in ["in.a", "in"] {
         assert_eq!(faults_of(name, &all, Expect::libraries(vec![device.clone()])), faults, "{device}: {counted:?}");
     }
     let served = coverage.served(&device);
@@ -264,7 +256,7 @@ impl Unit {
 }
 
 /// Returns the GPUs of a name, whatever code its suffix or generic target requests.
-fn gpus(name: &str) -> Vec<String> {
+pub fn gpus(name: &str) -> Vec<String> {
     let (processor, features) = name.split_at(name.find(':').unwrap_or(name.len()));
     let own = GENERIC.iter().filter(|(generic, _)| *generic == processor).flat_map(|(_, all)| *all);
     let own = own.map(|own| format!("{own}{features}"));
@@ -273,7 +265,7 @@ fn gpus(name: &str) -> Vec<String> {
 }
 
 /// The GPU with each setting of the features that its name leaves open.
-fn settings(gpu: &str) -> Vec<String> {
+pub fn settings(gpu: &str) -> Vec<String> {
     let processor = gpu.split(':').next().unwrap();
     let features: &[&str] = match processor {
         "gfx906" | "gfx90a" | "gfx942" | "gfx950" | "gfx9-4-generic" => &["sramecc", "xnack"],
@@ -293,7 +285,7 @@ fn features(target: &str) -> BTreeSet<&str> {
 }
 
 /// Returns how well code for a target serves a GPU (less is better), or `None` if it does not.
-fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
+pub fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
     if gpu.starts_with("gfx") || gpu == "amdgcnspirv" {
         let processor = |text: &str| text.split(':').next().unwrap().to_owned();
         let (own, code) = (processor(gpu), processor(target));
@@ -348,7 +340,7 @@ fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
 }
 
 /// The code object of a fatbin for an architecture.
-fn cuda(target: &str) -> Code {
+pub fn cuda(target: &str) -> Code {
     let (kind, version) = target.split_once('_').unwrap();
     let sm: u8 = version.trim_end_matches(char::is_alphabetic).parse().unwrap();
     let code = if kind == "compute" { Code::ptx(sm.into()) } else { Code::cubin(sm, 4) };

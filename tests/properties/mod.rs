@@ -11,7 +11,7 @@ mod bitcode;
 mod choices;
 pub mod code_objects;
 mod compressed;
-mod coverage;
+pub mod coverage;
 mod diff;
 mod differential;
 mod extract;

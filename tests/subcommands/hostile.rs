@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::inventory::Contents;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Diff, Expect, Extract, ListKernels, Recompress, Source, Verify};
-use offload_bundle::runtime::{Coverage, Device};
+use offload_bundle::runtime::Device;
 use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
 
 use super::{GFX90A, GFX906, HOST, fixture};
@@ -101,11 +102,9 @@ fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
     let mut search = Scan::default();
     (search.inflate, search.deep) = (inflate, deep);
     search.checksums = if inflate == Inflate::Whole { Checksums::OfAll } else { Checksums::OfFound };
-    let mut coverage = Coverage::default();
     let result = search.run(&input, &mut |finding| {
         match finding {
             Finding::Bundle(found) => {
-                coverage.add(&found);
                 for code_object in found.code_objects() {
                     let (_, _, _) = (code_object.kind(), code_object.recorded_target(), code_object.uri().unwrap());
                     if code_object.is_in_file() && found.bundle.compressed.is_none() {
@@ -123,6 +122,7 @@ fn scan(what: &str, data: &[u8], inflate: Inflate, deep: bool) {
         Ok(())
     });
     assert!(result.is_ok(), "{what}: the search itself failed");
+    let coverage = Contents::read(&input, &search).unwrap().coverage();
     for (gpu, served) in coverage.gpus().unwrap() {
         assert!(served.serving <= served.bundles && served.bundles <= coverage.bundles(), "{what}: {gpu}: {served}");
     }

@@ -56,42 +56,23 @@ fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
     let mut add = |name: &str, data: Vec<u8>, found| forms.push((name.to_owned(), data, found));
     add("plain", bundle.clone(), in_bundle(":", "bundle"));
-    for (version, method) in [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0), (3, 1)] {
-        let data = formats::compressed(version, method, &bundle);
-        add(&format!("compressed version {version}, method {method}"), data, in_bundle(":", "bundle"));
-    }
     for comment in ["//", "#", ";"] {
         let text = formats::text(comment, &[(HOST, b""), (GFX906, b"first"), (GFX90A, b"second")]);
         add(&format!("text {comment}"), text.clone(), in_bundle(":", "text bundle"));
         add(&format!("compressed text {comment}"), formats::compressed(2, 1, &text), in_bundle(":", "text bundle"));
     }
-    let padded = |data: &[u8]| [data, &vec![0; data.len().next_multiple_of(4096) - data.len()]].concat();
-    let packed = formats::compressed(3, 1, &bundle);
-    for (name, row) in [
-        ("many", vec![bundle.clone(), bundle.clone(), bundle.clone()]),
-        ("padded", vec![padded(&bundle), padded(&bundle), bundle.clone()]),
-        ("mixed", vec![packed.clone(), padded(&bundle), formats::compressed(2, 0, &bundle), padded(&packed)]),
-    ] {
-        add(name, row.concat(), row.iter().flat_map(|_| in_bundle(":", "bundle")).collect());
-    }
-    for version in 1..=3 {
-        let data = offload::write(version, &self::images());
-        add(&format!("offload binary version {version}"), data.clone(), of_images(":"));
-        add(&format!("offload binaries version {version}"), data.repeat(3), vec![of_images(":"); 3].concat());
-    }
+    // The offload binaries of several versions in a row.
     for zlib in [false, true] {
-        let data = offload::compressed(zlib, &self::images());
-        add(&format!("compressed offload binary, zlib {zlib}"), data.clone(), of_images(":"));
-        let mixed = [data, images.clone(), vec![0; 64], offload::write(2, &self::images())].concat();
-        add(&format!("mixed offload binaries, zlib {zlib}"), mixed, vec![of_images(":"); 3].concat());
+        let mixed = [
+            offload::compressed(zlib, &self::images()),
+            images.clone(),
+            vec![0; 64],
+            offload::write(2, &self::images()),
+        ];
+        add(&format!("mixed offload binaries, zlib {zlib}"), mixed.concat(), vec![of_images(":"); 3].concat());
     }
     for (name, elf) in [("object", Elf::OBJECT), ("library", Elf::LIBRARY), ("program", Elf { kind: 2, ..Elf::OBJECT })]
     {
-        let sections = [Section::new(".text", b"code"), Section::new(".hip_fatbin", &bundle).aligned(4096)];
-        add(&format!("ELF {name}"), elf.write(&sections), in_bundle(":.hip_fatbin", "bundle"));
-        let both = [Section::new(".llvm.offloading", &images).offloading(), Section::new(".hip_fatbin", &packed)];
-        let expected = [of_images(":.llvm.offloading"), in_bundle(":.hip_fatbin", "bundle")].concat();
-        add(&format!("ELF {name} with both"), elf.write(&both), expected);
         let renamed = [Section::new("anything", &images).offloading()];
         add(&format!("ELF {name} by section type"), elf.write(&renamed), of_images(":anything"));
     }
@@ -108,40 +89,6 @@ fn forms() -> Vec<Form> {
     let (elf, coff_fat) = (Elf::OBJECT.write(&sections), coff(&fat));
     add("fat ELF", elf, fat_rows(u64::MAX));
     add("fat COFF", coff_fat, fat_rows(u64::MAX));
-    let coff_object = coff(&[(".text", b"code"), (".hip_fat", &bundle), (".llvm.offloading", &images)]);
-    let expected = [in_bundle(":.hip_fat", "bundle"), of_images(":.llvm.offloading")].concat();
-    add("COFF", coff_object, expected);
-    let expected = [in_bundle(":.hip_fat", "bundle"), of_images(":.llvm.of")].concat();
-    add("PE", pe(&[(".text", b"code"), (".hip_fat", &packed), (".llvm.of", &images)]), expected);
-    add(
-        "archive",
-        archive(&[("a.o", &bundle), ("b.txt", b"text"), ("a.o", &packed)]),
-        vec![in_bundle("a.o:", "bundle"); 2].concat(),
-    );
-    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle)]);
-    let inner = archive(&[("lib.so", &library)]);
-    add("archive in an archive", archive(&[("inner.a", &inner)]), in_bundle("inner.a/lib.so:.hip_fatbin", "bundle"));
-    for (name, method) in [("stored", STORED), ("deflated", DEFLATED), ("zstd", ZSTD)] {
-        for wide in [false, true] {
-            let member = |name: &str, data: &[u8]| Zipped { wide, ..Zipped::new(name, method, data) };
-            let wheel = zip(&[
-                member("package/__init__.py", b"import os\n"),
-                member("package/lib/libkernels.so", &library),
-                member("package/kernels.hipfb", &packed),
-                member("empty", b""),
-                member("package/dir/", b""),
-                member("one byte", b"x"),
-            ]);
-            let expected = [
-                in_bundle("package/lib/libkernels.so:.hip_fatbin", "bundle"),
-                in_bundle("package/kernels.hipfb:", "bundle"),
-            ];
-            add(&format!("zip, {name}, wide {wide}"), wheel.clone(), expected.concat());
-            let expected =
-                expected.concat().into_iter().map(|(place, a, b, c)| (format!("inner.whl/{place}"), a, b, c));
-            add(&format!("zip in a zip, {name}, wide {wide}"), zip(&[member("inner.whl", &wheel)]), expected.collect());
-        }
-    }
     forms
 }
 

@@ -61,8 +61,9 @@ fn listed(args: &[&str]) -> Vec<String> {
 /// One search gives the results of two searches: for code objects, with or without `--inflate`, and for kernels.
 #[test]
 fn kernels_and_code_objects_are_listed_by_one_search() {
+    use offload_bundle::inventory::Contents;
     use offload_bundle::io::Input;
-    use offload_bundle::job::{Inspect, Inspected, ListKernels};
+    use offload_bundle::job::{Inspect, ListKernels};
     let dir = memory_directory();
     let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &bundle())]);
     let packed = fixture("compressed/llvm22-v3.ccob");
@@ -79,10 +80,10 @@ fn kernels_and_code_objects_are_listed_by_one_search() {
         let mut job = ListKernels::default();
         for deep in [false, true] {
             job.scan.deep = deep;
-            let (inspected, list) = job.run_with_inspected(&input).unwrap();
+            let (inspected, list) = job.run_with_contents(&input).unwrap();
             assert_eq!(format!("{list:?}"), format!("{:?}", job.run(&input).unwrap()), "{name}");
-            let parts = |inspected: &Inspected| {
-                let Inspected { path, size, bundles, unread, references, .. } = inspected;
+            let parts = |inspected: &Contents| {
+                let Contents { path, size, bundles, unread, references, .. } = inspected;
                 format!("{path:?} {size} {bundles:?} {unread:?} {references:?} {:?}", inspected.coverage().gpus())
             };
             let alone = [false, true].map(|inflate| {

@@ -3,10 +3,11 @@
 
 use object::{Object as _, ObjectSection as _};
 use offload_bundle::ErrorKind;
+use offload_bundle::inventory::{Contents, ServedBundles};
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Expect, Extract, Recompress, Source, Verify, VerifyRule};
-use offload_bundle::runtime::{Coverage, Device, ServedBundles};
-use offload_bundle::scan::{Finding, Scan, Selection};
+use offload_bundle::runtime::Device;
+use offload_bundle::scan::{Scan, Selection};
 
 use super::*;
 use crate::machine::memory_directory;
@@ -114,14 +115,8 @@ fn check(what: &str, data: &[u8], gpu: &str, is_served: bool, is_rewritten: bool
     let is_fault = verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected);
     assert!(!is_fault || !is_served, "{what}: {:?}", verified.faults);
 
-    let mut coverage = Coverage::default();
-    let visitor = &mut |finding: Finding<'_>| {
-        if let Finding::Bundle(found) = finding {
-            coverage.add(&found);
-        }
-        Ok(())
-    };
-    Scan::default().run(&Input::from_bytes("in", data.to_vec()), visitor).unwrap();
+    let file = Input::from_bytes("in", data.to_vec());
+    let coverage = Contents::read(&file, &Scan::default()).unwrap().coverage();
     let served = coverage.served(&device);
     // Code in an archive without a bundle is not counted.
     if served.bundles > 0 {

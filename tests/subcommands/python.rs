@@ -7,26 +7,21 @@ use std::process::Command;
 use super::{PROGRAM, must};
 use crate::machine::memory_directory;
 
-/// Runs `python.py` with a Python.
-fn check(python: &str) {
+/// A script of `tests/` that uses the package. `room` is an empty directory, or one without an `offload-bundle`.
+pub fn python(room: &Path, script: &str) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = memory_directory();
-    std::os::unix::fs::symlink(PROGRAM, dir.path().join("offload-bundle")).unwrap();
-    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
-    must(
-        Command::new(python)
-            .args(["-W", "error"])
-            .arg(root.join("tests/subcommands/python.py"))
-            .env("PATH", path)
-            .env("PYTHONPATH", root.join("packaging/python"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .current_dir(root),
-    );
+    std::os::unix::fs::symlink(PROGRAM, room.join("offload-bundle")).unwrap();
+    let path = format!("{}:{}", room.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("python3");
+    command.args(["-W", "error"]).arg(root.join("tests").join(script)).current_dir(root).env("PATH", path);
+    command.env("PYTHONPATH", root.join("packaging/python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
 }
 
 #[test]
 fn functions_return_the_reports_and_raise_what_cannot_be_read() {
-    check("python3");
+    let room = memory_directory();
+    must(&mut python(room.path(), "subcommands/python.py"));
 }
 
 /// Each line is an object, whose text is that of the message for people.

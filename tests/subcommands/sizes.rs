@@ -1,7 +1,8 @@
 //! Tests of sums of sizes: every byte of code counts once, however deeply containers are nested.
 
+use offload_bundle::inventory::{BundleContents, Contents};
 use offload_bundle::io::Input;
-use offload_bundle::job::{Inspect, Inspected, InspectedBundle};
+use offload_bundle::job::Inspect;
 use offload_bundle::scan::{Place, PlaceOrigin, Sizes};
 
 use super::*;
@@ -13,13 +14,13 @@ use crate::reference::harness::Random;
 use crate::reference::offload::{self, Image};
 
 /// The sum of all sizes in a file.
-fn sum(inspected: &Inspected) -> Sizes {
+fn sum(inspected: &Contents) -> Sizes {
     let mut sum = Sizes::default();
-    inspected.bundles.iter().map(InspectedBundle::sizes).for_each(|sizes| sum += sizes);
+    inspected.bundles.iter().map(BundleContents::sizes).for_each(|sizes| sum += sizes);
     sum
 }
 
-fn inspect(data: &[u8]) -> Inspected {
+fn inspect(data: &[u8]) -> Contents {
     let mut job = Inspect::default();
     job.inflate = true;
     let inspected = job.run(&Input::from_bytes("in", data.to_vec())).unwrap();
@@ -107,7 +108,7 @@ fn every_code_object_counts_once() {
 }
 
 /// The stored sizes are at most the size of the file, and the sizes of code at most the inflated size.
-fn ensure_no_more_than_is_there(inspected: &Inspected, data: &[u8]) {
+fn ensure_no_more_than_is_there(inspected: &Contents, data: &[u8]) {
     let is_inflated = |place: &Place| *place.origin() == PlaceOrigin::Inflated;
     let (mut in_file, len) = (Sizes::default(), u64::try_from(data.len()).unwrap());
     for bundle in &inspected.bundles {

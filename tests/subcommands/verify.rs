@@ -100,10 +100,10 @@ fn entries_without_code_are_faults_beside_code_and_counted_elsewhere() {
             }
         }
         let text = form(&[(HOST, &codes[0]), (&one, b"text"), (&other, b"")]);
-        assert!(rules(&text).is_empty() && said(&text).contains(": 3 code objects (2 text or empty) in 1 bundle"));
+        assert!(rules(&text).is_empty() && said(&text).contains(": 2 code objects (1 text) in 1 bundle"));
     }
     let assembly = formats::text("#", &[(HOST, b"host"), (&one, b"one")]);
-    assert!(said(&assembly).ends_with("2 code objects (1 text or empty) in 1 bundle, nothing wrong\n"));
+    assert!(said(&assembly).ends_with("2 code objects (1 text) in 1 bundle, nothing wrong\n"));
 }
 
 #[test]
@@ -459,16 +459,16 @@ fn several_files_and_the_status() {
     fs::write(at("wrong"), targets(&["gfx906:fast+"])).unwrap();
     let run = |args: &[&str]| text(&tool_in(dir.path(), &[&["verify"], args].concat()));
     let (status, out, said) = run(&["d"]);
-    let expected = "d/sound: 1 code object (1 text or empty) in 1 bundle\n\
-                    Total: 2 files, 1 code object (1 text or empty) in 1 bundle, nothing wrong\n";
+    let expected = "d/sound: 1 code object (1 text) in 1 bundle\n\
+                    Total: 2 files, 1 code object (1 text) in 1 bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     let (status, out, _) = run(&["d/text"]);
     assert_eq!((status, out.as_str()), (1, "d/text: no device code\n"));
     let (status, out, said) = run(&["nowhere", "d", "wrong"]);
     assert_eq!(status, 1);
     assert!(said.contains("'nowhere': No such file or directory"), "{said}");
-    let expected = "wrong: 1 code object (1 text or empty) in 1 bundle, 1 fault\n\
-                    Total: 3 files, 2 code objects (2 text or empty) in 2 bundles, 1 fault, 1 error\n";
+    let expected = "wrong: 1 code object (1 text) in 1 bundle, 1 fault\n\
+                    Total: 3 files, 2 code objects (2 text) in 2 bundles, 1 fault, 1 error\n";
     assert!(out.ends_with(expected), "{out}");
     let (status, out, _) = run(&["--json", "nowhere"]);
     let document: Value = serde_json::from_str(&out).unwrap();
@@ -571,8 +571,8 @@ fn verify_fails_if_it_read_nothing() {
     // A code object without a bundle is not a bundle.
     let (status, out, said) = run(&["-r", "deep"]);
     let expected = "deep/lib/bare: 1 code object without a bundle\n\
-                    deep/lib/sound: 1 code object (1 text or empty) in 1 bundle\n\
-                    Total: 2 files, 1 code object (1 text or empty) in 1 bundle, 1 code object without a bundle, nothing wrong\n";
+                    deep/lib/sound: 1 code object (1 text) in 1 bundle\n\
+                    Total: 2 files, 1 code object (1 text) in 1 bundle, 1 code object without a bundle, nothing wrong\n";
     assert_eq!((status, out.as_str(), said.as_str()), (0, expected, ""));
     // A broken file counts as device code.
     fs::write(at("empty/broken"), &targets(&["gfx906"])[..40]).unwrap();

@@ -934,7 +934,7 @@ class VerifiedFile:
     bundles: int
     """The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries."""
     code_objects: int
-    """The number of code objects that were checked, including host code and empty ones."""
+    """The number of code objects that were checked, including host code. Empty entries are not counted."""
     faults: list[Fault]
     """The faults in file order, at most 10,000 of a file."""
     kpack_references: int
@@ -963,8 +963,8 @@ class VerifiedFile:
     without_bundle: int
     """The number of code objects without a bundle."""
     without_code: int
-    """The number of code objects for devices that are empty or text, in bundles that have nothing else for devices, such
-    as bundles of assembly. Next to other code objects, they are faults.
+    """The number of code objects for devices that are text, in bundles that have nothing else for devices, such as
+    bundles of assembly. Next to other code objects, text and empty entries are faults.
     """
 
 
@@ -974,7 +974,7 @@ class VerifyTotal:
     bundles: int
     """The number of bundles that were checked."""
     code_objects: int
-    """The number of code objects that were checked."""
+    """The number of code objects that were checked, without empty entries."""
     faults: int
     """The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`."""
     files: int
@@ -990,7 +990,7 @@ class VerifyTotal:
     without_bundle: int
     """The number of code objects without a bundle."""
     without_code: int
-    """The number of code objects for devices that are empty or text."""
+    """The number of code objects for devices that are text."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ macro_rules! with {
 
 mod compression;
 pub(crate) mod decoder;
-mod file;
 #[cfg(feature = "zstd")]
 pub(crate) mod frames;
 pub(crate) mod hash;
@@ -57,7 +56,6 @@ use crate::base::io::meter::{Meter, emit};
 use crate::base::io::piece::{Piece, Writer, total_len};
 pub use compression::{Compression, WINDOW_LOGS};
 pub(crate) use decoder::Decoder;
-pub(crate) use file::Coding;
 
 /// The largest number of zstd frames whose lengths are added up to find the end of a compressed bundle that records no
 /// length. LLVM 18, which writes such bundles, writes one frame. In a hostile file, many bundles may share their

@@ -8,7 +8,7 @@ use crate::base::id::processors;
 use crate::base::id::triple::Triple;
 use crate::beyond::products;
 use crate::beyond::runtime::Device;
-use crate::beyond::scan::{CodeObject, Format};
+use crate::beyond::scan::{CodeObject, ContentKind, Format};
 use anyhow::bail;
 
 use super::suggest;
@@ -86,11 +86,13 @@ fn length_of_name(typed: &str) -> usize {
 /// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
 /// everything else that a report does for a code object.
 #[derive(Default)]
-pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format), String>);
+pub(super) struct Targets<'c>(HashMap<(&'c [u8], Format, Option<ContentKind>, Option<&'c str>), String>);
 
 impl<'c> Targets<'c> {
     pub(super) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
-        self.0.entry((&code_object.id, code_object.bundle.format)).or_insert_with(|| code_object.target())
+        let CodeObject { id, kind, recorded_target, bundle, .. } = code_object;
+        let key = (&**id, bundle.format, *kind, recorded_target.as_deref());
+        self.0.entry(key).or_insert_with(|| code_object.target())
     }
 }
 

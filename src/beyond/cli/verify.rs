@@ -342,7 +342,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
         return bare;
     }
     let mut details = Vec::new();
-    for (number, what) in [(total.without_code, "text or empty"), (total.unchecked, "not read and not checked")] {
+    for (number, what) in [(total.without_code, "text"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
             details.push(format!("{number} {what}"));
         }

@@ -5,17 +5,20 @@
 
 pub(crate) mod bitcode;
 pub(crate) mod check;
+mod content_kind;
 pub(crate) mod elf;
 pub(crate) mod gpu_header;
 mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;
 pub(crate) mod undefined;
+mod vendor;
 
 use crate::base::bytes::len_u64;
-use crate::beyond::container::{host, spirv};
+use crate::beyond::container::{Magic, host, spirv};
 use crate::llvm::container::limits::HEADER_MAX;
-use crate::llvm::container::magic::Magic;
+pub use content_kind::ContentKind;
+pub(crate) use vendor::GpuVendor;
 
 /// Returns the length of the ELF file, SPIR-V module or bitcode at the start of `data`, which other data may follow.
 /// `magic` is the format of `data`.

@@ -31,11 +31,11 @@ use super::intel_gpu;
 use crate::base::id::processors::{self, Processor};
 use crate::base::id::triple::Triple;
 use crate::beyond::code::bitcode;
+use crate::beyond::container::Magic;
 use crate::beyond::container::host::elf::{Encoding, File, Header};
 use crate::beyond::container::spirv::{self, Width};
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::container::{lto_ir, ptx};
-use crate::llvm::container::magic::Magic;
 
 /// The offsets of the operating system and of the code object version in the header.
 const OS_AT: usize = 7;

@@ -19,11 +19,11 @@ use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, SHT_DYNSYM, SHT_REL, SHT_RELA, STT
 use crate::base::bytes::slice;
 use crate::base::display::shown;
 use crate::beyond::base::text::listed;
+use crate::beyond::container::Magic;
 use crate::beyond::container::host::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
 use crate::beyond::container::ptx;
 use crate::beyond::limits::CHECKED_MAX;
 use crate::llvm::container::limits::Allowance;
-use crate::llvm::container::magic::Magic;
 
 /// The number of symbols that are kept by name.
 const NAMES_MAX: usize = 16;

@@ -10,10 +10,28 @@ use std::cell::Cell;
 use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
-use crate::base::codec::Coding;
 use crate::base::codec::decoder::Decoder;
 
+/// A method that compresses a whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Gzip,
+    Xz,
+    Bzip2,
+    Zstd,
+}
+
 impl Coding {
+    /// The name of a file that is compressed with this method.
+    pub(crate) const fn file_name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip file",
+            Self::Xz => "xz file",
+            Self::Bzip2 => "bzip2 file",
+            Self::Zstd => "zstd file",
+        }
+    }
+
     /// A reader of the inflated bytes of a file that begins with a compressed part. Other parts may follow, and zeros,
     /// as tapes are padded to whole blocks. The reader ends before any other data; see [`FileDecoder::trailing`].
     pub(crate) fn inflate<'d>(self, reader: impl BufRead + 'd) -> io::Result<FileDecoder<'d>> {

@@ -41,12 +41,13 @@ use crate::base::codec::Method;
 use crate::base::codec::decoder::Decoder;
 #[cfg(feature = "zstd")]
 use crate::base::codec::frames as zstd_frames;
+pub(crate) use crate::base::codec::unsupported;
 #[cfg(feature = "zlib")]
 use crate::base::codec::zlib;
-pub(crate) use crate::base::codec::{Coding, unsupported};
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::input::progress::note_read;
+pub(crate) use file::Coding;
 use file::PartsReader;
 
 /// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.

@@ -12,7 +12,9 @@
 //! A part begins with its name in four letters, and its size in 4 bytes. Source: DirectXShaderCompiler 1.8.
 
 use crate::base::bytes::{len_u64, number, slice, span};
-pub(crate) use crate::llvm::container::magic::DXBC as MAGIC;
+
+/// The first bytes of a container.
+pub(crate) const MAGIC: [u8; 4] = *b"DXBC";
 
 /// The offsets of fields in the header.
 const VERSION: u64 = 20;

@@ -27,13 +27,15 @@ use super::sequence::SearchContainer;
 use crate::base::bytes::{Bounds, bytes_in, digits, len_u64, slice, tail, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::code::target;
+use crate::beyond::container::Magic;
 use crate::llvm::container::limits::{Allowance, HEADER_MAX, check_entry_count};
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::{Container, Contents, Entry};
 
 /// The first bytes of HCF data as AdaptiveCpp writes it.
-pub(crate) use crate::llvm::container::magic::HCF as MAGIC;
-pub(crate) use crate::llvm::container::magic::is_hcf;
+pub(crate) const MAGIC: &[u8] = b"object-id";
+
+/// The number of bytes at the start that have the first two lines, which are much shorter.
+const HEAD: u64 = 512;
 
 /// The markers between the text and the binary content.
 const MARKERS: [&[u8]; 2] = [b"__acpp_hcf_binary_appendix", b"__hipsycl_hcf_binary_appendix"];
@@ -43,6 +45,17 @@ const BINARY: &[u8] = b"__binary";
 
 /// The maximum nesting depth of nodes. AdaptiveCpp's nodes have four levels.
 const DEPTH_MAX: usize = 16;
+
+/// Whether data begins like HCF data of AdaptiveCpp: with a number, in the first line, and the name of the program that
+/// wrote it.
+pub(crate) fn is_hcf(data: &[u8]) -> bool {
+    let head = slice(data, 0, HEAD).unwrap_or(data);
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let has_key =
+        |line: &[u8], key| line.strip_prefix(key).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"="));
+    let (Some(first), Some(second)) = (lines.next(), lines.next()) else { return false };
+    has_key(first, MAGIC) && first.last().is_some_and(u8::is_ascii_digit) && has_key(second, b"generator")
+}
 
 /// The format of HCF data.
 pub(crate) struct Hcf;

@@ -19,7 +19,9 @@
 use crate::base::bytes::{number, tail};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-pub(crate) use crate::llvm::container::magic::LTO_IR as MAGIC;
+
+/// The first bytes of LTO-IR, and of OptiX IR.
+pub(crate) const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];
 
 /// The offset of the attributes.
 const ATTRIBUTES_AT: u64 = 20;

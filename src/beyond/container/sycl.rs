@@ -39,10 +39,11 @@ use crate::base::error::Malformed;
 use crate::beyond::code::bitcode;
 use crate::beyond::codec::{self, Codec};
 use crate::beyond::container::host::elf;
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::limits::FAULTS_MAX;
 use crate::llvm::container::archive::{Archive, MemberLocation};
 use crate::llvm::container::limits::check_entry_count;
-use crate::llvm::container::magic::{Magic, elf_machine};
+use crate::llvm::container::magic::elf_machine;
 
 /// The architecture that DPC++ gives code for Intel GPUs.
 pub(crate) const INTEL: &str = "spir64_gen";
@@ -315,9 +316,9 @@ pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
         Magic::SpirV => "spir64",
         Magic::IntelGpu | Magic::Archive => INTEL,
         Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
-        Magic::FatBinary | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
-        Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
-        Magic::OffloadBinary => "spirv64-intel",
+        Magic::Container(Format::Fatbin) | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
+        Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::Container(Format::OffloadBinary) => "spirv64-intel",
         Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
         _ => return None,
     };

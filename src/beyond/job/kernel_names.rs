@@ -13,10 +13,10 @@ use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::Input;
 use crate::beyond::base::text::listed;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ptx};
 use crate::beyond::globs::{Globs, WILDCARDS};
 use crate::beyond::scan::{CodeObject, CodeObjectsOfBundle, Finding, ReadEvent, Scan, contents, weight_of};
-use crate::llvm::container::content_kind::ContentKind;
 
 /// The number of names that an error lists.
 const LISTED_MAX: usize = 5;

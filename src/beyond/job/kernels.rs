@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::Inspected;
 use super::unmatched::SelectionMatches;
 use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
+use crate::beyond::inventory::{Contents, ContentsBuilder};
 use crate::beyond::limits::{FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, PreparedSelection,
     ReadEvent, ReadList, Scan, Selection, contents, weight_of,
 };
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
 
@@ -78,30 +78,28 @@ impl ListKernels {
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
-    pub fn run_with_inspected(&self, input: &Input) -> Result<(Inspected, KernelList)> {
-        let mut inspected = Some(Inspected::new(input));
-        let list = self.list_and_inspect(input, &mut inspected)?;
-        let mut inspected = inspected.unwrap_or_default();
-        inspected.complete_bundles();
-        Ok((inspected, list))
+    pub fn run_with_contents(&self, input: &Input) -> Result<(Contents, KernelList)> {
+        let mut inventory = Some(ContentsBuilder::new(input));
+        let list = self.list_and_inspect(input, &mut inventory)?;
+        Ok((inventory.unwrap_or_default().finish(), list))
     }
 
-    /// Lists the kernels, and adds all findings to `inspected`, unless that is `None`.
-    fn list_and_inspect(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
-        input.unless_changed(self.search(input, inspected))
+    /// Lists the kernels, and adds all findings to `inventory`, unless that is `None`.
+    fn list_and_inspect(&self, input: &Input, inventory: &mut Option<ContentsBuilder>) -> Result<KernelList> {
+        input.unless_changed(self.search(input, inventory))
     }
 
     /// Searches first without inflating compressed bundles, because their code objects are then read and inflated on
     /// all processors. If compressed bundles hold further bundles, searches again and inflates them in the search.
-    fn search(&self, input: &Input, inspected: &mut Option<Inspected>) -> Result<KernelList> {
+    fn search(&self, input: &Input, inventory: &mut Option<ContentsBuilder>) -> Result<KernelList> {
         // A deep search inflates everything, so the first search would not be faster.
         if !self.scan.deep
-            && let Some(list) = self.search_inflating(input, Inflate::Headers, inspected)?
+            && let Some(list) = self.search_inflating(input, Inflate::Headers, inventory)?
         {
             return Ok(list);
         }
         // A search that inflates everything is never incomplete.
-        Ok(self.search_inflating(input, Inflate::Whole, inspected)?.unwrap_or_default())
+        Ok(self.search_inflating(input, Inflate::Whole, inventory)?.unwrap_or_default())
     }
 
     /// Lists the kernels by one search, or returns `None` if it is incomplete. A search with [`Inflate::Headers`] is
@@ -110,11 +108,11 @@ impl ListKernels {
         &self,
         input: &Input,
         inflate: Inflate,
-        inspected: &mut Option<Inspected>,
+        inventory: &mut Option<ContentsBuilder>,
     ) -> Result<Option<KernelList>> {
         // Forget the findings of an incomplete search.
-        if let Some(inspected) = inspected {
-            *inspected = Inspected::new(input);
+        if let Some(inventory) = inventory {
+            *inventory = ContentsBuilder::new(input);
         }
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let selector = PreparedSelection::new(&self.selection);
@@ -129,12 +127,12 @@ impl ListKernels {
             })
         };
         scan.run_and_read(input, read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
-            if let (ReadEvent::Found(finding, _), Some(inspected)) = (&step, &mut *inspected) {
-                inspected.add(finding)?;
+            if let (ReadEvent::Found(finding, _), Some(inventory)) = (&step, &mut *inventory) {
+                inventory.add(finding)?;
             }
             match step {
                 ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
-                // The list of kernels is full. The search goes on only for `inspected`.
+                // The list of kernels is full. The search goes on only for `inventory`.
                 ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
                 ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
                 ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
@@ -142,14 +140,14 @@ impl ListKernels {
                     search.add_problem(error.at(place));
                 }
                 ReadEvent::Found(..) | ReadEvent::End(..) => {}
-                ReadEvent::Read(contents) => {
-                    for (code_object, code) in contents {
+                ReadEvent::Read(codes) => {
+                    for (code_object, code) in codes {
                         search.add_code(code_object, code);
                     }
                 }
             }
-            // `inspected` needs all findings, even if the list of kernels is full.
-            let needs_no_more = search.room.is_full && inspected.is_none();
+            // `inventory` needs all findings, even if the list of kernels is full.
+            let needs_no_more = search.room.is_full && inventory.is_none();
             let is_over = search.is_incomplete || needs_no_more;
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

@@ -33,7 +33,7 @@ pub use diff::{
 #[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
-pub use inspect::{Inspect, Inspected, InspectedBundle, KpackReference, MemberCopies};
+pub use inspect::Inspect;
 pub use kernel_names::{Demangle, KernelNames, NameMatch};
 #[cfg(feature = "cli")]
 pub(crate) use kernel_names::{EXACT, plain as plain_kernel_name};

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use crate::base::bytes::total;
 use crate::base::error::{Error, Malformed, Result};
-use crate::beyond::container::Bundle;
-use crate::beyond::container::SearchEntry;
+use crate::beyond::container::{Bundle, SearchEntry};
 use crate::llvm::container::Limits;
 
 /// The maximum total size of the code objects that are extracted from a bundle, as a multiple of its inflated size.

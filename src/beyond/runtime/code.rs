@@ -5,34 +5,13 @@ use std::fmt;
 
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
+use crate::beyond::code::ContentKind;
+pub(crate) use crate::beyond::code::GpuVendor;
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
 use crate::beyond::scan::sections::HIP_SECTIONS;
-use crate::beyond::scan::{Format, FoundBundle, Place};
-use crate::llvm::container::content_kind::ContentKind;
-
-/// The vendor of a GPU. Its runtime takes no code for GPUs of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum GpuVendor {
-    Amd,
-    Nvidia,
-    /// Another vendor, whose compiler writes entry IDs with its own offload kind.
-    Of(OffloadKind),
-    /// An unknown vendor.
-    Other,
-}
-
-impl GpuVendor {
-    /// The name of the vendor, or `None` if it is not AMD or NVIDIA.
-    pub(crate) fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Amd => Some("AMD"),
-            Self::Nvidia => Some("NVIDIA"),
-            Self::Of(_) | Self::Other => None,
-        }
-    }
-}
+use crate::beyond::scan::{FoundBundle, Place};
 
 /// A code object that a runtime may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,9 +101,10 @@ impl Code {
         matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))
     }
 
-    /// Returns the code of an entry with this ID. Returns `None` if no runtime takes it: the entry is empty, its ID has
-    /// no target ID, or NVIDIA has no target of this name.
-    pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
+    /// Returns the code of an entry with this ID. `recorded` is the target ID that its content records, which counts if
+    /// the ID has none. Returns `None` if no runtime takes the code: the entry is empty, no target is known, or NVIDIA
+    /// has no target of this name.
+    pub(crate) fn of_entry(id: &EntryId, content: Option<ContentKind>, recorded: Option<&str>) -> Option<Self> {
         let target = id.target();
         if content == Some(ContentKind::Empty) {
             return None;
@@ -134,7 +114,7 @@ impl Code {
             return Some(Self::AmdSpirV);
         }
         if target.is_empty() {
-            return None;
+            return Self::from_name(recorded?);
         }
         match id.triple().arch() {
             "amdgpu" => Some(Self::Amd(target.into_owned())),
@@ -151,8 +131,8 @@ impl Code {
             // The entries inside of the container name the GPUs.
             Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
             // Without content, the ID still names the GPU.
-            Some(ContentKind::Empty) => Self::of_entry(id, None),
-            content => match Self::of_entry(id, content) {
+            Some(ContentKind::Empty) => Self::of_entry(id, None, None),
+            content => match Self::of_entry(id, content, None) {
                 Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
                 code => code,
             },
@@ -229,7 +209,7 @@ impl FoundCode {
 }
 
 /// A code object that the runtime of its GPU does not find in its bundle, or does not load.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct UnfoundCode {
     pub(crate) code: Code,
     /// The entry ID, safe to print on a terminal.
@@ -254,7 +234,7 @@ impl BundleCodes {
     /// which the search reports as separate bundles, and LTO-IR beside other code.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
         let unfound = loadable::unfound_in(found);
-        let mut codes = Self { vendors: vendor_of(found.format).into_iter().collect(), ..Self::default() };
+        let mut codes = Self { vendors: found.format.row().vendor.into_iter().collect(), ..Self::default() };
         let mut has_container = false;
         for code_object in found.code_objects() {
             let Some(id) = code_object.entry_id() else { continue };
@@ -271,7 +251,10 @@ impl BundleCodes {
             if code_object.unreadable().is_some() {
                 continue;
             }
-            let Some(code) = Code::of_entry(&id, content) else { continue };
+            // HIP's runtime compares IDs, and finds no code without a target ID.
+            let is_found_by_id = matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4);
+            let recorded = if id.target().is_empty() && !is_found_by_id { code_object.recorded_target() } else { None };
+            let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
                 Some(reason) => {
@@ -297,11 +280,6 @@ impl BundleCodes {
             self.found.retain(|found| !found.is_lto_ir());
         }
     }
-
-    /// Returns the code that runtimes find, without indices and kinds.
-    pub(crate) fn into_codes(self) -> Vec<Code> {
-        self.found.into_iter().map(|found| found.code).collect()
-    }
 }
 
 /// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides,
@@ -323,30 +301,9 @@ fn is_in_hip_section(place: &Place) -> bool {
     }
 }
 
-/// Returns the vendor of all code in containers of a format, or `None` if they may hold code of several vendors.
-pub(crate) fn vendor_of(format: Format) -> Option<GpuVendor> {
-    match format {
-        Format::Fatbin => Some(GpuVendor::Nvidia),
-        Format::Kpack => Some(GpuVendor::Amd),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn some_containers_hold_code_of_one_vendor() {
-        for (format, vendor) in [
-            (Format::Fatbin, Some(GpuVendor::Nvidia)),
-            (Format::Kpack, Some(GpuVendor::Amd)),
-            (Format::Bundle, None),
-            (Format::OffloadBinary, None),
-        ] {
-            assert_eq!(vendor_of(format), vendor, "{format:?}");
-        }
-    }
 
     #[test]
     fn names_of_targets_are_names_of_code() {

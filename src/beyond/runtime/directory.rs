@@ -10,8 +10,9 @@ use super::code::GpuVendor;
 use super::device::Device;
 use super::loadable;
 use crate::base::io::sys;
-use crate::beyond::scan::{Format, FoundBundle, Place, Step};
-use crate::llvm::container::content_kind::ContentKind;
+use crate::beyond::code::ContentKind;
+use crate::beyond::container::LoadedFile;
+use crate::beyond::scan::{FoundBundle, Place, Step};
 
 /// The placeholder for the name of a GPU in the path of a directory. Directories of several GPUs become one in this
 /// way.
@@ -19,21 +20,21 @@ const ANY_GPU: &str = "*";
 
 /// Returns whether a program loads a bundle or code object as a file: it is at the start of a file or of a member of a
 /// package, and not an input of compilers and linkers.
-pub(super) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
+pub(crate) fn is_loaded_file(found: &FoundBundle<'_>) -> bool {
     if !found.is_file() {
         return false;
     }
-    match found.format {
-        Format::Bundle => !loadable::is_for_tools(found),
-        Format::Fatbin => true,
+    match found.format.row().loaded_file {
+        LoadedFile::Never => false,
+        LoadedFile::Always => true,
+        LoadedFile::UnlessForTools => !loadable::is_for_tools(found),
         // Other kinds, such as bitcode, are inputs of compilers and linkers.
-        Format::CodeObject => found.code_objects().all(|code_object| {
+        LoadedFile::IfCode => found.code_objects().all(|code_object| {
             matches!(
                 code_object.kind(),
                 Some(ContentKind::Elf | ContentKind::Cubin | ContentKind::Ptx | ContentKind::SpirV)
             )
         }),
-        _ => false,
     }
 }
 

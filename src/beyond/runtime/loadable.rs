@@ -34,14 +34,14 @@ use std::collections::BTreeMap;
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
 use crate::base::id::OffloadKind;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::GpuHeader;
 use crate::beyond::code::target::processor_by_elf_number;
 use crate::beyond::code::undefined::UndefinedSymbols;
-use crate::beyond::container::Bundle;
+use crate::beyond::container::{Bundle, FormatUse, Rule};
 use crate::beyond::scan::{Format, FoundBundle, Linking};
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::stream::Recorded;
-use crate::llvm::work::loadable::{first_lost, is_for_runtime};
+use crate::llvm::work::loadable::{self, EntryContent, first_lost};
 
 /// The beginnings of entry IDs that HIP's runtime finds, after the kind. The target ID follows. The head of this file
 /// says why SPIR-V has two.
@@ -160,8 +160,8 @@ pub(crate) fn unfound_in(found: &FoundBundle<'_>) -> UnfoundEntries {
 /// is.
 pub(crate) fn is_linked_later(found: &FoundBundle<'_>) -> bool {
     found.linking() != Linking::Before
-        || found.format == Format::TextBundle
-        || (found.format == Format::Bundle && is_for_tools(found))
+        || found.format.has(Rule::Text)
+        || (found.format.row().code_use == FormatUse::ChoiceUnlessForTools && is_for_tools(found))
 }
 
 /// Returns the entries of a bundle that HIP's runtime does not find, by their indices, with the reasons. Returns no
@@ -182,7 +182,7 @@ fn lost_in(found: &FoundBundle<'_>) -> UnfoundEntries {
         }
     }
     // This check comes last, because it identifies the content of all entries.
-    if !unfound.is_empty() && !is_for_runtime(kinds_in(found)) {
+    if !unfound.is_empty() && !is_for_runtime(found) {
         unfound.clear();
     }
     unfound
@@ -199,7 +199,7 @@ pub(crate) fn misread_size(recorded: Recorded) -> Option<u64> {
 /// `None` if the runtime reads all entries, and for bundles that it does not load.
 pub(crate) fn first_lost_in(found: &FoundBundle<'_>) -> Option<usize> {
     let first = first_unread(found)?;
-    if is_for_runtime(kinds_in(found)) { Some(first) } else { None }
+    if is_for_runtime(found) { Some(first) } else { None }
 }
 
 /// Returns the index of the first entry of a bundle that HIP's runtime does not read, or `None` if it reads all
@@ -216,6 +216,27 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
         // Of a plain bundle, the runtime reads only the first 4096 bytes.
         None => first_lost(entries.iter().map(|entry| entry.id())),
     }
+}
+
+/// Returns whether a bundle is made for HIP's runtime. Unknown content for HIP counts as code, unless another entry is
+/// text: such a bundle is one of assembly.
+fn is_for_runtime(found: &FoundBundle<'_>) -> bool {
+    let mut entries = Vec::new();
+    let mut has_text = false;
+    for (kind, content) in kinds_in(found) {
+        let Some(kind) = kind else { continue };
+        has_text |= kind.is_hip() && content == Some(ContentKind::Text);
+        entries.push((kind, content));
+    }
+    loadable::is_for_runtime(entries.into_iter().map(|(kind, content)| {
+        let content = match content {
+            Some(ContentKind::Empty) => EntryContent::Empty,
+            Some(ContentKind::Elf | ContentKind::SpirV) => EntryContent::Code,
+            None if !has_text => EntryContent::Code,
+            _ => EntryContent::Other,
+        };
+        (kind, content)
+    }))
 }
 
 /// Returns whether a bundle is an input of compilers and linkers, which no runtime loads: it holds host code or

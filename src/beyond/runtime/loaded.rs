@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::code::{BundleCodes, Code, UnfoundCode};
-use super::coverage::{LoadUnit, LoadUnits};
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
-use crate::beyond::scan::{CodeObject, Finding, Format, FoundBundle, Place, Scan};
+use crate::beyond::container::Rule;
+use crate::beyond::inventory::{FoundUnit, UnitBuilder, UnitRole};
+use crate::beyond::scan::{CodeObject, Finding, FoundBundle, Place, Scan};
 
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -
 pub(crate) struct Loader {
     /// The [GPUs](Device::gpus) of each name that the caller asked for.
     devices: Vec<Device>,
-    units: LoadUnits,
+    units: UnitBuilder,
     /// The code objects that may still be chosen, by their positions.
     waiting: BTreeMap<usize, CodeObject>,
     /// For the GPU with an index in `devices`, the first code that its runtime does not find or load.
@@ -70,7 +71,7 @@ pub(crate) struct Loader {
 impl Loader {
     /// Returns a loader for the GPUs that these names mean.
     pub(crate) fn new(devices: &[Device]) -> Self {
-        let (devices, units) = (devices.iter().map(Device::gpus).collect(), LoadUnits::of_bundles());
+        let (devices, units) = (devices.iter().map(Device::gpus).collect(), UnitBuilder::of_bundles());
         Self { devices, units, waiting: BTreeMap::new(), unfound: BTreeMap::new() }
     }
 
@@ -79,17 +80,16 @@ impl Loader {
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
-        let units = self.units.add(found);
+        let mut units = self.units.add(found, &info);
+        // Code that need not serve every GPU is chosen below.
+        units.retain(|unit| unit.role == UnitRole::Whole);
         let mut loaded = self.choose_in(&units);
-        // A bundle that need not serve every GPU is no unit, so its code is chosen here.
         if found.is_for_some_gpus() {
             let BundleCodes { found: codes, unfound, .. } = BundleCodes::of(found);
             self.note_unfound(unfound.iter().map(|(_, unfound)| unfound));
             let codes: Vec<_> = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            // Images of SYCL are not alternatives: a program needs each image that runs on its GPU.
-            let is_each_needed = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
             // `chunks` panics for a size of 0.
-            let codes_per_choice = if is_each_needed { 1 } else { codes.len().max(1) };
+            let codes_per_choice = if found.format.has(Rule::EachNeeded) { 1 } else { codes.len().max(1) };
             for codes in codes.chunks(codes_per_choice) {
                 loaded.extend(self.choose(codes));
             }
@@ -117,7 +117,7 @@ impl Loader {
     }
 
     /// Makes the choice in each of some complete units, and notes their code that runtimes do not find or load.
-    fn choose_in(&mut self, units: &[LoadUnit]) -> Vec<(usize, LoadedCodeObject)> {
+    fn choose_in(&mut self, units: &[FoundUnit]) -> Vec<(usize, LoadedCodeObject)> {
         let mut loaded = Vec::new();
         for unit in units {
             self.note_unfound(&unit.unfound);

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use super::code::Code;
 use super::device::Device;
 use super::loadable;
-use crate::beyond::scan::{Format, FoundBundle, Linking};
+use crate::beyond::container::FormatUse;
+use crate::beyond::scan::{FoundBundle, Linking};
 
 /// The way in which a program uses the code objects of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +22,10 @@ pub(crate) enum CodeUse {
 impl CodeUse {
     /// Returns the use of the code in a bundle.
     pub(crate) fn of(found: &FoundBundle<'_>) -> Self {
-        let is_each = match found.format {
-            Format::FatObject | Format::OffloadBinary => true,
-            Format::Fatbin => found.linking() != Linking::Before,
-            Format::Bundle | Format::TextBundle => loadable::is_for_tools(found),
-            format => format.is_for_some_gpus(),
+        let is_each = match found.format.row().code_use {
+            FormatUse::Each => true,
+            FormatUse::ChoiceUnlessLinked => found.linking() != Linking::Before,
+            FormatUse::ChoiceUnlessForTools => loadable::is_for_tools(found),
         };
         if is_each { Self::Each } else { Self::Choice }
     }

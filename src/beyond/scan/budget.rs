@@ -3,12 +3,11 @@
 
 use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
-use crate::beyond::container::Bundle;
+use crate::beyond::code::ContentKind;
+use crate::beyond::container::{Bundle, Magic};
 use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
-use crate::llvm::container::magic::Magic;
 
 /// The bytes, findings and names that a search may still cost.
 pub(crate) struct Budget {

@@ -5,14 +5,16 @@ use std::io;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
+use super::Format;
 use super::Unread;
-use super::found::{Format, FoundBundle};
+use super::found::FoundBundle;
 use super::place::{Place, PlaceOrigin, Step};
 use crate::base::bytes::{self, add, len_of, total};
-use crate::base::display::{printable, short_name, shown};
+use crate::base::display::{short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::{self, GpuHeader};
 use crate::beyond::code::target;
 use crate::beyond::code::undefined::{UndefinedSymbols, undefined_symbols};
@@ -20,9 +22,7 @@ use crate::beyond::codec::{self, Codec};
 use crate::beyond::container::fatbin::{self, CudaKind};
 use crate::beyond::container::kpack;
 use crate::beyond::container::sycl;
-use crate::beyond::container::{Packed, SearchEntry};
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
+use crate::beyond::container::{Magic, Packed, Rule, SearchEntry};
 use crate::llvm::container::offload_binary::ImageInfo;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::uri::Uri;
@@ -153,18 +153,6 @@ impl CodeObject {
         short_name(&self.id, ID_MAX)
     }
 
-    /// The target of the code object in one word, safe to print on a terminal: the [target](EntryId::target), or else
-    /// `host`, the triple or the whole ID.
-    pub fn target(&self) -> String {
-        let Some(id) = self.entry_id() else { return self.shown_id() };
-        // A code object without a bundle is never host code.
-        if id.kind() == OffloadKind::Host && self.bundle.format != Format::CodeObject {
-            return "host".to_owned();
-        }
-        let target_id = id.target().to_string();
-        printable(if target_id.is_empty() { id.triple().as_str().trim_end_matches('-') } else { &target_id })
-    }
-
     /// The stored size in bytes. If the bundle is compressed as a whole, the code object has a share of the stored size
     /// of the bundle, in proportion to its inflated size.
     pub fn stored(&self) -> u64 {
@@ -188,7 +176,8 @@ impl CodeObject {
         let whole = if self.bundle.compressed.is_some() { size } else { stored };
         let unshared = whole.saturating_sub(self.shared);
         Sizes {
-            code_objects,
+            // An empty entry, such as that of a host without code, is no code object.
+            code_objects: if size == 0 { 0 } else { code_objects },
             size: scale(size, unshared, whole).unwrap_or(size),
             stored: scale(stored, unshared, whole).unwrap_or(stored),
         }
@@ -469,7 +458,7 @@ impl<'f> CodeObjectRef<'f> {
     /// the search was asked to do. Compressed device images are inflated anyway, because nothing records their kind.
     pub(super) fn head(&self) -> Option<Cow<'f, [u8]>> {
         if let Some(packed) = self.packed()
-            && self.found.format == Format::DeviceImages
+            && self.found.format.has(Rule::KnownByContent)
         {
             return packed.head(self.found.bundle.whole()?, ContentKind::HEAD_LEN).map(Cow::Owned);
         }
@@ -488,7 +477,7 @@ impl<'f> CodeObjectRef<'f> {
         if let Some(noted) = facts.noted_header(self.index) {
             return noted;
         }
-        let is_inflated = format == Format::DeviceImages || (format == Format::Fatbin && self.found.is_file());
+        let is_inflated = format.has(Rule::KnownByContent) || (format == Format::Fatbin && self.found.is_file());
         if !is_inflated {
             return None;
         }

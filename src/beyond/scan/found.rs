@@ -6,66 +6,16 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Unread;
 use super::code_object::{BundleInfo, CodeObjectRef, Locator};
 use super::place::Place;
+use super::{Format, Unread};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::code::gpu_header::GpuHeader;
 use crate::beyond::code::target;
 use crate::beyond::code::undefined::UndefinedSymbols;
-use crate::beyond::container::Bundle;
 use crate::beyond::container::kpack::{KpackArchive, Reference};
-
-/// The container of code objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Format {
-    /// A bundle, plain or compressed.
-    Bundle,
-    /// A text bundle: code objects between comment lines.
-    TextBundle,
-    /// A host object with a section for each code object.
-    FatObject,
-    /// An offload binary.
-    OffloadBinary,
-    /// A CUDA fatbin.
-    Fatbin,
-    /// A kpack archive: a bundle has the code objects that one wrapper of a library loads.
-    Kpack,
-    /// A section with device images that Intel's DPC++ linked.
-    DeviceImages,
-    /// A SYCLBIN file.
-    SyclBin,
-    /// HCF data of AdaptiveCpp.
-    Hcf,
-    /// No container: the file itself is a code object.
-    CodeObject,
-}
-
-impl Format {
-    /// The name of the format.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bundle => "bundle",
-            Self::TextBundle => "text bundle",
-            Self::FatObject => "fat object",
-            Self::OffloadBinary => "offload binary",
-            Self::Fatbin => "fatbin",
-            Self::Kpack => "kpack archive",
-            Self::DeviceImages => "device images",
-            Self::SyclBin => "SYCLBIN file",
-            Self::Hcf => "HCF data",
-            Self::CodeObject => "code object",
-        }
-    }
-
-    /// Returns whether a bundle of this format need not serve every GPU of a program, because other bundles or files
-    /// may serve the rest.
-    pub(crate) fn is_for_some_gpus(self) -> bool {
-        matches!(self, Self::CodeObject | Self::DeviceImages | Self::SyclBin | Self::Kpack | Self::Hcf)
-    }
-}
+use crate::beyond::container::{Bundle, Rule};
 
 /// A finding of a search: device code, or a part of the file that the search could not read.
 #[derive(Debug)]
@@ -276,7 +226,7 @@ impl<'f> FoundBundle<'f> {
     /// Returns whether the bundle need not serve every GPU of a program, because other bundles or files may serve the
     /// rest.
     pub(crate) fn is_for_some_gpus(&self) -> bool {
-        self.format.is_for_some_gpus() || self.is_relinked()
+        self.format.has(Rule::ForSomeGpus) || self.is_relinked()
     }
 
     /// Returns whether the bundle has relocatable CUDA code that the linker left in a linked file. The driver can link
@@ -288,9 +238,8 @@ impl<'f> FoundBundle<'f> {
     /// Returns the time when the code of the bundle is linked.
     pub(crate) fn linking(&self) -> Linking {
         match self.facts.linking {
-            // The driver links the code of fatbins alone.
-            Linking::AtStart if self.format != Format::Fatbin => Linking::Before,
-            _ if self.format == Format::FatObject => Linking::WithObject,
+            Linking::AtStart if !self.format.has(Rule::LinkedByDriver) => Linking::Before,
+            _ if self.format.has(Rule::Object) => Linking::WithObject,
             linking => linking,
         }
     }

@@ -8,8 +8,8 @@ use super::found::{Finding, WalkEvent};
 use super::place::Place;
 use super::walk::{FilePart, Walk, is_package};
 use crate::base::io::input::Slice;
+use crate::beyond::container::Magic;
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 
 /// The largest inflated size of a compressed bundle that [`has_device_code_in_bytes`] finds.
 const BUNDLE_INFLATED_MAX: u64 = 64 << 20;

@@ -13,7 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::found::{Finding, Followed, Format, Split};
+use super::Format;
+use super::found::{Finding, Followed, Split};
 use super::place::{Place, Step};
 use super::walk::{FilePart, Walk};
 use crate::base::bytes::len_u64;

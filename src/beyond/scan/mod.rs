@@ -46,7 +46,6 @@
 
 mod ahead;
 mod budget;
-mod bundle_reader;
 mod code_object;
 mod copies;
 mod found;
@@ -67,13 +66,14 @@ mod stream;
 mod sycl;
 mod walk;
 
+pub(crate) use crate::beyond::container::bundle_reader::{AnyBundle, BundleReader};
+pub use crate::beyond::container::{Format, Unread};
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
-pub(crate) use bundle_reader::{AnyBundle, BundleReader};
 pub(crate) use code_object::ParsedId;
 pub use code_object::{BundleInfo, CodeObject, CodeObjectRef, Sizes};
 pub(crate) use found::{EntryFacts, Linking, UNKNOWN_SPACE_END};
-pub use found::{Finding, Followed, Format, FoundBundle, Split};
+pub use found::{Finding, Followed, FoundBundle, Split};
 #[cfg(feature = "cli")]
 pub(crate) use hint::{has_device_code_in_bytes, may_have_compressed_members};
 pub use kpack::Follow;
@@ -101,9 +101,8 @@ use found::WalkEvent;
 
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
+pub use crate::beyond::code::ContentKind;
 use crate::llvm::container::Limits;
-pub use crate::llvm::container::content_kind::ContentKind;
-pub use crate::llvm::container::magic::Unread;
 use crate::llvm::container::sequence::Inflate;
 
 /// The settings of a search for device code.
@@ -237,10 +236,10 @@ mod tests {
     use super::*;
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
-    use crate::beyond::container::SearchBundles;
     use crate::beyond::container::entry::SearchFormat;
+    use crate::beyond::container::magic::rows_to_test;
+    use crate::beyond::container::{Magic, SearchBundles};
     use crate::llvm::container::binary::Binary;
-    use crate::llvm::container::magic::{MAGICS, Magic};
 
     /// Consecutive bundles, plain and compressed.
     const MIXED: &[u8] = include_bytes!("../../../fixtures/sequence/mixed.bundle");
@@ -297,8 +296,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "decompresses")]
     fn a_magic_alone_is_a_fault_and_a_text_is_not() {
-        for (offset, magic, kind) in MAGICS {
-            let file = [&vec![0; usize::try_from(offset).unwrap()], magic].concat();
+        for (at, magic, kind) in rows_to_test() {
+            let file = [&vec![0; at], magic].concat();
             let with = |rest: &[u8]| [&file, rest].concat();
             let text = with(b" is the magic of a format.\n");
             let expected = |of_others: &'static [&'static str]| match kind {

@@ -16,7 +16,6 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::bundle_reader::OffloadingSection;
 use super::place::Step;
 use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::walk::{FilePart, JointSections, SHADER, Walk};
@@ -26,38 +25,28 @@ use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
-use crate::beyond::container::SearchBundles;
-use crate::beyond::container::SearchEntry;
-use crate::beyond::container::fatbin;
+use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
-use crate::beyond::container::{dxbc, hcf, ptx, spirv};
+use crate::beyond::container::{FORMATS, Magic, SearchBundles, SearchContainer};
+use crate::beyond::container::{dxbc, ptx, spirv};
 use crate::llvm::container::host::ChosenSection;
 use crate::llvm::container::limits::HEADER_MAX;
-use crate::llvm::container::magic::Magic;
-use crate::llvm::container::offload_binary::Version;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::HashCheck;
-use crate::llvm::container::{self, Container, Limits, binary, bitcode, compressed, offload_binary};
+use crate::llvm::container::{Limits, bitcode, compressed};
 
-/// The magics that a search by content looks for.
-const MAGICS: [&[u8]; 10] = [
-    BUNDLE,
-    compressed::MAGIC,
-    &offload_binary::MAGIC,
-    &fatbin::MAGIC,
-    b"\x7fELF",
-    &spirv::MAGIC.to_le_bytes(),
-    &bitcode::MAGIC,
-    hcf::MAGIC,
-    ptx::VERSION,
-    &dxbc::MAGIC,
-];
+/// The magics that a search by content looks for, besides those of containers.
+const MAGICS: [&[u8]; 6] =
+    [compressed::MAGIC, b"\x7fELF", &spirv::MAGIC.to_le_bytes(), &bitcode::MAGIC, ptx::VERSION, &dxbc::MAGIC];
 
-/// The searchers for `MAGICS`, made once, because making them takes longer than searching a small section.
-static FINDERS: LazyLock<[Finder<'static>; MAGICS.len()]> = LazyLock::new(|| MAGICS.map(Finder::new));
+/// The searchers for magics, made once, because making them takes longer than searching a small section.
+static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
+    let containers = FORMATS.iter().filter(|row| row.anywhere.is_some()).flat_map(|row| row.magics);
+    containers.chain(&MAGICS).map(|magic| Finder::new(*magic)).collect()
+});
 
-/// The longest of the [`MAGICS`]: a magic reaches no further into the next block.
-const BUNDLE: &[u8] = container::MAGIC.as_bytes();
+/// The largest number of bytes of a magic: it reaches no further into the next block.
+const MAGIC_MAX: u64 = 32;
 
 /// The number of bytes that are enough to identify the format at a magic.
 const HEAD_LEN: u64 = 512;
@@ -281,7 +270,7 @@ impl Walk<'_, '_, '_> {
             let rest = rest.tail(rest.hole_len()).unwrap_or(rest);
             position = rest.start_in(region);
             // A magic that begins in the block may end after it, so the block is longer by the longest magic.
-            let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(len_u64(BUNDLE)))).unwrap_or(rest);
+            let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(MAGIC_MAX))).unwrap_or(rest);
             // The end of the previous finding, or the start of the block.
             let mut previous_end = position;
             for offset_in_block in find_magics(block.bytes()) {
@@ -419,10 +408,9 @@ impl Walk<'_, '_, '_> {
             _ => {}
         }
         // The search goes on directly after the magic and may read the same bytes for each further magic, so the trial
-        // is charged: the bytes that it read and inflated at most. Lines of text take longer than headers.
-        const TEXT_COST: u64 = 16;
+        // is charged: the bytes that it read and inflated at most.
         let most_read = if magic == Magic::CompressedBundle { HEAD_STORED } else { HEADER_MAX };
-        let cost = if magic == Magic::Hcf { TEXT_COST } else { 1 };
+        let cost = if let Magic::Container(format) = magic { format.row().trial_cost } else { 1 };
         let read = rest.len().min(most_read).saturating_mul(cost);
         self.spend(at, total([read, trial.claimed().unwrap_or(0)]))?;
         Ok(None)
@@ -470,7 +458,7 @@ fn identify_range(data: Slice<'_>, range: &Range<u64>) -> Magic {
 
 /// Returns whether the content of a compressed container begins like a container, or false if it cannot be inflated.
 /// Returns true for a container that is not compressed, and for one with a broken header, which reading it reports.
-fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
+fn is_container_inside(container: &dyn SearchContainer, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
     let mut head = Vec::new();
@@ -505,29 +493,17 @@ fn find_magics(block: &[u8]) -> Vec<u64> {
 /// Returns whether the fields after the magic are plausible for the format. This takes almost no time, and rules out
 /// most of the places at which other data has the bytes of the magic.
 fn is_plausible(magic: Magic, data: &[u8]) -> bool {
-    let what = "a field";
     match magic {
-        Magic::Bundle => {
-            let mut fields = fields_after(BUNDLE, data);
-            let Ok(count) = fields.u64(what) else { return false };
-            count > 0 && count <= fields.remaining() / binary::ENTRY_FIELDS
-        }
+        Magic::Container(format) => format.row().anywhere.is_some_and(|is_plausible| is_plausible(data)),
         Magic::CompressedBundle => {
-            let mut fields = fields_after(compressed::MAGIC, data);
+            let what = "a field";
+            let mut fields = Cursor::new(tail(data, len_u64(compressed::MAGIC)).unwrap_or_default(), 0);
             // The version, and the number of the compression method.
             matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
         }
-        Magic::OffloadBinary => {
-            let Ok(version) = fields_after(&offload_binary::MAGIC, data).u32(what) else { return false };
-            Version::from_number(version).is_some()
-        }
-        Magic::FatBinary => {
-            let Ok(version) = fields_after(&fatbin::MAGIC, data).u16(what) else { return false };
-            u32::from(version) == fatbin::VERSION
-        }
         Magic::SpirV => spirv::is_plausible(data),
         Magic::Bitcode => code::bitcode::is_plausible(data),
-        Magic::Ptx | Magic::Hcf => true,
+        Magic::Ptx => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,
@@ -547,7 +523,16 @@ fn start_of(data: &[u8], previous_end: u64, hit: u64) -> Option<u64> {
     previous_end.checked_add(to_u64(start))
 }
 
-/// Returns a reader of the fields after a magic.
-fn fields_after<'d>(magic: &[u8], data: &'d [u8]) -> Cursor<'d> {
-    Cursor::new(tail(data, len_u64(magic)).unwrap_or_default(), 0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_magic_is_longer_than_the_next_block_allows() {
+        assert!(FINDERS.iter().all(|finder| len_u64(finder.needle()) <= MAGIC_MAX));
+        // A format of each kind is looked for: a container, and code without one.
+        for magic in [&b"__CLANG_OFFLOAD_BUNDLE__"[..], b"object-id", b"\x7fELF", b".version"] {
+            assert_eq!(find_magics(magic), [0], "{}", magic.escape_ascii());
+        }
+    }
 }

@@ -19,8 +19,8 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::container::host::elf;
 use crate::beyond::container::host::gaps::pe;
+use crate::beyond::container::{Format, Magic};
 use crate::llvm::container::host;
-use crate::llvm::container::magic::Magic;
 
 /// A section or a table, and its range in the file.
 struct OccupiedRange<'d> {
@@ -41,12 +41,18 @@ impl OccupiedRange<'_> {
 
 /// The formats of sections that are rewritten in linked files. Their bundles have to stay at their offsets, because
 /// wrappers hold the addresses.
-const BUNDLES: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary];
+const BUNDLES: &[Magic] =
+    &[Magic::Container(Format::Bundle), Magic::CompressedBundle, Magic::Container(Format::Fatbin)];
 
 /// The formats of sections that are rewritten in relocatable objects, where bundles can be moved. Readers expect each
 /// offload binary directly after the previous one, so a change of its size moves the next ones: only here is that
 /// possible.
-const MOVABLE: &[Magic] = &[Magic::Bundle, Magic::CompressedBundle, Magic::FatBinary, Magic::OffloadBinary];
+const MOVABLE: &[Magic] = &[
+    Magic::Container(Format::Bundle),
+    Magic::CompressedBundle,
+    Magic::Container(Format::Fatbin),
+    Magic::Container(Format::OffloadBinary),
+];
 
 /// A section that begins with a bundle.
 pub(crate) struct BundleSection<'d> {

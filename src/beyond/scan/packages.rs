@@ -20,10 +20,10 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys;
 use crate::beyond::codec::Coding;
+use crate::beyond::container::Magic;
 use crate::beyond::container::package::{aks2, cpio, rpm, tar};
 use crate::beyond::once::{self, head};
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 
 /// The maximum length of all headers of one member, in bytes: its name, its attributes, and the map of its holes.
 const HEADERS_MAX: u64 = 1 << 20;
@@ -213,7 +213,7 @@ impl Walk<'_, '_, '_> {
             Magic::Tar | Magic::Cpio => at.place.clone(),
             _ => {
                 let step = Step::Member(name_of_inflated(at.place));
-                let Some(place) = self.step(at.place, step) else { return Ok(()) };
+                let Some(place) = self.step_into_package(at.place, step) else { return Ok(()) };
                 place
             }
         };
@@ -484,7 +484,7 @@ impl Walk<'_, '_, '_> {
             };
             let start = reader.reader.position();
             let padded = tar::padded(header.stored);
-            let on_way = self.step(at.place, member_step(&header.name));
+            let on_way = self.step_into_package(at.place, member_step(&header.name));
             let at = at.at_place(on_way.as_ref().unwrap_or(at.place), data);
             if !self.spend(at, start.saturating_sub(header_start))? {
                 return Ok(());
@@ -534,7 +534,7 @@ impl Walk<'_, '_, '_> {
         search: impl FnOnce(&mut Self, FilePart<'_>, &mut BoundedReader<'_, R>) -> Result<()>,
     ) -> Result<bool> {
         let name_len = len_u64(&step.name());
-        let on_way = self.step(at.place, step).map(Place::inflated);
+        let on_way = self.step_into_package(at.place, step).map(Place::inflated);
         let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
         // Members of other archives are files with paths. The kernels of an AKS2 file have only names, so they do not
         // count as files.

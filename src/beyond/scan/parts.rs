@@ -7,11 +7,10 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 
+use super::Format;
 use super::code_object::{CodeObject, CodeObjectRef, step_name};
-use super::found::Format;
 use super::place::{Place, Step};
-use crate::beyond::container::Bundle;
-use crate::beyond::container::SearchEntry;
+use crate::beyond::container::{Bundle, Rule, SearchEntry};
 
 /// The code objects of a search that hold other code objects. Only hashes of the steps to them are kept, which take
 /// less memory.
@@ -30,6 +29,11 @@ impl CodeObjectsWithParts {
                 self.holders.insert(key);
             }
         }
+    }
+
+    /// The number of code objects with parts.
+    pub(crate) fn len(&self) -> usize {
+        self.holders.len()
     }
 
     /// Sets whether a code object has [parts](CodeObject::has_parts), once all of its file is searched.
@@ -70,8 +74,7 @@ impl CodeObjectRef<'_> {
 fn range_counted_once(bundle: &Bundle<'_>, format: Format, entry: &SearchEntry) -> Option<Range<u64>> {
     let range = match &entry.packed {
         None => entry.range()?,
-        // Each device image is compressed on its own.
-        Some(packed) if format == Format::DeviceImages => &packed.stored,
+        Some(packed) if format.has(Rule::PackedAlone) => &packed.stored,
         // In other formats, code objects may be compressed together, and share the compressed bytes.
         Some(_) => return None,
     };

@@ -56,13 +56,16 @@ pub struct Place {
     /// bytes are in the file itself.
     inflated_steps: Range<usize>,
     origin: PlaceOrigin,
+    /// The number of steps to the [library](Self::library).
+    library_steps: usize,
 }
 
 impl Place {
     /// Returns the place that is a file itself.
     pub(crate) fn of_file(file: &Path) -> Self {
         let (file, origin) = (file.to_owned(), PlaceOrigin::File(file.to_owned()));
-        Self { file, steps: Vec::new(), numbers: Vec::new(), separate_file: None, inflated_steps: 0..0, origin }
+        let (steps, numbers, separate_file) = (Vec::new(), Vec::new(), None);
+        Self { file, steps, numbers, separate_file, inflated_steps: 0..0, origin, library_steps: 0 }
     }
 
     /// Returns the place one step further in. The step is the first with its name.
@@ -76,6 +79,13 @@ impl Place {
         place.steps.push(step);
         place.numbers.push(number);
         place
+    }
+
+    /// Returns the same place, whose last step is a file in a package, so that it may be a library. A package inside of
+    /// a library, in one of its sections for example, belongs to that library.
+    pub(crate) fn packaged(self) -> Self {
+        let is_in_library = self.steps.iter().any(|step| !matches!(step, Step::Member(_)));
+        if is_in_library { self } else { Self { library_steps: self.steps.len(), ..self } }
     }
 
     /// Returns the same place for inflated bytes: the bytes at the last step are compressed in the file, and offsets
@@ -119,6 +129,7 @@ impl Place {
             place.steps.push(step.clone());
             place.numbers.push(*number);
         }
+        place.library_steps = self.library_steps.min(place.steps.len());
         place
     }
 
@@ -146,20 +157,11 @@ impl Place {
         member_of(&self.steps)
     }
 
-    /// Returns the library or program that the place belongs to: the innermost member that is not in a static library
-    /// (`.a`, `.lib`), or else the file. Objects in a static library belong to it.
+    /// Returns the library that the place belongs to: the innermost file, which is the searched file or a file in a
+    /// package. A program, an object and a code object by itself are libraries too, and all members of an `ar` archive
+    /// are one: a static library. Content decides what a package is, and no name.
     pub(crate) fn library(&self) -> Self {
-        let mut len = 0_usize;
-        if !is_static_library(self.file.as_os_str().as_encoded_bytes()) {
-            for (steps, step) in (1..).zip(&self.steps) {
-                let Step::Member(name) = step else { continue };
-                len = steps;
-                if is_static_library(name) {
-                    break;
-                }
-            }
-        }
-        self.first_steps(len)
+        self.first_steps(self.library_steps)
     }
 
     /// Returns whether the bytes were inflated from an entry that is packed: an entry of a compressed bundle, or one
@@ -185,6 +187,7 @@ impl Place {
         let mut data = self.clone();
         data.steps.truncate(self.inflated_steps.end);
         data.numbers.truncate(self.inflated_steps.end);
+        data.library_steps = self.library_steps.min(data.steps.len());
         data
     }
 
@@ -265,10 +268,6 @@ fn member_names(steps: &[Step]) -> impl DoubleEndedIterator<Item = &[u8]> {
 pub(crate) fn member_of(steps: &[Step]) -> Option<String> {
     let names: Vec<String> = member_names(steps).map(printable_name).collect();
     if names.is_empty() { None } else { Some(names.join("/")) }
-}
-
-fn is_static_library(name: &[u8]) -> bool {
-    name.ends_with(b".a") || name.ends_with(b".lib")
 }
 
 impl Error {

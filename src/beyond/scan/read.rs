@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::bundle_reader::BundleReader;
+use super::BundleReader;
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
@@ -16,12 +16,10 @@ use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
-use crate::beyond::container::{Bundle, SearchBundles};
-use crate::beyond::container::{SearchEntry, Stored};
+use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchEntry, Stored};
 use crate::beyond::limits::SEARCHED_MAX;
 use crate::beyond::parallel;
 use crate::llvm::container::limits::Allowance;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Contents, Limits};
 

@@ -10,10 +10,10 @@ use super::{BundleReader, CodeObjectRef, Finding, Scan};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::container::Magic;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::uri::has_scheme;
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::uri::{Uri, ensure_inside};
 

@@ -20,8 +20,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::Format;
 use super::Unread;
-use super::found::Format;
 use super::place::{Place, Step};
 use super::sections::{self, ListedSections};
 use super::walk::{FilePart, Walk};
@@ -29,12 +29,11 @@ use crate::base::bytes::{len_of, span, text};
 use crate::base::error::{Malformed, Result, WithPath};
 use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
 use crate::beyond::container::sycl::{self, Image};
-use crate::beyond::container::{SearchEntry, Stored};
+use crate::beyond::container::{Magic, SearchEntry, Stored};
 use crate::llvm::container::MAGIC;
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
 
 /// The finding for an image in a table whose content has no known format. Images for the host, for example, are tables
 /// of functions of the program.

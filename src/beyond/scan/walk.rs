@@ -5,37 +5,35 @@ use std::mem;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
+use super::Format;
 use super::budget::{self, Budget, ExceededLimit};
-use super::bundle_reader::{BundleReader, OffloadingSection};
 use super::code_object::{CodeObjectRef, ID_MAX, step_name};
 use super::copies::{self, ContentHash, Copies, HashingReader};
-use super::found::{EntryFacts, Finding, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, WalkEvent};
+use super::found::{EntryFacts, Finding, FoundBundle, Linking, UNKNOWN_SPACE_END, WalkEvent};
 use super::parts::shared_bytes;
 use super::place::{Place, Step, StepNumbers};
 use super::sections::{self, ListedSections, SectionContent, Sections};
 use super::segments;
 use super::stream::{ExplainingReader, Stream};
 use super::sycl::ImageTables;
-use super::{Checksums, Scan, Unread, ahead};
+use super::{BundleReader, Checksums, Scan, Unread, ahead};
 use crate::base::bytes::{add, len_u64, total};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
-use crate::beyond::container::SearchEntry;
-use crate::beyond::container::host::elf;
-use crate::beyond::container::host::is_certainly_coff;
+use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
+use crate::beyond::container::host::{elf, is_certainly_coff};
 use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::package::sqlite;
 use crate::beyond::container::sequence::{Content, Inflated, find_inflated_whole};
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
-use crate::beyond::container::{Bundle, SearchBundles};
+use crate::beyond::container::{Bundle, Magic, Rule, SearchBundles, SearchEntry};
 use crate::beyond::container::{lto_ir, spirv};
 use crate::beyond::once;
 use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::host::ChosenSection;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Contents, Entry, bitcode};
@@ -275,6 +273,11 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         self.step_to(place, step, number)
     }
 
+    /// Returns the place of a file in the package at `place`, as [`step`](Self::step) does.
+    pub(super) fn step_into_package(&mut self, place: &Place, step: Step) -> Option<Place> {
+        self.step(place, step).map(Place::packaged)
+    }
+
     /// Returns the place after a step that has a number already, otherwise as [`step`](Self::step).
     pub(super) fn step_to(&self, place: &Place, step: Step, number: u64) -> Option<Place> {
         let place = place.join_numbered(step, number);
@@ -357,13 +360,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             magic if magic.is_gpu_elf() => self.report_code_object(at),
             Magic::Coff | Magic::Pe | Magic::MachO => self.search_object(at, magic),
             magic if magic.is_elf() => self.search_object(at, magic),
-            Magic::Bundle
-            | Magic::CompressedBundle
-            | Magic::TextBundle
-            | Magic::OffloadBinary
-            | Magic::FatBinary
-            | Magic::Hcf => self.search_bundles_and_rest(at, BundleReader::for_magic(magic)),
-            Magic::Kpack => self.search_kpack_archive(at),
+            Magic::Container(Format::Kpack) => self.search_kpack_archive(at),
+            Magic::Container(_) | Magic::CompressedBundle => {
+                self.search_bundles_and_rest(at, BundleReader::for_magic(magic))
+            }
             Magic::SpirV if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
             Magic::SpirV => self.report_unread(at, SHADER),
             Magic::Ptx => self.report_code_object(at),
@@ -885,7 +885,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     ) -> Result<()> {
         let data = at.data;
         let magic = Magic::identify(data.bytes());
-        let has_images = OffloadingSection::is_image(magic) || magic == Magic::OffloadBinary;
+        let has_images = OffloadingSection::is_image(magic) || magic == Magic::Container(Format::OffloadBinary);
         let is_offloading = section.holds == SectionContent::OffloadBinaries && has_images;
         if is_offloading || magic.is_container() {
             // This goes into the facts of each bundle that is found in the section.
@@ -1019,7 +1019,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         inflated: Option<Result<Input>>,
         copies: &mut Copies,
     ) -> Result<()> {
-        let Some(place) = self.step(at.place, Step::Member(member.name)) else { return Ok(()) };
+        let Some(place) = self.step_into_package(at.place, Step::Member(member.name)) else { return Ok(()) };
         if let Some((offset, what)) = member.unread {
             return self.report_finding(1, at, Finding::Unread { place: &place, offset, what });
         }
@@ -1105,7 +1105,7 @@ fn is_split_library(sections: &Sections) -> bool {
 fn is_searched(code_object: &CodeObjectRef<'_>) -> bool {
     let Some(head) = code_object.head() else { return false };
     let magic = Magic::identify(&head);
-    magic.is_container() || (code_object.found.format == Format::DeviceImages && magic == Magic::Archive)
+    magic.is_container() || (code_object.found.format.has(Rule::KnownByContent) && magic == Magic::Archive)
 }
 
 /// Returns the error for an ELF file that ends before its section table, as after an interrupted download. Returns

@@ -11,10 +11,10 @@ use serde::{Serialize, Serializer};
 use super::fields::{serialized_as, shown};
 use super::place::InnerPlace;
 use crate::base::display::{printable, short_name};
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::Argument;
 use crate::beyond::container::fatbin;
 use crate::beyond::scan::{CodeObject, Format, PlaceOrigin};
-use crate::llvm::container::content_kind::ContentKind;
 
 #[cfg(test)]
 use super::tests;

@@ -14,8 +14,8 @@ use super::fields::{serialized_as, shown};
 use super::kernels::Failure;
 use super::kernels::KernelName;
 use crate::beyond::code::kernels::Kernel;
+use crate::beyond::inventory::ServedBundles;
 use crate::beyond::job::{CodeObjectDiff, DiffChange, GpuDiff, KernelDiff, LostCoverage};
-use crate::beyond::runtime::ServedBundles;
 use crate::beyond::scan::CodeObject;
 
 #[cfg(test)]

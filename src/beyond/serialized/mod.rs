@@ -19,8 +19,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::beyond::job::{Extracted, Inspected, KpackReference, MemberCopies, UnreadPart};
-use crate::beyond::runtime::{Device, ServedBundles, ServedDirectory};
+use crate::beyond::inventory::{Contents, KpackReference, MemberCopies, ServedBundles, ServedDirectory};
+use crate::beyond::job::{Extracted, UnreadPart};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place};
 use fields::{serialized_as, shown};
 
@@ -28,7 +29,7 @@ pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, Ke
 pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
 pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
-serialized_as!(Inspected => File, KpackReference => Reference, MemberCopies => Copies);
+serialized_as!(Contents => File, KpackReference => Reference, MemberCopies => Copies);
 
 /// A report, with the fields that all reports have.
 ///
@@ -67,7 +68,7 @@ impl<R: Report, P: Serialize> Document<R, P> {
 pub(crate) struct InspectReport<F, D, L> {
     /// The files that could be opened: in the order of the command line, those of a directory by name. Files without
     /// device code are included.
-    #[cfg_attr(test, schemars(with = "Vec<Inspected>"))]
+    #[cfg_attr(test, schemars(with = "Vec<Contents>"))]
     pub files: F,
     /// The directories with files that are code objects, bundles or fatbins themselves, such as those of rocBLAS. A
     /// program needs one of these files for its GPU, so they are one set.
@@ -198,7 +199,7 @@ struct File<'r> {
 }
 
 impl<'r> File<'r> {
-    fn of(inspected: &'r Inspected) -> Self {
+    fn of(inspected: &'r Contents) -> Self {
         let coverage = inspected.coverage();
         Self {
             path: shown(&inspected.path),

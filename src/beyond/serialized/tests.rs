@@ -6,10 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
 use crate::base::id::OffloadKind;
+use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
+use crate::beyond::container::FORMATS;
 use crate::beyond::job::{DiffChange, VerifyRule};
-use crate::beyond::scan::Format;
-use crate::llvm::container::content_kind::ContentKind;
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -21,10 +21,7 @@ fn names_or_null(names: &[&str]) -> Schema {
 }
 
 pub(super) fn formats(_: &mut SchemaGenerator) -> Schema {
-    use Format::*;
-    let all =
-        [Bundle, TextBundle, FatObject, OffloadBinary, Fatbin, Kpack, DeviceImages, SyclBin, Hcf, Format::CodeObject];
-    names(&all.map(Format::name))
+    names(&FORMATS.each_ref().map(|row| row.name))
 }
 
 pub(super) fn kinds(_: &mut SchemaGenerator) -> Schema {

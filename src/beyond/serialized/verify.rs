@@ -62,13 +62,13 @@ pub(crate) struct VerifyTotal {
     pub files: usize,
     /// The number of bundles that were checked.
     pub bundles: usize,
-    /// The number of code objects that were checked.
+    /// The number of code objects that were checked, without empty entries.
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
     /// The number of code objects whose content could not be read, so that only their bundles were checked.
     pub unchecked: usize,
-    /// The number of code objects for devices that are empty or text.
+    /// The number of code objects for devices that are text.
     pub without_code: usize,
     /// The number of faults, listed or not, and of expected GPUs that no file serves, which are in `problems`.
     pub faults: usize,

@@ -17,8 +17,9 @@ pub(crate) struct Additions {
     pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
     /// Returns a hint for a command line that the bundler refuses. Takes `argv[0]` and the words after it, as typed.
     pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
-    /// Returns a hint for a file in which `-list` finds no bundle. Takes the program, the file and its format.
-    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &str) -> Option<String>,
+    /// Returns a hint for a file in which `-list` finds no bundle. Takes the program, the file and its first
+    /// bytes.
+    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &[u8]) -> Option<String>,
     /// Reads the bytes that a URI names.
     pub(crate) read_uri: ReadUri,
 }

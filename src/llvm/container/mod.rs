@@ -8,7 +8,6 @@ pub mod archive;
 pub mod binary;
 pub(crate) mod bitcode;
 pub mod compressed;
-pub(crate) mod content_kind;
 mod entry;
 mod format;
 pub(crate) mod host;

@@ -36,26 +36,6 @@ pub struct Text {
     pub comment: &'static str,
 }
 
-/// The comment prefixes of marker lines.
-const COMMENTS: [&str; 3] = ["//", "#", ";"];
-
-impl Text {
-    /// Identifies the comment syntax of the text bundle that begins with `head`. Returns `None` if the first line that
-    /// is not empty is not a marker line.
-    pub(crate) fn of(head: &[u8]) -> Option<Self> {
-        let head = head.trim_ascii_start();
-        for comment in COMMENTS {
-            if let Some(rest) = head.strip_prefix(comment.as_bytes())
-                && let Some(rest) = rest.strip_prefix(b" ")
-                && rest.starts_with(MAGIC.as_bytes())
-            {
-                return Some(Self { comment });
-            }
-        }
-        None
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkerSide {
     Start,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::FileType;
-use super::loadable;
+use super::loadable::{self, EntryContent};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, OffloadKind};
@@ -15,7 +15,6 @@ use crate::base::io::piece::Piece;
 use crate::llvm::container::Member;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::compressed;
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::text::Text;
 use crate::llvm::event::{Event, Observer};
@@ -139,9 +138,9 @@ impl BundleFiles {
         let ids = members.iter().map(|member| member.id.as_bytes());
         let Some(index) = loadable::first_lost(ids) else { return };
         let Some((first, _)) = self.members.get(index) else { return };
-        let offload_kinds = self.members.iter().map(|(id, _)| Some(id.kind()));
-        let content_kinds = members.iter().map(|member| Some(ContentKind::identify(member.content.bytes())));
-        if loadable::is_for_runtime(offload_kinds.zip(content_kinds)) {
+        let offload_kinds = self.members.iter().map(|(id, _)| id.kind());
+        let contents = members.iter().map(|member| EntryContent::identify(member.content.bytes()));
+        if loadable::is_for_runtime(offload_kinds.zip(contents)) {
             let entries = members.len();
             // The runtime finds no entry after the first lost one.
             observer(Event::NotLoadable { first, lost: entries - index, entries });

@@ -10,7 +10,6 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::llvm::container::Limits;
 use crate::llvm::container::archive::Archive;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::{Bundle, Bundles, Inflate};
 use crate::llvm::event::Observer;
 use crate::llvm::work::open;
@@ -29,14 +28,17 @@ pub struct List {
     pub limits: Limits,
 }
 
+/// The number of bytes of a file that are enough to name its format.
+const HEAD_LEN: usize = 4096;
+
 /// The result of listing a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrintedList {
     /// The number of bundles.
     pub bundles: usize,
-    /// The name of the format that the file begins like, such as `offload binary`, or `None` if it is not known.
-    pub format: Option<&'static str>,
+    /// The first bytes of the file, at most 4096.
+    pub head: Vec<u8>,
 }
 
 impl List {
@@ -46,20 +48,20 @@ impl List {
     }
 
     /// Writes one entry ID per line. Bytes that are not printable text are escaped. Returns the number of bundles, and
-    /// the format of the file.
+    /// the first bytes of the file.
     ///
     /// # Errors
     /// Any [`Error`]; the entries before the fault are written. An error of `out` names the file `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<PrintedList> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        let format = Magic::identify(input.bytes()).name();
+        let head = input.bytes().iter().take(HEAD_LEN).copied().collect();
         let bundles = if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
             library.unless_changed(self.list_members(&library, out, observer))?
         } else {
             input.unless_changed(self.list_file(&input, out, observer))?
         };
-        Ok(PrintedList { bundles, format })
+        Ok(PrintedList { bundles, head })
     }
 
     /// Lists the bundles in the members of an archive, and returns their number.

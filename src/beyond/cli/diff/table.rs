@@ -198,7 +198,7 @@ impl DiffText<'_, '_> {
         }
         // GPUs without any code are named in the lines above.
         for (library, loss) in total.partial_losses(&self.presences) {
-            self.text.write_item(&loss_text(self.roots.library_text(library, loss), loss))?;
+            self.text.write_item(&loss_text(self.roots.library_text(&library, &loss), &loss))?;
         }
         Ok(())
     }

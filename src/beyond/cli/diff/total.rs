@@ -1,12 +1,16 @@
 //! The sums over all pairs of files.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::display::printable;
 use crate::beyond::cli::gpus::short_target;
+use crate::beyond::inventory::{Coverage, FileSet, LostGpu, lost_gpus};
 use crate::beyond::job::{EqualCounts, GpuDiff, LostCoverage};
-use crate::beyond::runtime::{Coverage, Device};
-use crate::beyond::serialized::{Counts, DiffTotals, GpuTotal, LostGpu, Summary};
+use crate::beyond::runtime::{Device, directory_of};
+use crate::beyond::scan::Place;
+use crate::beyond::serialized::{self, Counts, DiffTotals, GpuTotal, Summary};
 use serde::{Serialize, Serializer};
 
 use super::compared::Compared;
@@ -23,8 +27,11 @@ pub(crate) struct DiffTotal {
     pub(super) equal: EqualCounts,
     /// The numbers of kernels in code objects that differ. A kernel in such a code object may be equal.
     pub(super) kernels: Counts,
-    /// The GPUs that fewer bundles of a library serve, each with the library.
-    pub(super) losses: Vec<(String, LostCoverage)>,
+    /// The GPUs that fewer bundles of a library serve, each with the library. Without those of `directories`.
+    losses: Vec<(String, LostCoverage)>,
+    /// The old and the new files that serve GPUs together with others of their directory on disk, by its path. The name
+    /// is the path of a single file.
+    directories: BTreeMap<PathBuf, (String, [FileSet; 2])>,
     /// For the old files and for the new files: which GPUs their bundles serve.
     coverage: [Coverage; 2],
     /// The kernels of each GPU that spill more.
@@ -57,12 +64,45 @@ impl DiffTotal {
                 self.losses.push((library, loss.clone()));
             }
         }
+        if diff.in_directory.iter().any(Option::is_some) {
+            let directory = directory_of(&Place::of_file(&pair.path)).file().to_owned();
+            let (name, sides) =
+                self.directories.entry(directory.clone()).or_insert_with(|| (pair.shown(), Default::default()));
+            for (files, code) in sides.iter_mut().zip(&diff.in_directory) {
+                code.iter().for_each(|code| files.add(code));
+                if files.files > 1 {
+                    *name = printable(&directory.to_string_lossy());
+                }
+            }
+        }
         for (all, more) in self.coverage.iter_mut().zip([&diff.old_coverage, &diff.new_coverage]) {
             all.merge(more);
         }
         for (key, more) in &rows.spills {
             add_spills(&mut self.spills, key.clone(), more.clone());
         }
+    }
+
+    /// Returns the GPUs that fewer bundles of a library serve, each with the library. A directory whose files serve GPUs
+    /// together is one.
+    pub(super) fn losses(&self) -> Vec<(String, LostCoverage)> {
+        let mut losses = self.losses.clone();
+        for (name, [old, new]) in self.directories.values() {
+            // A directory that has files on one side only was added or removed.
+            if old.files == 0 || new.files == 0 {
+                continue;
+            }
+            for LostGpu { device, old, new } in
+                lost_gpus(&Coverage::of_files(old), &Coverage::of_files(new)).unwrap_or_default()
+            {
+                let gpu: Arc<str> = device.name().into();
+                // GPUs whose code is not selected are not reported.
+                if self.gpus.contains_key(&gpu) {
+                    losses.push((name.clone(), LostCoverage { gpu, member: None, old, new }));
+                }
+            }
+        }
+        losses
     }
 
     /// Returns the presence of each GPU: whether the old files, the new files or both have code for it.
@@ -115,20 +155,16 @@ impl DiffTotal {
 
     /// Returns the libraries that serve a GPU with fewer bundles than before, each with the GPU. GPUs that are lost
     /// everywhere are left out.
-    pub(super) fn partial_losses(&self, presences: &HashMap<&str, Presence>) -> Vec<(&str, &LostCoverage)> {
-        let mut losses = Vec::new();
-        for (library, loss) in &self.losses {
-            if presences.get(&*loss.gpu) != Some(&Presence::Lost) {
-                losses.push((library.as_str(), loss));
-            }
-        }
+    pub(super) fn partial_losses(&self, presences: &HashMap<&str, Presence>) -> Vec<(String, LostCoverage)> {
+        let mut losses = self.losses();
+        losses.retain(|(_, loss)| presences.get(&*loss.gpu) != Some(&Presence::Lost));
         losses
     }
 
     /// Returns a sentence for each of the [partial losses](Self::partial_losses).
     pub(crate) fn less_served(&self, presences: &HashMap<&str, Presence>) -> Vec<String> {
-        let losses = self.partial_losses(presences).into_iter();
-        losses.map(|(library, loss)| loss_text(library, loss)).collect()
+        let losses = self.partial_losses(presences);
+        losses.iter().map(|(library, loss)| loss_text(library, loss)).collect()
     }
 
     /// Returns the sums for the code objects of all GPUs.
@@ -152,7 +188,8 @@ impl Serialize for DiffTotal {
             equal_by_hash: equal.by_hash,
             equal_by_checksum: equal.by_checksum,
         };
-        let losses = self.losses.iter().map(LostGpu::new).collect();
+        let losses = self.losses();
+        let losses = losses.iter().map(serialized::LostGpu::new).collect();
         DiffTotals { gpus: gpus.collect(), losses, summary }.serialize(serializer)
     }
 }

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::runtime::{Coverage, Device, ServedBundles};
+use crate::beyond::inventory::{Coverage, ServedBundles};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
@@ -138,15 +139,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     sorted.sort_by_cached_key(|line| generation(&line.gpu));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
-        let number = match serving.get(&total.gpu) {
-            Some(number) => Some(number),
-            // PTX in an offload binary has the name of a GPU, but it serves the GPUs that compile this version of PTX.
-            None => match total.gpu.strip_prefix("sm_") {
-                Some(version) => serving.get(&format!("compute_{version}")),
-                None => None,
-            },
-        };
-        let serving = number.copied().unwrap_or(ServingNumber::Unknown);
+        let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable_start;
-use crate::beyond::job::InspectedBundle;
-use crate::beyond::runtime::{Coverage, ServedBundles};
-use crate::beyond::scan::{CodeObject, Format, Sizes};
-use crate::llvm::container::content_kind::ContentKind;
+use crate::beyond::code::ContentKind;
+use crate::beyond::container::Rule;
+use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
+use crate::beyond::scan::{CodeObject, Sizes};
 
 use crate::beyond::cli::gpus::Targets;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow};
@@ -103,7 +103,7 @@ impl Scale {
 }
 
 /// Returns the lines for a group of bundles.
-pub(super) fn group_lines(group: &[InspectedBundle], rows: TableRows) -> Vec<Line> {
+pub(super) fn group_lines(group: &[BundleContents], rows: TableRows) -> Vec<Line> {
     let (code_objects, mut targets) = (group.iter().flat_map(|bundle| &bundle.code_objects), Targets::default());
     merged(code_objects.map(|code_object| (&*code_object.id, Line::new(code_object, rows, &mut targets))), rows)
 }
@@ -146,12 +146,6 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     let known: HashMap<&str, ServedBundles> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
-        // PTX in an offload binary has the name of a GPU, but it serves the GPUs that compile this version of PTX.
-        if line.served.is_none()
-            && let Some(version) = line.gpu.strip_prefix("sm_")
-        {
-            line.served = known.get(format!("compute_{version}").as_str()).copied();
-        }
     }
 }
 
@@ -164,7 +158,7 @@ impl Line {
         // bundle.
         let label = if !rows.is_each() {
             id
-        } else if bundle.format == Format::Kpack
+        } else if bundle.format.has(Rule::Archive)
             && let Some(key) = bundle.place.steps().last()
         {
             format!("{key}  {id}")
@@ -449,7 +443,7 @@ mod tests {
     fn total(lines: &[Line]) -> Sizes {
         let mut total = Sizes::default();
         for line in lines {
-            total += line.sizes;
+            total += line.counted;
         }
         total
     }

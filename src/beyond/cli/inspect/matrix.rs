@@ -3,7 +3,8 @@
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::runtime::{Device, ServedBundles};
+use crate::beyond::inventory::ServedBundles;
+use crate::beyond::runtime::Device;
 use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;

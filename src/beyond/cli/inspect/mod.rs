@@ -14,8 +14,10 @@ use std::process::ExitCode;
 
 use crate::base::error::Result;
 use crate::base::io::write_file;
-use crate::beyond::job::{Inspect, Inspected};
-use crate::beyond::runtime::{Coverage, Device, ServedBundles};
+use crate::beyond::container::Magic;
+use crate::beyond::inventory::{Contents, Coverage, ServedBundles};
+use crate::beyond::job::Inspect;
+use crate::beyond::runtime::Device;
 use crate::beyond::serialized::{Directory, InspectReport};
 use clap::Parser;
 
@@ -70,12 +72,12 @@ pub(super) struct InspectOptions {
 }
 
 /// A file, its findings, and a hint if there are none.
-type InspectedFile = (WorkFile, Inspected, Option<String>);
+type ReadContents = (WorkFile, Contents, Option<String>);
 
 /// Returns the number of findings in a file, and one for the file and each bundle. It estimates the memory that they
 /// take while they wait to be printed.
-fn weight((_, inspected, _): &InspectedFile) -> usize {
-    let Inspected { bundles, unread, references, problems, .. } = inspected;
+fn weight((_, inspected, _): &ReadContents) -> usize {
+    let Contents { bundles, unread, references, problems, .. } = inspected;
     let code_objects: usize = bundles.iter().map(|bundle| bundle.code_objects.len() + 1).sum();
     code_objects + unread.len() + references.len() + problems.len() + 1
 }
@@ -87,7 +89,7 @@ fn sort_by_need(gpus: &mut [(Device, ServedBundles)]) {
 }
 
 /// Inspects a file. If it has no device code and `has_hint` is set, adds a hint at `--deep`.
-fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<InspectedFile> {
+fn inspect(job: &Inspect, file: Result<WorkFile>, has_hint: bool) -> Result<ReadContents> {
     let file = file?;
     let input = file.open(job.scan.limits)?;
     let inspected = job.run(&input)?;
@@ -165,7 +167,7 @@ impl InspectOptions {
     /// `coverage` and `libraries`. So these are complete only after the last file.
     fn print(
         &self,
-        reports: impl Iterator<Item = InspectedFile>,
+        reports: impl Iterator<Item = ReadContents>,
         (coverage, libraries): (&RefCell<Coverage>, &RefCell<Libraries>),
         problems: &Problems,
         out: Out<'_>,
@@ -217,10 +219,13 @@ impl InspectOptions {
     }
 }
 
-/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle.
-pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, format: &str) -> Option<String> {
+/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with
+/// `head`.
+pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, head: &[u8]) -> Option<String> {
     let (input, program) = (input.display(), String::from_utf8_lossy(program.name));
-    if format == Format::OffloadBinary.name() {
+    let magic = Magic::identify(head);
+    let format = magic.name()?;
+    if magic == Magic::Container(Format::OffloadBinary) {
         return Some(format!(
             "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
         ));

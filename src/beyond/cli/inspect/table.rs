@@ -7,15 +7,15 @@ use std::io;
 use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
-use crate::beyond::job::{Inspected, InspectedBundle, MemberCopies, UnreadPart};
-use crate::beyond::runtime::Coverage;
+use crate::beyond::inventory::{BundleContents, Contents, Coverage, MemberCopies};
+use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 
 use super::answer::{self, Servers};
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::gpus::Targets;
-use crate::beyond::cli::picture::{Libraries, member_of_library};
+use crate::beyond::cli::picture::Libraries;
 use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
@@ -29,7 +29,7 @@ pub(super) struct InspectTables<'o> {
     text: Text<'o>,
     totals: Totals,
     /// The file of the first library, as long as there is no second one.
-    only: Option<Inspected>,
+    only: Option<Contents>,
     /// The libraries of all files, once there are several.
     libraries: Libraries,
     /// The texts about files without tables: about files before the only library, and about files after it.
@@ -62,7 +62,7 @@ impl<'o> InspectTables<'o> {
 
     /// Adds a file. With `--each`, writes its tables at once. Otherwise keeps what the report will need. A file that
     /// was found in a directory and has no device code counts only in the totals, because most files there have none.
-    pub(super) fn add_file(&mut self, file: Inspected, is_named: bool) -> io::Result<()> {
+    pub(super) fn add_file(&mut self, file: Contents, is_named: bool) -> io::Result<()> {
         self.totals.add(&file);
         // `TableRows::Gpus` is a summary, so the function returns before the libraries are added below.
         if self.rows == TableRows::Gpus {
@@ -102,7 +102,7 @@ impl<'o> InspectTables<'o> {
 
     /// Keeps the text about a file without a table until all files are read. Drops it if the kept texts are too long
     /// already. If there is only one library, its tables come between the texts, so that all follow the order of files.
-    fn keep_note(&mut self, file: &Inspected) -> io::Result<()> {
+    fn keep_note(&mut self, file: &Contents) -> io::Result<()> {
         let [before, after] = &mut self.notes;
         let notes = if self.totals.libraries == 0 { before } else { after };
         if notes.len() < NOTES_MAX {
@@ -178,19 +178,20 @@ impl<'o> InspectTables<'o> {
 /// unread parts, and the references to kpack archives. A file without bundles has no tables, but the reason in its
 /// heading. With `--each`, a line is about one code object, so no line has a number of bundles that serve its GPU. The
 /// table of GPUs, which has this number, then comes after the last file.
-fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
+fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let name = file.path.to_string_lossy();
     if let Some(reason) = reason_without_table(file) {
         text.write_heading(&name, &format!(": {reason}"))?;
         write_references(file, text)?;
         return write_unread(file, text);
     }
-    let mut groups: Vec<(&[InspectedBundle], Vec<Line>)> = Vec::new();
+    let mut groups: Vec<(&[BundleContents], Vec<Line>)> = Vec::new();
+    let coverage = file.coverage_by_container();
     for group in groups_by_place(&file.bundles) {
         let mut lines = group_lines(group, rows);
         if !rows.is_each()
             && let Some(first) = group.first()
-            && let Some(coverage) = file.coverage_in(first.info.container())
+            && let Some(coverage) = coverage.get(first.info.container())
         {
             add_served(&mut lines, coverage);
         }
@@ -227,16 +228,16 @@ fn write_file(file: &Inspected, rows: TableRows, text: &mut Text<'_>) -> io::Res
 }
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
-fn facts(file: &Inspected) -> String {
-    let sizes = sum(file.bundles.iter().map(InspectedBundle::sizes));
+fn facts(file: &Contents) -> String {
+    let sizes = sum(file.bundles.iter().map(BundleContents::sizes));
     let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
     let inflated = if is_inflated { ", members inflated" } else { "" };
     format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))
 }
 
 /// Returns the reason why a file has no table, or `None` if it has one.
-fn reason_without_table(file: &Inspected) -> Option<&'static str> {
-    let Inspected { bundles, problems, unread, references, .. } = file;
+fn reason_without_table(file: &Contents) -> Option<&'static str> {
+    let Contents { bundles, problems, unread, references, .. } = file;
     if !bundles.is_empty() {
         None
     } else if !references.is_empty() {
@@ -268,7 +269,7 @@ fn copies_lines(copies: &[MemberCopies]) -> impl Iterator<Item = String> {
 const PATHS_MAX: usize = 500;
 
 /// Lists the references to kpack archives, and the number of archives that were found.
-fn write_references(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
+fn write_references(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
     for reference in &file.references {
         let paths = printable_start(&reference.search_paths.join(", "), PATHS_MAX);
         let found = match reference.archives.as_deref() {
@@ -288,7 +289,7 @@ fn write_references(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
 const UNREAD_MAX: usize = 100;
 
 /// Lists the unread parts of a file by their places.
-fn write_unread(file: &Inspected, text: &mut Text<'_>) -> io::Result<()> {
+fn write_unread(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
     let mut places = file.unread.chunk_by(|one, next| one.place == next.place);
     // The first places have a line each. The parts in all other places share one.
     for parts in places.by_ref().take(UNREAD_MAX) {
@@ -326,7 +327,7 @@ fn size_text(sizes: &Sizes) -> String {
 }
 
 /// Groups bundles that follow each other by place, format, and whether they are compressed.
-fn groups_by_place(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[InspectedBundle]> {
+fn groups_by_place(bundles: &[BundleContents]) -> impl Iterator<Item = &[BundleContents]> {
     bundles.chunk_by(|a, b| {
         let (a, b) = (&a.info, &b.info);
         a.container() == b.container() && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
@@ -334,36 +335,25 @@ fn groups_by_place(bundles: &[InspectedBundle]) -> impl Iterator<Item = &[Inspec
 }
 
 /// Returns whether a bundle, or a code object in it, is compressed.
-fn is_compressed(bundle: &InspectedBundle) -> bool {
+fn is_compressed(bundle: &BundleContents) -> bool {
     bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
 }
 
 /// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
-fn group_heading(group: &[InspectedBundle]) -> String {
+fn group_heading(group: &[BundleContents]) -> String {
     let Some(first) = group.first() else { return String::new() };
-    let (one, many) = match first.info.format {
-        Format::TextBundle => ("text bundle", "text bundles"),
-        Format::FatObject => ("fat object", "fat objects"),
-        Format::OffloadBinary => ("offload binary", "offload binaries"),
-        Format::Fatbin => ("fatbin", "fatbins"),
-        Format::SyclBin => ("SYCLBIN file", "SYCLBIN files"),
-        Format::Hcf => ("HCF container", "HCF containers"),
-        Format::CodeObject => ("code object without a bundle", "code objects without a bundle"),
-        _ => ("bundle", "bundles"),
-    };
+    let (one, many) = first.info.format.row().counted;
     let mut text = match first.info.format {
         Format::Kpack => count_in_kpack(group),
-        Format::DeviceImages => {
-            count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), "device image", "device images")
-        }
+        Format::DeviceImages => count(group.iter().map(|bundle| bundle.code_objects.len()).sum(), one, many),
         _ => count(group.len(), one, many),
     };
     // Whole bundles may be compressed, or each code object in them on its own (`codecs`).
     if let Some(recorded) = first.info.compressed {
-        let stored = group.iter().map(InspectedBundle::stored).sum();
+        let stored = group.iter().map(BundleContents::stored).sum();
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
-    let codecs: BTreeSet<&str> = group.iter().flat_map(InspectedBundle::codecs).map(Codec::name).collect();
+    let codecs: BTreeSet<&str> = group.iter().flat_map(BundleContents::codecs).map(Codec::name).collect();
     if !codecs.is_empty() {
         let are_all_compressed = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
@@ -373,7 +363,7 @@ fn group_heading(group: &[InspectedBundle]) -> String {
 }
 
 /// Returns a text with the number of code objects, and of the kpack archives that hold them.
-fn count_in_kpack(group: &[InspectedBundle]) -> String {
+fn count_in_kpack(group: &[BundleContents]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
     let archives: BTreeSet<_> = group.iter().map(|bundle| bundle.info.place.other_file()).collect();
     let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
@@ -467,9 +457,9 @@ impl Totals {
     /// Adds a file. It counts as one of four kinds: with code, unreadable, with code in kpack archives only, or without
     /// device code. A file that has only unread parts is of none of these kinds. Unread parts and missing code count
     /// for all files.
-    fn add(&mut self, file: &Inspected) {
+    fn add(&mut self, file: &Contents) {
         self.files += 1;
-        let Inspected { bundles, unread, references, problems, .. } = file;
+        let Contents { bundles, unread, references, problems, .. } = file;
         if !bundles.is_empty() {
             self.files_with_bundles += 1;
         } else if !problems.is_empty() {
@@ -487,7 +477,7 @@ impl Totals {
             self.unread.add(row.what.name(), 1);
         }
         self.tables += groups_by_place(bundles).count();
-        self.libraries += number_of_libraries(bundles);
+        self.libraries += file.libraries_with_code();
         // A report about a single file has the heading of this file. With more files, this heading is not used.
         if !bundles.is_empty() && self.files == 1 {
             self.heading = Some((file.path.to_string_lossy().into_owned(), facts(file)));
@@ -594,17 +584,6 @@ impl Totals {
         }
         Ok(())
     }
-}
-
-/// Counts the libraries in a file: the members that are libraries, and the file itself if it is one.
-fn number_of_libraries(bundles: &[InspectedBundle]) -> usize {
-    let mut members = BTreeSet::new();
-    for group in groups_by_place(bundles) {
-        if let Some(first) = group.first() {
-            members.insert(member_of_library(first.info.container()));
-        }
-    }
-    members.len()
 }
 
 fn file_count(number: usize) -> String {

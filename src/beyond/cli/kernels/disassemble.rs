@@ -11,8 +11,8 @@ use crate::base::display::printable_name;
 use crate::base::io::{Input, sys};
 use crate::beyond::cli::print::out::Out;
 use crate::beyond::cli::print::units::count;
+use crate::beyond::code::ContentKind;
 use crate::beyond::scan::{CodeObject, Scan};
-use crate::llvm::container::content_kind::ContentKind;
 use anyhow::{Context as _, anyhow, bail, ensure};
 
 use super::row::NamedKernel;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::display::{printable_name, printable_start};
 use crate::base::error::Error;
+use crate::beyond::inventory::CodeFor;
 use crate::beyond::job::{CodeObjectKernels, KernelList, KernelNames, NameMatch, SelectionMatches, SimilarNames};
 use crate::beyond::parallel;
 use crate::beyond::scan::CodeObject;
@@ -223,7 +224,7 @@ impl FileKernels {
         let name_matches = NameMatches::new(&demangled, name, !names.is_empty());
         let (mut rows, mut conditions) = (Vec::new(), ConditionResults::new(fail_on));
         for CodeObjectKernels { code_object, recorded_target, kernels, .. } in list.code_objects {
-            let gpu: Arc<str> = gpu_name(&code_object, recorded_target).into();
+            let gpu: Arc<str> = CodeFor::of(&code_object, recorded_target.as_deref()).name().into();
             for kernel in kernels {
                 // Only selected kernels have a name in this map.
                 let Some(name) = names.get(&kernel.name).map(Arc::clone) else { continue };
@@ -249,19 +250,6 @@ impl FileKernels {
         let others = CountsByKind(list.others);
         let sums = KernelSums { others, matches: list.matches, names: name_matches, conditions, sort_keys };
         Ok(Self { rows, sums, problems: list.problems, contents: Contents::new() })
-    }
-}
-
-/// Returns the GPU of a code object in one word: the target ID in the entry ID or, if the entry ID has none, the target
-/// that the code object itself records.
-fn gpu_name(code_object: &CodeObject, recorded: Option<String>) -> String {
-    let has_target_id = match code_object.entry_id() {
-        Some(id) => !id.target().is_empty(),
-        None => false,
-    };
-    match recorded {
-        Some(recorded) if !has_target_id => recorded,
-        _ => code_object.target(),
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::{fmt, path};
 
-use crate::beyond::job::{Inspected, InspectedBundle};
-use crate::beyond::runtime::{Coverage, Device, ServedBundles};
-use crate::beyond::scan::{Place, Sizes, Step, member_of};
+use crate::beyond::inventory::{Contents, Coverage, LibraryContents, ServedBundles};
+use crate::beyond::runtime::Device;
+use crate::beyond::scan::{Place, Sizes};
 
 use crate::beyond::cli::gpus::{Targets, generation, short_target};
 use crate::beyond::cli::print::names::{CommonParts, natural_order};
@@ -102,50 +102,28 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Adds the libraries in a file: the file itself, or its members if the file is a package or archive.
-    pub(crate) fn add(&mut self, file: &Inspected) {
+    /// Adds the libraries in a file: the file itself, or files in it if it is a package.
+    pub(crate) fn add(&mut self, file: &Contents) {
         self.coverage.merge(&file.coverage());
-        let mut by_member: BTreeMap<Option<String>, LibraryParts<'_>> = BTreeMap::new();
-        for bundle in &file.bundles {
-            // Code for several GPUs in the files of a directory makes one library.
-            if let Some(directory) = &bundle.directory {
-                self.add_file(file, bundle, directory);
-                continue;
-            }
-            // A bundle in a kpack archive belongs to one wrapper of a library: the record through which the code of one
-            // source file is loaded. The bundles of all wrappers belong to the library.
-            let parts = by_member.entry(member_of_library(bundle.info.container())).or_default();
-            parts.bundles.push(bundle);
-            parts.containers.insert(bundle.info.container());
-        }
-        for reference in &file.references {
-            let parts = by_member.entry(member_of_library(reference.place.steps())).or_default();
-            parts.containers.insert(reference.place.steps());
-            match reference.archives.as_deref() {
-                // Archives are not searched with `--no-follow`, for example.
-                None => parts.has_unsearched_archives = true,
-                Some([]) => parts.lacks_archives = true,
-                Some(_) => {}
-            }
-        }
         let mut targets = Targets::default();
-        for (member, parts) in by_member {
-            self.kept.push(Library::new(file, member, &parts, &mut targets));
+        for (place, contents) in file.libraries() {
+            self.kept.push(Library::new(file, &place, &contents, &mut targets));
             // Sorting after each library would take too long, so more libraries than the limit may be kept for a while.
             // `sort_and_name` keeps only the largest at the end.
             if self.kept.len() > 2 * LIBRARIES_MAX {
                 self.keep_largest(LIBRARIES_MAX);
             }
         }
+        for (directory, contents) in file.files() {
+            let Some(bundle) = contents.bundles.first() else { continue };
+            let library = Library::new(file, &bundle.info.place.library(), &contents, &mut targets);
+            self.add_file(library, directory);
+        }
     }
 
     /// Adds a file that serves GPUs together with the other files of its directory. If there are too many directories
     /// already, the file is added to the rest.
-    fn add_file(&mut self, file: &Inspected, bundle: &InspectedBundle, directory: &Place) {
-        let mut parts = LibraryParts::default();
-        parts.bundles.push(bundle);
-        parts.containers.insert(bundle.info.container());
-        let library = Library::new(file, member_of_library(bundle.info.container()), &parts, &mut Targets::default());
+    fn add_file(&mut self, library: Library, directory: &Place) {
         let key = directory.to_string();
         if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(&key) {
             return self.add_to_rest(&library);
@@ -319,8 +297,9 @@ impl Libraries {
 }
 
 impl Library {
-    /// Returns the library with these parts of a file, which is `member` or the file itself.
-    fn new<'f>(file: &Inspected, member: Option<String>, parts: &LibraryParts<'f>, targets: &mut Targets<'f>) -> Self {
+    /// Returns the library with these contents, at a place of a file.
+    fn new<'f>(file: &Contents, place: &Place, contents: &LibraryContents<'f>, targets: &mut Targets<'f>) -> Self {
+        let member = place.member();
         let short = file_name(&file.path);
         let (name, short) = match &member {
             Some(member) => (format!("{short}({member})"), member.rsplit('/').next().unwrap_or_default().to_owned()),
@@ -332,11 +311,13 @@ impl Library {
             short,
             path,
             member,
-            has_unsearched_archives: parts.has_unsearched_archives,
-            lacks_archives: parts.lacks_archives,
+            // Archives are not searched with `--no-follow`, for example.
+            has_unsearched_archives: contents.references.iter().any(|reference| reference.archives.is_none()),
+            lacks_archives: contents.references.iter().any(|reference| reference.archives == Some(Vec::new())),
+            coverage: contents.coverage(),
             ..Self::default()
         };
-        for bundle in &parts.bundles {
+        for bundle in &contents.bundles {
             let shares = library.section(&bundle.info.place.section().unwrap_or_default());
             for code_object in &bundle.code_objects {
                 // A bundle has an empty entry for a host without code. The contents of a container count in its place.
@@ -350,11 +331,6 @@ impl Library {
                         shares.insert(target.to_owned(), code_object.sizes());
                     }
                 }
-            }
-        }
-        for container in &parts.containers {
-            if let Some(coverage) = file.coverage_in(container) {
-                library.coverage.merge(coverage);
             }
         }
         library
@@ -476,25 +452,6 @@ fn last_name(directory: &str) -> &str {
         Some(separator) => directory.get(separator.saturating_add(1)..).unwrap_or(directory),
         None => directory,
     }
-}
-
-/// Returns the member of packages and archives that is a library, or `None` if the file itself is one. Members of
-/// archives inside a library, such as those of binaries for Intel GPUs, belong to the library.
-pub(crate) fn member_of_library(steps: &[Step]) -> Option<String> {
-    let end = steps.iter().position(|step| !matches!(step, Step::Member(_)));
-    member_of(steps.get(..end.unwrap_or(steps.len())).unwrap_or_default())
-}
-
-/// The parts of a file that make up one library.
-#[derive(Debug, Default)]
-struct LibraryParts<'f> {
-    bundles: Vec<&'f InspectedBundle>,
-    /// The members that hold the bundles, or refer to kpack archives.
-    containers: HashSet<&'f [Step]>,
-    /// Whether the library refers to kpack archives that were not searched.
-    has_unsearched_archives: bool,
-    /// Whether the library refers to kpack archives, and no archive was found.
-    lacks_archives: bool,
 }
 
 /// Makes a text of libraries unique: the field that `text` returns, such as the name. Libraries with the same text get

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::beyond::runtime::ServedBundles;
+use crate::beyond::inventory::ServedBundles;
 
 use super::library::Libraries;
 use super::served::{GpuGroup, ServedLibrary, ServedTable};

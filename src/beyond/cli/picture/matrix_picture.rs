@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::beyond::runtime::ServedBundles;
+use crate::beyond::inventory::ServedBundles;
 
 use super::matrix::Matrix;
 use super::served::{GpuGroup, ServedLibrary};

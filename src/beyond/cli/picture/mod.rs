@@ -18,7 +18,7 @@ use crate::base::display::printable;
 use crate::beyond::container::kpack;
 use anyhow::bail;
 
-pub(super) use library::{Libraries, Library, ServingLibraries, file_name, member_of_library, sections};
+pub(super) use library::{Libraries, Library, ServingLibraries, file_name, sections};
 pub(super) use matrix::Matrix;
 pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::base::display::printable;
-use crate::beyond::runtime::{Device, GpuVendor, ServedBundles};
+use crate::beyond::inventory::ServedBundles;
+use crate::beyond::runtime::{Device, GpuVendor};
 
 use super::library::{Libraries, Library};
 use crate::beyond::cli::gpus::{family_of, label_of_family};

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 use crate::base::error::Result;
 use crate::base::io::write_file;
-use crate::beyond::job::{Diff, Inspected, ListKernels};
+use crate::beyond::inventory::Contents;
+use crate::beyond::job::{Diff, ListKernels};
 use anyhow::{bail, ensure};
 use clap::Parser;
 
@@ -145,11 +146,11 @@ impl Page {
 }
 
 /// The code objects and kernels of a file.
-type ReadFile = (Inspected, FileKernels);
+type ReadFile = (Contents, FileKernels);
 
 /// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
-    let (inspected, kernels) = job.run_with_inspected(&file?.open(job.scan.limits)?)?;
+    let (inspected, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.
     let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
     Ok((inspected, FileKernels::new(kernels, wanted)?))

@@ -48,18 +48,20 @@ use std::ops::Range;
 use super::entry::{SearchEntry, Stored};
 use super::packed::{ContentEnd, Packed};
 use super::sequence::SearchContainer;
-use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, span, to_u64};
+use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, number, slice, span, to_u64};
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::host::elf;
 use crate::beyond::limits::FAULTS_MAX;
 use crate::llvm::container::limits::EntryAllowance;
-pub use crate::llvm::container::magic::FATBIN as MAGIC;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Limits};
 use record::Record;
 pub(crate) use rewrite::{CodePacking, made_for, rewrite};
+
+/// The first bytes of a CUDA fatbin.
+pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -164,6 +166,11 @@ impl Image {
 /// The fatbin format.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fatbin;
+
+/// Returns whether the field after the magic at the start of data is plausible.
+pub(crate) fn is_plausible(data: &[u8]) -> bool {
+    number::<2>(data, len_u64(&MAGIC)) == Some(VERSION.into())
+}
 
 impl Container for Fatbin {
     type Entry = SearchEntry;

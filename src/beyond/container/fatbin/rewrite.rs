@@ -14,11 +14,11 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
 use crate::beyond::codec::Codec;
+use crate::beyond::container::Magic;
 use crate::beyond::container::host::elf;
 use crate::beyond::container::packed::{LastInflated, Packed};
 use crate::beyond::container::ptx;
 use crate::beyond::container::sequence::Content;
-use crate::llvm::container::magic::Magic;
 
 /// The field of a fatbin's header with the length of all entries.
 const ENTRIES_LEN: Range<usize> = 8..16;

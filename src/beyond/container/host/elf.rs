@@ -5,7 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{
-    EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, PT_NULL, ProgramType, SectionType, SymbolType,
+    EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SectionType, SymbolType,
 };
 use object::read::elf::FileHeader;
 use object::{Endianness, pod};
@@ -14,9 +14,12 @@ use crate::base::bytes::{len_u64, slice, tail};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
 pub(crate) use crate::llvm::container::host::elf::{
-    EM_INTELGT, Encoding, Header, Relocation, Section, Segment, ShortRelocation, Symbol, Table, symbol_of,
+    Encoding, Header, Relocation, Section, Segment, ShortRelocation, Symbol, Table, symbol_of,
 };
 pub(crate) use crate::llvm::container::records::Record;
+
+/// The machine of ELF files for Intel GPUs.
+pub(crate) const EM_INTELGT: Machine = Machine(205);
 
 /// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`.
 /// `cuobjdump` of CUDA 13.5 reads no bytes of sections of these types.

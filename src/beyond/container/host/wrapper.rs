@@ -43,8 +43,8 @@ use crate::base::bytes::{Cursor, array, bytes_in, is_zero, len_of, number, slice
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::limits::FAULTS_MAX;
-use crate::llvm::container::magic::Magic;
 
 const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.
@@ -449,10 +449,10 @@ impl<'d> PointerMap<'d> {
         let Some(code) = tail(self.data, offset) else { return false };
         let magic = Magic::identify(code);
         if kind == WrapperKind::Fatbin {
-            return magic == Magic::FatBinary;
+            return magic == Magic::Container(Format::Fatbin);
         }
         // HIP's runtime also takes a code object without a bundle.
-        matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::AmdGpu)
+        matches!(magic, Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::AmdGpu)
     }
 
     /// Returns the offset of a target in the file, or `None` if no section with content holds it.

@@ -48,9 +48,11 @@ use crate::beyond::codec::{self, Codec};
 use crate::beyond::limits::{FAULTS_MAX, FRAMES_MAX};
 use crate::beyond::messagepack::Value;
 use crate::llvm::container::limits::{Allowance, EntryAllowance};
-pub use crate::llvm::container::magic::KPACK as MAGIC;
 pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
+
+/// The first bytes of a kpack archive.
+pub const MAGIC: [u8; 4] = *b"KPAK";
 
 /// The version of the format.
 const VERSION: u32 = 1;

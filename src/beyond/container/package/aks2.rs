@@ -26,7 +26,9 @@ use crate::base::bytes::{Bounds, Cursor, to_u64};
 use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::llvm::container::limits::{HEADER_MAX, NAME_MAX, check_entry_count};
-pub(crate) use crate::llvm::container::magic::AKS2 as MAGIC;
+
+/// The first bytes of a file.
+pub(crate) const MAGIC: [u8; 4] = *b"AKS2";
 
 /// The lengths of the header and of a directory entry without its name, in bytes.
 pub(crate) const HEADER_LEN: u64 = 16;

@@ -22,7 +22,9 @@ use std::io::{self, Read};
 use crate::base::bytes::{digits, len_u64, slice};
 use crate::beyond::once::{broken, skip};
 use crate::llvm::container::limits::NAME_MAX;
-pub(crate) use crate::llvm::container::magic::CPIO as MAGICS;
+
+/// The first bytes of the forms that are read.
+pub(crate) const MAGICS: [&[u8]; 3] = [b"070701", b"070702", b"070707"];
 
 /// The name of the last member, which has no content and ends the archive.
 const TRAILER: &[u8] = b"TRAILER!!!";

@@ -27,9 +27,9 @@ use crate::base::bytes::{len_u64, number, span, tail, to_u64, total};
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::codec::{Crc, StreamForm, checksum};
+use crate::beyond::container::Unread;
 use crate::beyond::once;
 use crate::llvm::container::limits::Allowance;
-use crate::llvm::container::magic::Unread;
 
 /// The maximum ratio of inflated to deflated size: at least 2 bits of deflated data make 258 bytes.
 const DEFLATE_MAX: u64 = 1032;

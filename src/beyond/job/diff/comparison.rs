@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::super::digest::{Digester, are_equal};
 use super::super::kernels::{ListRoom, locate_kernel_error};
-use super::names::{NameKey, RenamedMembers, library_name, unversioned};
+use super::names::{LibraryName, NameKey, RenamedMembers, members_of, unversioned};
 use super::pairs::{IndexPair, Unpaired};
 use super::side::{ComparedObject, ReadCode, ReadState, Side, StoredBytes};
 use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
+use crate::beyond::inventory::{Coverage, LostGpu, Unit, by_library, lost_gpus};
 use crate::beyond::parallel;
-use crate::beyond::runtime::{Coverage, Device, ServedBundles};
-use crate::beyond::scan::{CodeObject, Format, Place, Step, top_member};
+use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
 /// Numbers for the names in the two files. Equal names have equal numbers in both files, so keys are compared without
 /// reading the names again.
@@ -43,7 +43,7 @@ impl NameNumbers {
                 Some((place, place_number, library_number)) if *place == bundle.place => (place_number, library_number),
                 _ => {
                     let place_number = self.number_of(place_key(&bundle.place, renamed));
-                    (place_number, self.number_of(library_key(&bundle.place, bundle.format, renamed)))
+                    (place_number, self.number_of(library_key(&bundle.place, renamed)))
                 }
             };
             last = Some((&bundle.place, place_number, library_number));
@@ -58,9 +58,9 @@ impl NameNumbers {
 }
 
 /// Returns a text for the library at a place. Its members have their names in the old file.
-fn library_key(place: &Place, format: Format, renamed: &RenamedMembers) -> Vec<u8> {
+fn library_key(place: &Place, renamed: &RenamedMembers) -> Vec<u8> {
     let mut key = Vec::new();
-    for member in renamed.old_library_name(library_name(place, format)) {
+    for member in renamed.old_library_name(members_of(&place.library())) {
         key.extend_from_slice(b"\0library ");
         key.extend(member);
     }
@@ -90,6 +90,8 @@ pub(super) struct FileComparison<'c> {
     digester: &'c Digester,
     old: Side<'c>,
     new: Side<'c>,
+    /// The members of the new file that have another name in the old file.
+    renamed: RenamedMembers,
     /// The code objects of both files, the old file first.
     objects: Vec<ComparedObject<'c>>,
     /// The code objects that are not known to equal one of the other file.
@@ -110,7 +112,6 @@ impl<'c> FileComparison<'c> {
         let nothing_renamed = RenamedMembers::default();
         numbers.set_keys(&mut old.objects, &nothing_renamed);
         numbers.set_keys(&mut new.objects, &renamed);
-        // The comparison of coverage finds the libraries of the new file by their names in the old file.
         new.rename_as_in_old(&renamed);
         let old_count = old.objects.len();
         let (mut objects, mut diff) = (Vec::new(), FileDiff::default());
@@ -121,7 +122,7 @@ impl<'c> FileComparison<'c> {
         }
         let unpaired = Unpaired::new(old_count, objects.len());
         let (equal_members, in_equal_members) = (HashSet::new(), Vec::new());
-        Self { job, digester, old, new, objects, unpaired, equal_members, in_equal_members, diff }
+        Self { job, digester, old, new, renamed, objects, unpaired, equal_members, in_equal_members, diff }
     }
 
     /// Returns the numbers of the place and the entry ID of a code object, or `None` if the index is out of range. An
@@ -421,20 +422,28 @@ impl<'c> FileComparison<'c> {
     /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
     /// a problem of the file.
     fn compare_coverage(&mut self) {
-        self.merge_coverage();
+        let mut old_libraries = libraries(self.old.units.iter(), &RenamedMembers::default());
+        let mut new_libraries = self.new_libraries();
+        for (all, libraries) in
+            [(&mut self.diff.old_coverage, &old_libraries), (&mut self.diff.new_coverage, &new_libraries)]
+        {
+            libraries.values().for_each(|(_, coverage)| all.merge(coverage));
+        }
         // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
         if self.new.input.is_none() {
             return;
         }
+        // A file that serves GPUs together with others of its directory is compared with these.
+        self.diff.in_directory = [&self.old, &self.new].map(|side| side.file_in_directory().cloned());
+        if self.diff.in_directory.iter().any(Option::is_some) {
+            old_libraries.clear();
+            new_libraries.clear();
+        }
         let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
-        for (library, (place, old)) in &self.old.libraries {
-            // Code in an equal member serves the same GPUs.
-            if self.is_in_equal_member(place) {
-                continue;
-            }
-            let lost = match self.new.libraries.get(library) {
-                Some((_, new)) => find_lost_gpus(old, new),
+        for (library, (place, old)) in &old_libraries {
+            let lost = match new_libraries.get(library) {
+                Some((_, new)) => lost_gpus(old, new),
                 None => self.lost_with_library(place, old, gone_from_file.as_ref()),
             };
             let Some(lost) = lost else {
@@ -454,24 +463,21 @@ impl<'c> FileComparison<'c> {
         self.diff.problems.append(&mut problems);
     }
 
-    /// Merges the coverage of all libraries of each file into one. Libraries that were searched in the old file only
-    /// count in both files.
-    fn merge_coverage(&mut self) {
-        for (place, coverage) in self.old.libraries.values() {
-            self.diff.old_coverage.merge(coverage);
-            if self.is_in_equal_member(place) {
-                self.diff.new_coverage.merge(coverage);
-            }
+    /// Returns the libraries of the new file. What was searched in the old file only is in the new file too.
+    fn new_libraries(&self) -> Libraries {
+        let mut libraries = libraries(self.new.units.iter(), &self.renamed);
+        let in_both = self.old.units.iter().filter(|unit| self.is_in_equal_member(unit.at.place()));
+        for (name, (place, coverage)) in self::libraries(in_both, &RenamedMembers::default()) {
+            let (_, known) = libraries.entry(name).or_insert_with(|| (place, Coverage::default()));
+            known.merge(&coverage);
         }
-        for (_, coverage) in self.new.libraries.values() {
-            self.diff.new_coverage.merge(coverage);
-        }
+        libraries
     }
 
     /// Returns the GPUs that no library of the new file serves any longer, or `None` if there are too many bundles to
     /// compare.
     fn gone_gpus(&self) -> Option<HashSet<String>> {
-        let lost = find_lost_gpus(&self.diff.old_coverage, &self.diff.new_coverage)?;
+        let lost = lost_gpus(&self.diff.old_coverage, &self.diff.new_coverage)?;
         let mut gone = HashSet::new();
         for LostGpu { device, new, .. } in lost {
             if new.serving == 0 {
@@ -494,14 +500,29 @@ impl<'c> FileComparison<'c> {
         if let Some(member) = top_member(place)
             && self.new.members.contains(unversioned(member))
         {
-            return find_lost_gpus(old, &no_coverage);
+            return lost_gpus(old, &no_coverage);
         }
         // The library may have another name now, so a GPU is lost only if no library serves it.
         let gone_from_file = gone_from_file?;
-        let mut lost = find_lost_gpus(old, &no_coverage)?;
+        let mut lost = lost_gpus(old, &no_coverage)?;
         lost.retain(|lost| gone_from_file.contains(lost.device.name()));
         Some(lost)
     }
+}
+
+/// The libraries of a file, by name, and the GPUs that their bundles serve.
+type Libraries = HashMap<LibraryName, (Place, Coverage)>;
+
+/// Returns the libraries with these units. Libraries in `renamed` have their names in the old file.
+fn libraries<'u>(units: impl Iterator<Item = &'u Unit>, renamed: &RenamedMembers) -> Libraries {
+    let mut libraries = Libraries::new();
+    for (place, units) in by_library(units) {
+        let name = renamed.old_library_name(members_of(&place));
+        // Several libraries have one name if only their versions differ.
+        let (_, coverage) = libraries.entry(name).or_insert_with(|| (place, Coverage::default()));
+        coverage.merge(&Coverage::of_library(units));
+    }
+    libraries
 }
 
 /// Returns whether two code objects that were paired by [`pair_by_stored_bytes`](FileComparison::pair_by_stored_bytes)
@@ -566,28 +587,6 @@ impl SideKernels {
             Err(error) => self.problems.push(error),
         }
     }
-}
-
-/// A GPU that fewer bundles of the new file serve than of the old file.
-struct LostGpu {
-    device: Device,
-    old: ServedBundles,
-    new: ServedBundles,
-}
-
-/// Returns the lost GPUs. A GPU is lost if all old bundles serve it but not all new bundles, or if only old bundles do.
-/// Returns `None` if there are too many bundles to compare.
-fn find_lost_gpus(old: &Coverage, new: &Coverage) -> Option<Vec<LostGpu>> {
-    let (devices, served): (Vec<Device>, Vec<ServedBundles>) = old.gpus()?.into_iter().unzip();
-    let now = new.served_each(&devices)?;
-    let mut lost = Vec::new();
-    for ((device, old), new) in devices.into_iter().zip(served).zip(now) {
-        let is_gone = old.serving > 0 && new.serving == 0;
-        if is_gone || (old.is_complete() && !new.is_complete()) {
-            lost.push(LostGpu { device, old, new });
-        }
-    }
-    Some(lost)
 }
 
 fn too_many_bundles(place: &Place) -> Error {

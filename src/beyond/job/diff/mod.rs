@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::unmatched::SelectionMatches;
 use crate::base::error::Error;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::runtime::{Coverage, ServedBundles};
+use crate::beyond::inventory::{CodeSet, Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Selection, Sizes};
 pub use names::{unversioned, without_hash};
 
@@ -53,8 +53,11 @@ pub struct FileDiff {
     pub kernels: Vec<KernelDiff>,
     /// The number of other kernels in code objects that differ.
     pub same_kernels: usize,
-    /// GPUs that fewer bundles of a library serve.
+    /// GPUs that fewer bundles of a library serve. Without those of files that serve GPUs together with others of their
+    /// directory.
     pub losses: Vec<LostCoverage>,
+    /// The code of the old and of the new file, if it serves GPUs together with others of its directory.
+    pub(crate) in_directory: [Option<Arc<CodeSet>>; 2],
     /// The GPUs that the bundles of the old file serve, whether or not their code is selected.
     pub old_coverage: Coverage,
     /// The GPUs that the bundles of the new file serve, whether or not their code is selected.

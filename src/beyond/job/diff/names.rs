@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::beyond::scan::{Format, Place, Step};
+use crate::beyond::scan::{Place, Step};
 
 /// Returns a path without the version after `.so`, because two builds of a library may differ in it.
 pub fn unversioned(path: &[u8]) -> &[u8] {
@@ -118,16 +118,6 @@ pub(super) struct NameKey {
     pub(super) library_number: usize,
     /// The number of the entry ID.
     pub(super) id_number: usize,
-}
-
-/// Returns a name for the library, or other file, that holds a bundle: the members that lead to the library.
-pub(super) fn library_name(place: &Place, format: Format) -> LibraryName {
-    let mut members = members_of(place);
-    if format == Format::Kpack {
-        // In a kpack archive, the last member is the bundle itself.
-        members.pop();
-    }
-    members
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use super::side::Side;
 use super::{Diff, FileDiff};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{self, Input};
+use crate::beyond::container::Magic;
 use crate::beyond::container::zip::{self, ZipContent, ZipMember};
 use crate::beyond::job::digest::Digester;
-use crate::llvm::container::magic::Magic;
 
 /// Returns the names of the members of two zip files that have the same recorded size and checksum in both. The set is
 /// empty if one of the files is not a zip file.

@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::super::digest::{Digest, Digester};
 use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::super::unmatched::SelectionMatches;
 use super::Diff;
-use super::names::{LibraryName, NameKey, RenamedMembers, library_name, members_of, unversioned};
+use super::names::{NameKey, RenamedMembers, members_of, unversioned};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::codec::Codec;
-use crate::beyond::runtime::Coverage;
+use crate::beyond::container::Magic;
+use crate::beyond::inventory::{CodeSet, Unit, Units};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, Format, FoundBundle,
-    OverlapLimit, Place, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle,
+    OverlapLimit, PreparedSelection, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
 };
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 
 /// A code object of either file.
@@ -156,10 +156,12 @@ pub(super) struct Side<'i> {
     pub(super) input: Option<&'i Input>,
     /// The code objects, until the comparison takes them.
     pub(super) objects: Vec<ComparedObject<'i>>,
-    /// The libraries, by name, and the GPUs that their bundles serve, whether or not their code is selected.
-    pub(super) libraries: HashMap<LibraryName, (Place, Coverage)>,
+    /// The units, whether or not their code is selected.
+    pub(super) units: Vec<Unit>,
     /// The names of all members of the file, without the versions in them. Empty for a static library.
     pub(super) members: HashSet<Vec<u8>>,
+    /// The units that the search has not completed yet.
+    building: Units,
     pub(super) matches: SelectionMatches,
     pub(super) problems: Vec<Error>,
     /// The code objects that have others inside.
@@ -213,7 +215,8 @@ impl<'i> Side<'i> {
         let mut side = Self {
             input,
             objects: Vec::new(),
-            libraries: HashMap::new(),
+            units: Vec::new(),
+            building: Units::default(),
             members: HashSet::new(),
             matches: SelectionMatches::default(),
             problems: Vec::new(),
@@ -248,6 +251,7 @@ impl<'i> Side<'i> {
             },
         )?;
         side.members = members.into_inner();
+        side.units = std::mem::take(&mut side.building).finish();
         // The search finds the code objects inside of another one only after that one, so they are known at the end.
         side.leave_out_holders();
         Ok(side)
@@ -262,8 +266,7 @@ impl<'i> Side<'i> {
         match event {
             ReadEvent::Found(Finding::Bundle(found), reads) => self.add_bundle(search, &found, reads)?,
             ReadEvent::Found(Finding::Split { place, split }, _) => {
-                // The place is that of the library itself, so the name of the library is made as for a bundle in it.
-                self.coverage_of(place, Format::Bundle).add_split(place, &split);
+                self.building.add_split(place, &split);
             }
             ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
             ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
@@ -285,16 +288,20 @@ impl<'i> Side<'i> {
         for object in &self.objects {
             names.extend(members_of(&object.code_object.bundle.place));
         }
-        for (place, _) in self.libraries.values() {
-            names.extend(members_of(place));
+        for unit in &self.units {
+            names.extend(members_of(unit.at.place()));
         }
         names
     }
 
-    /// Gives the libraries and members of the new file their names in the old file.
+    /// Returns the code of the file, if it serves GPUs together with others of its directory on disk.
+    pub(super) fn file_in_directory(&self) -> Option<&Arc<CodeSet>> {
+        let [unit] = self.units.as_slice() else { return None };
+        if unit.directory.is_some() && unit.at.place().steps().is_empty() { Some(&unit.code) } else { None }
+    }
+
+    /// Gives the members of the new file their names in the old file.
     pub(super) fn rename_as_in_old(&mut self, renamed: &RenamedMembers) {
-        let libraries = std::mem::take(&mut self.libraries).into_iter();
-        self.libraries = libraries.map(|(name, library)| (renamed.old_library_name(name), library)).collect();
         let members = std::mem::take(&mut self.members).into_iter();
         self.members = members.map(|name| renamed.old_name(&name).to_vec()).collect();
     }
@@ -307,14 +314,6 @@ impl<'i> Side<'i> {
         self.objects.retain(|object| !object.code_object.has_parts);
     }
 
-    /// Returns the coverage of the library with a bundle at a place, to be added to. `format` is the format of the
-    /// bundle.
-    fn coverage_of(&mut self, place: &Place, format: Format) -> &mut Coverage {
-        let library = self.libraries.entry(library_name(place, format));
-        let (_, coverage) = library.or_insert_with(|| (place.clone(), Coverage::default()));
-        coverage
-    }
-
     /// Adds the selected code objects of a bundle. Decides how each is compared: by its bytes in the file, by a digest
     /// of its stored bytes, or by its content, which is read during the search or after it.
     fn add_bundle(
@@ -324,7 +323,7 @@ impl<'i> Side<'i> {
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
-        self.coverage_of(found.place, found.format).add(found);
+        self.building.add(found, &bundle);
         // If the bundle is inside of a code object, that one is left out at the end, and its parts are compared.
         self.holders.note(found.place);
         for code_object in found.code_objects() {

@@ -18,12 +18,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::base::io::meter::Meter;
 use crate::base::io::output;
+use crate::beyond::code::ContentKind;
 use crate::beyond::runtime::{Device, LoadedCodeObject, Loader};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Comparison, Finding, FoundBundle,
     ParsedId, Pattern, Place, PreparedSelection, ReadEvent, ReadList, Scan, Selection, Split, contents, weight_of,
 };
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::{Event, Observer};
 use crate::llvm::uri::Uri;

@@ -17,16 +17,14 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, total_len};
-use crate::beyond::container::SearchContainer;
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::sequence::Content;
-use crate::beyond::container::{Bundle, SearchBundles};
+use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
 use crate::beyond::scan::{
     AnyBundle, BundleSection, EntryFacts, Format, FoundBundle, Linking, UNKNOWN_SPACE_END, bundle_sections,
 };
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Limits, compressed};
@@ -62,8 +60,8 @@ impl Recompression<'_> {
 /// Returns the bundles at the start of some data.
 pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> SearchBundles<'_> {
     let container: &dyn SearchContainer = match Magic::identify(data.bytes()) {
-        Magic::FatBinary => &Fatbin,
-        Magic::OffloadBinary => &OFFLOAD_BINARY,
+        Magic::Container(Format::Fatbin) => &Fatbin,
+        Magic::Container(Format::OffloadBinary) => &OFFLOAD_BINARY,
         _ => &AnyBundle,
     };
     SearchBundles::new(data, container, inflate).with_limits(limits)
@@ -210,7 +208,7 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
         {
             return self.write_bundle(bundle, BundleForm::AsItWas, room);
         }
-        if Magic::identify(bundle.beginning()) == Magic::FatBinary {
+        if Magic::identify(bundle.beginning()) == Magic::Container(Format::Fatbin) {
             // The code objects of a fatbin are compressed one by one, so the fatbin itself stays plain.
             const IS_NOW_COMPRESSED: bool = false;
             self.note_replaced(IS_NOW_COMPRESSED);
@@ -451,7 +449,8 @@ impl<'r, 'j> FileRewrite<'r, 'j> {
     /// Returns the error for a bundle that must stay at its offset and needs more than `room` bytes.
     fn no_room_error(&self, bundle: &Bundle<'_>, needed: u64, room: u64) -> Error {
         let offset = bundle.offset;
-        let what = if Magic::identify(bundle.beginning()) == Magic::FatBinary { "fatbin" } else { "bundle" };
+        let what =
+            if Magic::identify(bundle.beginning()) == Magic::Container(Format::Fatbin) { "fatbin" } else { "bundle" };
         let reason = format!("the {what} at offset {offset} needs {needed} bytes, but has room for only {room}");
         let error = Error::refused(ErrorKind::Limit, self.data.path(), offset, reason);
         match linked::no_room_hint(self.data) {
@@ -528,14 +527,15 @@ fn is_kept(kept: Option<&[usize]>, index: usize) -> bool {
 /// Returns whether a bundle of the data is a fat object. Linkers need it as an object, which a rewritten bundle would
 /// no longer be.
 pub(super) fn is_fat_object(data: Slice<'_>, bundle: &Bundle<'_>) -> Result<bool> {
-    let is_other = Magic::identify(bundle.beginning()) == Magic::FatBinary || is_offload_binary(data, bundle);
+    let is_other =
+        Magic::identify(bundle.beginning()) == Magic::Container(Format::Fatbin) || is_offload_binary(data, bundle);
     Ok(!is_other && AnyBundle::format_of_bundle(bundle).with_path(data.path())? == Format::FatObject)
 }
 
 /// Returns whether the bytes of a bundle in the file are an offload binary, which may be compressed.
 fn is_offload_binary(data: Slice<'_>, bundle: &Bundle<'_>) -> bool {
     match tail(data.bytes(), bundle.offset) {
-        Some(data) => Magic::identify(data) == Magic::OffloadBinary,
+        Some(data) => Magic::identify(data) == Magic::Container(Format::OffloadBinary),
         None => false,
     }
 }

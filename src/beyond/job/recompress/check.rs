@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
+use crate::beyond::container::Rule;
 use crate::beyond::scan::{Checksums, Finding, Format, FoundBundle, Place, Scan, Step};
 use crate::llvm::container::Limits;
 
@@ -75,7 +76,7 @@ fn known_objects(found: &FoundBundle<'_>, kept: Option<&Vec<usize>>) -> KnownObj
     for code_object in found.code_objects() {
         let is_kept = kept.is_none_or(|kept| kept.binary_search(&code_object.index()).is_ok());
         // The host code of a fat object is the object around its bundle.
-        let is_object_itself = found.format == Format::FatObject && code_object.parsed_id().is_host();
+        let is_object_itself = found.format.has(Rule::Object) && code_object.parsed_id().is_host();
         if is_kept && !is_object_itself {
             // The recorded size of compressed code in a fatbin may include padding.
             let size = if found.format == Format::Fatbin { None } else { Some(code_object.size()) };

@@ -15,8 +15,9 @@ use crate::base::io::output::Output;
 use crate::beyond::container::host::elf::Header;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::{BundleSection, Place, is_zip, movable_sections};
-use crate::llvm::container::magic::Magic;
+
 use crate::llvm::event::Observer;
 
 impl Recompression<'_> {
@@ -142,7 +143,10 @@ impl Recompression<'_> {
         {
             return Ok(Some((object, sections)));
         }
-        if !removes || !sections.iter().any(|section| Magic::identify(section.content.bytes()) == Magic::OffloadBinary)
+        if !removes
+            || !sections
+                .iter()
+                .any(|section| Magic::identify(section.content.bytes()) == Magic::Container(Format::OffloadBinary))
         {
             return Ok(None);
         }
@@ -164,7 +168,7 @@ impl Recompression<'_> {
             magic if is_program(magic) => work.rewrite_program(observer)?,
             // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
             // the file.
-            Magic::OffloadBinary => {}
+            Magic::Container(Format::OffloadBinary) => {}
             _ => drop(work.rewrite_adjacent(data, observer)?),
         }
         work.finish()

@@ -10,6 +10,7 @@ use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 use crate::beyond::container::Bundle;
 use crate::beyond::container::sequence::Content;
+use crate::beyond::container::text;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::text::{MarkerSide, Text};
 use crate::llvm::container::{Entry, Member, Part};
@@ -33,7 +34,7 @@ impl<'p> PlainBundle<'p> {
     /// bytes. Fails if other members are wanted of a text bundle with text between its entries, which would be lost.
     pub(super) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
-        let text = Text::of(bundle.beginning());
+        let text = text::identify(bundle.beginning());
         if members.is_some()
             && let Some(text) = text
             && text.len_of(bundle.entries.iter().map(|entry| &entry.entry)) != whole.len()

@@ -6,6 +6,7 @@ use super::{MissedCode, Recompress, Recompressed, RemovedCode};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::EntryId;
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::code::ContentKind;
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::job::kernel_names::KernelNames;
@@ -19,7 +20,6 @@ use crate::beyond::scan::{
     CodeObjectRef, Finding, Format, FoundBundle, ParsedId, Pattern, Place, PreparedSelection, Scan, Step,
 };
 use crate::llvm::container::Limits;
-use crate::llvm::container::content_kind::ContentKind;
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 
@@ -399,11 +399,9 @@ impl<'j> RemainingCode<'j> {
 
 /// Names the vendor of a code object and the kind of its container, such as "Intel's SYCL images".
 fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
-    let kind = if is_in_device_images(code_object.found.place) {
-        plural_of(Format::DeviceImages)
-    } else {
-        plural_of(code_object.found.format)
-    };
+    let is_in_images = is_in_device_images(code_object.found.place);
+    let format = if is_in_images { Format::DeviceImages } else { code_object.found.format };
+    let kind = format.row().left_as_they_are;
     let id = code_object.parsed_id().parsed;
     match id.as_ref().and_then(vendor_name) {
         Some(vendor) => format!("{vendor}'s {kind}"),
@@ -414,23 +412,6 @@ fn holder_of(code_object: &CodeObjectRef<'_>) -> String {
 /// Returns whether a place is in a section of device images. An image may be an archive with code for several GPUs.
 fn is_in_device_images(place: &Place) -> bool {
     place.steps().iter().any(|step| matches!(step, Step::Section(name) if sections::has_device_images(name)))
-}
-
-/// Names the containers of a format that stay as they are. In linked files, bundles and fatbins are rewritten only in
-/// the sections that compilers put them into.
-fn plural_of(format: Format) -> &'static str {
-    match format {
-        Format::Bundle => "bundles outside .hip_fatbin",
-        Format::TextBundle => "text bundles",
-        Format::FatObject => "fat objects",
-        Format::OffloadBinary => "offload binaries",
-        Format::Fatbin => "fatbins outside .nv_fatbin",
-        Format::Kpack => "kpack archives",
-        Format::DeviceImages => "SYCL images",
-        Format::SyclBin => "SYCLBIN files",
-        Format::Hcf => "HCF data",
-        Format::CodeObject => "code objects outside bundles",
-    }
 }
 
 /// Returns the vendor of the GPU that an entry ID is for, or `None` if it is not known.
@@ -473,7 +454,7 @@ impl Candidate {
             && unfound.is_none()
             && code_object.unreadable().is_none()
             && !matches!(content, Some(ContentKind::Bundle | ContentKind::FatBinary));
-        let loaded = if is_chosen { id.parsed.as_ref().and_then(|id| Code::of_entry(id, content)) } else { None };
+        let loaded = if is_chosen { id.parsed.as_ref().and_then(|id| Code::of_entry(id, content, None)) } else { None };
         Self { id, content, code, unfound, loaded, is_dropped: false, is_selected: false }
     }
 }

@@ -18,11 +18,11 @@ use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::base::io::ChangedRange;
+use crate::beyond::container::Magic;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
 use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::Limits;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
 

@@ -12,9 +12,8 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::output::{self, Output};
 use crate::beyond::codec::Codec;
-use crate::beyond::container::Bundle;
+use crate::beyond::container::{Bundle, Format, Magic};
 use crate::beyond::scan::{Budget, Place};
-use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
@@ -171,6 +170,12 @@ pub(super) fn is_program(magic: Magic) -> bool {
 
 /// Returns whether a member of this kind may hold bundles that can be rewritten.
 pub(super) fn may_hold_bundles(magic: Magic) -> bool {
-    let is_bundle = matches!(magic, Magic::Bundle | Magic::CompressedBundle | Magic::TextBundle | Magic::FatBinary);
+    let is_bundle = matches!(
+        magic,
+        Magic::Container(Format::Bundle)
+            | Magic::CompressedBundle
+            | Magic::Container(Format::TextBundle)
+            | Magic::Container(Format::Fatbin)
+    );
     is_bundle || is_program(magic) || magic == Magic::Coff
 }

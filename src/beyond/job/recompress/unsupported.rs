@@ -1,13 +1,14 @@
 //! Errors for files that cannot be recompressed, with advice for each kind of file.
 
-use crate::base::bytes::{is_text, slice};
+use crate::base::bytes::slice;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
 use crate::beyond::container::host::elf;
+use crate::beyond::container::magic::is_text;
 use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::spirv;
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::llvm::container::magic::Magic;
 
 /// The number of bytes that are examined to recognise a text file.
 const TEXT_HEAD: u64 = 4096;
@@ -41,8 +42,8 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
     let (name, hint) = match magic {
         _ if data.is_empty() => ("empty file", SUPPORTED),
         // All other bundles can be recompressed, so only a compressed fat object gets here.
-        Magic::Bundle | Magic::CompressedBundle => ("compressed fat object", LINK),
-        Magic::OffloadBinary => ("offload binary", PACK),
+        Magic::Container(Format::Bundle) | Magic::CompressedBundle => ("compressed fat object", LINK),
+        Magic::Container(Format::OffloadBinary) => ("offload binary", PACK),
         Magic::SpirV if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
         Magic::Ptx => (CODE_OBJECT, PACK),
         magic if magic.is_gpu_elf() => (CODE_OBJECT, PACK),

@@ -28,10 +28,10 @@ use crate::base::io::input::{Input, Slice, Spool};
 use crate::base::io::output::Output;
 use crate::base::io::piece::Piece;
 use crate::beyond::codec::StreamForm;
+use crate::beyond::container::Magic;
 use crate::beyond::container::zip::{DirectoryRewrite, NewContents, ZipContent, ZipDirectory, ZipMember};
 use crate::beyond::once;
 use crate::beyond::scan::{HEAD, Place, Step, member_too_large};
-use crate::llvm::container::magic::Magic;
 use crate::llvm::event::Observer;
 
 /// The maximum size of a `RECORD` and of `METADATA` in bytes. A wheel with 15,000 files has a `RECORD` of 1.5 MB.

@@ -2,11 +2,11 @@
 
 use object::read::{File, Object as _};
 
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
+use crate::beyond::container::Magic;
 use crate::beyond::container::fatbin::{CudaKind, Image, made_for};
 use crate::beyond::scan::CodeObjectRef;
-use crate::llvm::container::content_kind::ContentKind;
-use crate::llvm::container::magic::Magic;
 
 /// The kind of a code object, and its target.
 pub(super) struct KindAndTarget {

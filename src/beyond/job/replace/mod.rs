@@ -18,15 +18,15 @@ use crate::base::io::sys::{self, Stat};
 use crate::beyond::base::io::ChangedRange;
 use crate::beyond::base::io::shift_range;
 use crate::beyond::code::check;
-use crate::beyond::container::SearchEntry;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::offload_binary::plan_with;
 use crate::beyond::container::package::is_debian_package;
+use crate::beyond::container::{Magic, Rule, SearchEntry};
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
 };
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
-use crate::llvm::container::magic::Magic;
+
 use crate::llvm::container::{Container, Limits, Part};
 use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;
@@ -363,8 +363,10 @@ impl ReplacedCodeObject {
         let is_in_file_itself = place.steps().is_empty();
         // A zip file has a checksum of each member, so no bytes of a member can be changed alone.
         let is_zipped = is_zip && matches!(place.steps().first(), Some(Step::Member(_)));
-        let is_file_of_containers =
-            matches!(Magic::identify(file.bytes()), Magic::FatBinary | Magic::OffloadBinary) && is_in_file_itself;
+        let is_file_of_containers = matches!(
+            Magic::identify(file.bytes()),
+            Magic::Container(Format::Fatbin) | Magic::Container(Format::OffloadBinary)
+        ) && is_in_file_itself;
         let space_end = find_space_end(&found, bundle.end, file);
         // A URI of the place lists its compressed members, whatever the range in it.
         const ANY_RANGE: Range<u64> = 0..0;
@@ -411,10 +413,11 @@ impl ReplacedCodeObject {
         self.code_object.packed.is_some()
     }
 
-    /// Returns whether the code object is inside of another one. In a kpack archive, the last step to a bundle has its
+    /// Returns whether the code object is inside of another one. In an archive, the last step to a bundle has its
     /// name and means no other code object.
     fn is_nested(&self) -> bool {
-        self.format() != Format::Kpack && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
+        !self.format().has(Rule::Archive)
+            && self.bundle().place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
     }
 
     /// Returns the changes that write the new code object in place of the old one. Returns `None` if it does not fit

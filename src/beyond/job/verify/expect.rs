@@ -1,17 +1,16 @@
 //! Checks that bundles serve the expected GPUs.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use std::cell::{LazyCell, OnceCell};
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Alone, Fault, Verified, VerifyRule};
-use crate::base::io::input::Input;
 use crate::beyond::base::text::listed;
-use crate::beyond::runtime::{
-    BundleCodes, Code, CodeSet, CodeUse, Device, FileSet, LoadUnit, LoadUnits, NeedingGpus, directory_of,
-};
-use crate::beyond::scan::{self, Format, FoundBundle, Place, Split, Step};
+use crate::beyond::inventory::{CodeSet, FileSet, LibraryCode, Unit, UnitRole, by_library};
+use crate::beyond::runtime::{Code, CodeUse, Device, NeedingGpus, directory_of};
+use crate::beyond::scan::{Place, Step};
 
 /// The GPUs that a file has to serve.
 #[derive(Clone, Debug)]
@@ -31,8 +30,8 @@ pub enum ExpectExtent {
     Bundles,
     /// Every bundle. Code that no runtime loads for any of these GPUs is a fault.
     Exactly,
-    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file or
-    /// a member. Members of static libraries (`.a`, `.lib`) count together.
+    /// Every library, with some of its bundles, because each source may be built for other GPUs. A library is a file, or
+    /// a file in a package. Members of static libraries count together.
     Libraries,
 }
 
@@ -61,159 +60,102 @@ impl Expect {
     }
 }
 
-/// Compares the code of a file with the expected GPUs, unit by unit. A [`LoadUnit`] is a set of code objects, such as a
-/// bundle: a program loads one of them, for its GPU.
-pub(super) struct ExpectComparison<'e> {
+/// Compares the units of a file with the expected GPUs.
+pub(super) struct Comparison<'e> {
     expect: &'e Expect,
     /// The expected GPUs, to find code that none of them needs.
     needing: NeedingGpus,
-    input: &'e Input,
-    /// The source files of the bundles in the file, by the offsets of the bundles. They are read when a fault needs
-    /// them.
-    sources: OnceCell<HashMap<u64, String>>,
-    /// The units that are not complete yet.
-    units: LoadUnits,
+    /// The path of the file.
+    path: &'e Path,
+    /// Returns the source file of the bundle at an offset of the file, if a symbol names it.
+    source_at: &'e dyn Fn(u64) -> Option<String>,
+    /// Takes the faults.
+    list: &'e mut dyn FnMut(Fault),
+    /// The names of the GPUs in faults so far.
+    named: BTreeSet<String>,
     /// The code of the last unit with its use, and its mismatches, which are reused for equal code.
-    last_code: Option<((CodeSet, CodeUse), Vec<Mismatch>)>,
-    /// The place of the last unit.
-    last_place: Option<Place>,
-    /// The library of the last unit, and all code of the library so far.
-    library: Option<(Place, LibraryCode)>,
-    /// Whether none of the bundles of some library serves some expected GPU.
-    has_unserved_library: bool,
-    /// The indices of the expected GPUs that any code in the file serves.
-    served: BTreeSet<usize>,
-    /// The code with which the file serves GPUs on its own.
-    of_file: CodeSet,
-    /// The files of directories in packages, in the order of the first file of each.
-    directories: ServingDirectories,
+    last: Option<(Arc<CodeSet>, CodeUse, Vec<Mismatch>)>,
+    result: Expected,
 }
 
-impl<'e> ExpectComparison<'e> {
-    pub(super) fn new(expect: &'e Expect, input: &'e Input) -> Self {
-        let (sources, units, served) = (OnceCell::new(), LoadUnits::default(), BTreeSet::new());
-        let (last_code, last_place, library) = (None, None, None);
-        let (directories, of_file, has_unserved_library) = (ServingDirectories::default(), CodeSet::default(), false);
-        Self {
-            expect,
-            needing: NeedingGpus::new(&expect.devices),
-            input,
-            sources,
-            units,
-            last_code,
-            last_place,
-            library,
-            has_unserved_library,
-            served,
-            of_file,
-            directories,
-        }
+/// The GPUs that a file serves.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// The indices of the expected GPUs that any code in the file serves.
+    pub(super) served: BTreeSet<usize>,
+    /// Whether none of the bundles of some library serves some expected GPU.
+    pub(super) has_unserved_library: bool,
+    /// The directory of the file, if the file serves GPUs together with others there.
+    pub(super) directories: ServingDirectories,
+}
+
+impl<'e> Comparison<'e> {
+    pub(super) fn new(
+        expect: &'e Expect,
+        path: &'e Path,
+        source_at: &'e dyn Fn(u64) -> Option<String>,
+        list: &'e mut dyn FnMut(Fault),
+    ) -> Self {
+        let (needing, named, last) = (NeedingGpus::new(&expect.devices), BTreeSet::new(), None);
+        Self { expect, needing, path, source_at, list, named, last, result: Expected::default() }
     }
 
-    /// Adds the next bundle of the search, and compares the units that it completes.
-    pub(super) fn compare_bundle(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
-        self.compare_units_before(found.place, verified);
-        if found.is_for_some_gpus() {
-            self.compare_bundle_for_some_gpus(found, verified);
-        }
-        // Such a bundle is no unit, except for a file that serves together with the other files of its directory.
-        for unit in self.units.add(found) {
-            self.compare_unit(unit, verified);
-        }
-    }
-
-    /// Compares a bundle that need not serve every expected GPU, and so is not a unit. With [`ExpectExtent::Exactly`],
-    /// code that no expected GPU takes is a fault in this bundle too.
-    fn compare_bundle_for_some_gpus(&mut self, found: &FoundBundle<'_>, verified: &mut Verified) {
-        let codes = BundleCodes::of(found);
-        let vendors = codes.vendors.clone();
-        let unfound = codes.unfound.iter().map(|(_, unfound)| unfound.clone()).collect();
-        let set = CodeSet { vendors, codes: codes.into_codes().into_iter().collect(), unfound };
-        if !found.is_relinked() {
-            self.note_served(&set.codes);
-        }
-        // Other files may have the code for the rest of the GPUs: other kpack archives of a library, or other files
-        // like this one.
-        let is_input = found.is_file() && found.place.steps().is_empty();
-        if found.format != Format::Kpack && !is_input {
-            self.of_file.merge(&set);
-        }
-        for code in &set.codes {
-            if self.expect.is_exact() && !self.needing.takes(code) {
-                let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
-                verified.list(Fault { bundle, offset, ..Mismatch::unexpected(code).fault(found.place) });
+    /// Compares all units of the file: each library, then the directories whose files serve GPUs together, then the file
+    /// as a whole.
+    pub(super) fn compare(mut self, units: &[Unit]) -> Expected {
+        let mut of_file = CodeSet::default();
+        // The files of directories in packages, such as those of a wheel.
+        let mut directories = ServingDirectories::default();
+        for (library, units) in by_library(units) {
+            for unit in &units {
+                if unit.role != UnitRole::Relinked {
+                    self.note_served(&unit.code);
+                }
+                // Other files may have the code for other GPUs.
+                if unit.role != UnitRole::SomeOfFiles {
+                    of_file.merge(&unit.code);
+                }
+                if let Some(directory) = &unit.directory {
+                    self.compare_file(unit, directory, &mut directories);
+                }
             }
+            self.compare_library(&library, units.into_iter().filter(|unit| unit.directory.is_none()).collect());
         }
-        // The driver links relocatable code for a GPU only if all objects have code for it. So the GPUs that it serves
-        // are known when the library ends.
-        if found.is_relinked() {
-            self.add_relinked(found.place, set, verified);
+        for fault in directories.faults(self.expect) {
+            self.result.has_unserved_library = true;
+            self.list(fault);
         }
+        self.compare_of_file(&of_file);
+        self.result
     }
 
-    /// Compares the units of a split library: the code in its kpack archives.
-    pub(super) fn compare_split(&mut self, place: &Place, split: &Split<'_>, verified: &mut Verified) {
-        self.compare_units_before(place, verified);
-        for unit in LoadUnit::of_split(place, split) {
-            self.compare_unit(unit, verified);
-        }
+    fn list(&mut self, fault: Fault) {
+        self.named.extend(fault.gpu.clone());
+        (self.list)(fault);
     }
 
-    /// Compares the units that end before `place`, because `place` is outside of their places. So all units of a
-    /// library are compared before those of the next library.
-    fn compare_units_before(&mut self, place: &Place, verified: &mut Verified) {
-        for unit in self.units.finish_places(|place_of_unit| !place.steps().starts_with(place_of_unit.steps())) {
-            self.compare_unit(unit, verified);
-        }
-    }
-
-    /// Compares the units, the library and the directories that end with the file. Then adds the GPUs that the file
-    /// serves to the result.
-    pub(super) fn finish(mut self, verified: &mut Verified) {
-        // Nothing follows, so the units at all places end.
-        for unit in self.units.finish_all() {
-            self.compare_unit(unit, verified);
-        }
-        self.compare_library(verified);
-        // The directories of the file, such as those of a wheel, are complete now.
-        for fault in std::mem::take(&mut self.directories).faults(self.expect) {
-            self.has_unserved_library = true;
-            verified.list(fault);
-        }
-        self.compare_of_file(verified);
-        verified.is_served_by_libraries = !self.has_unserved_library;
+    /// Notes the expected GPUs that some of the code serves.
+    fn note_served(&mut self, code: &CodeSet) {
         for (index, device) in self.expect.devices.iter().enumerate() {
-            if self.served.contains(&index) {
-                verified.served.push(device.name().to_owned());
+            if !self.result.served.contains(&index) && code.codes.keys().any(|code| device.takes(code)) {
+                self.result.served.insert(index);
             }
         }
     }
 
     /// Lists a fault of the file as a whole for each expected GPU that none of its code serves, unless a fault names
     /// the GPU already. A file without code has no such fault.
-    fn compare_of_file(&mut self, verified: &mut Verified) {
-        let set = std::mem::take(&mut self.of_file);
+    fn compare_of_file(&mut self, set: &CodeSet) {
         if set.codes.is_empty() && set.unfound.is_empty() {
             return;
         }
-        let place = Place::of_file(self.input.path());
+        let place = Place::of_file(self.path);
         // The description is made only if there is a mismatch.
-        let code_text = LazyCell::new(|| describe_code(&set.codes));
+        let code_text = LazyCell::new(|| describe_code(set));
         for (index, device) in self.expect.devices.iter().enumerate() {
-            let is_named = verified.faults.iter().any(|fault| fault.gpu.as_deref() == Some(device.name()));
-            if is_named || self.served.contains(&index) {
-                continue;
-            }
-            let mismatch = Mismatch::of_file(device, &set, &code_text);
-            verified.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
-        }
-    }
-
-    /// Notes the expected GPUs that some of the `codes` serves.
-    fn note_served(&mut self, codes: &BTreeSet<Code>) {
-        for (index, device) in self.expect.devices.iter().enumerate() {
-            if !self.served.contains(&index) && codes.iter().any(|code| device.takes(code)) {
-                self.served.insert(index);
+            if !self.named.contains(device.name()) && !self.result.served.contains(&index) {
+                let mismatch = Mismatch::of_file(device, set, &code_text);
+                self.list(Fault { alone: Some(Alone::InCommand), ..mismatch.fault(&place) });
             }
         }
     }
@@ -222,158 +164,127 @@ impl<'e> ExpectComparison<'e> {
     ///
     /// If the file is the input itself, its directory may have other inputs. The faults are then those of the file
     /// alone, until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
-    fn compare_file(&mut self, unit: &LoadUnit, directory: &Place, verified: &mut Verified) {
-        let set = unit.set();
-        self.note_served(&set.codes);
-        self.of_file.merge(&set);
-        if unit.bundle.is_some() {
-            // Code in a bundle is unexpected whatever the other files have.
-            for mismatch in self.find_mismatches(&set, &unit.codes, unit.code_use) {
-                if mismatch.rule == VerifyRule::Unexpected {
-                    verified.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
-                }
-            }
+    fn compare_file(&mut self, unit: &Unit, directory: &Place, directories: &mut ServingDirectories) {
+        // Code is unexpected whatever the other files have.
+        for mismatch in self.unexpected(unit) {
+            self.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
         }
-        if unit.place.steps().is_empty() {
-            // The file is the input itself.
-            let mut alone = ServingDirectories::default();
-            alone.add(directory, unit);
-            for fault in alone.clone().faults(self.expect) {
-                self.has_unserved_library = true;
-                verified.list(Fault { alone: Some(Alone::InDirectory), ..fault });
-            }
-            verified.directories = alone;
-        } else {
-            self.directories.add(directory, unit);
+        if !unit.at.place().steps().is_empty() {
+            return directories.add(directory, unit);
         }
+        // The file is the input itself.
+        let mut alone = ServingDirectories::default();
+        alone.add(directory, unit);
+        for fault in alone.clone().faults(self.expect) {
+            self.result.has_unserved_library = true;
+            self.list(Fault { alone: Some(Alone::InDirectory), ..fault });
+        }
+        self.result.directories = alone;
     }
 
-    /// Compares a unit and lists its faults, and adds its code to its library. A file that serves GPUs together with
-    /// others is compared with its directory instead.
-    fn compare_unit(&mut self, unit: LoadUnit, verified: &mut Verified) {
-        if let Some(directory) = &unit.directory {
-            return self.compare_file(&unit, directory, verified);
+    /// Compares the units of a library. Lists the faults of the library as a whole if libraries are expected to serve
+    /// the GPUs as a whole, or if the library has only relocatable code, which is no unit.
+    fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
+        let code = LibraryCode::of(units.iter().copied());
+        let of_library = self.mismatches_of_library(&code);
+        // GPUs that the whole library serves have no faults in its units.
+        let is_complete = |device: &Device| code.served(device).is_complete();
+        let complete: BTreeSet<&str> =
+            self.expect.devices.iter().filter(|gpu| is_complete(gpu)).map(Device::name).collect();
+        for unit in units {
+            if unit.role != UnitRole::Whole {
+                for mismatch in self.unexpected(unit) {
+                    self.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
+                }
+            } else if self.expect.extent != ExpectExtent::Libraries {
+                self.compare_unit(unit, &complete, &of_library);
+            }
         }
-        let set = unit.set();
-        // Bundles of a library mostly have code for the same GPUs, so the work for equal code is done once.
-        let has_new_code = match &self.last_code {
-            Some(((last_set, last_use), _)) => *last_set != set || *last_use != unit.code_use,
-            None => true,
-        };
-        let is_elsewhere = self.last_place.as_ref() != Some(&unit.place);
-        if has_new_code || is_elsewhere {
-            self.add_to_library(unit.place.library(), &set, verified);
-        }
-        if is_elsewhere {
-            self.last_place = Some(unit.place.clone());
-        }
-        if has_new_code {
-            self.note_served(&set.codes);
-            self.of_file.merge(&set);
-            // If libraries must serve the GPUs as a whole, single units have no mismatches.
-            let is_by_library = self.expect.extent == ExpectExtent::Libraries;
-            let mismatches =
-                if is_by_library { Vec::new() } else { self.find_mismatches(&set, &unit.codes, unit.code_use) };
-            self.last_code = Some(((set, unit.code_use), mismatches));
-        }
-        let Some(((set, _), mismatches)) = &self.last_code else { return };
-        if mismatches.is_empty() {
+        if code.is_empty() {
             return;
         }
-        let source = unit.source.or_else(|| self.source_of(&unit.place, unit.bundle));
-        let bundle = MismatchedBundle { place: unit.place, bundle: unit.bundle, source };
-        for mismatch in mismatches {
-            let index = verified.faults.len();
-            // Only counts the fault if the list is full.
-            verified.list(bundle.fault(mismatch));
-            let is_listed = verified.faults.len() > index;
-            // The fault of a bundle without code may get a remark when the whole library is known.
-            if is_listed
-                && set.codes.is_empty()
-                && let Some((_, library)) = &mut self.library
-            {
-                library.faults_of_empty.push(index);
+        self.result.has_unserved_library |= !of_library.is_empty();
+        if self.expect.extent == ExpectExtent::Libraries || !code.has_units() {
+            for mismatch in &of_library {
+                self.list(mismatch.fault(library));
             }
         }
     }
 
-    /// Adds the code of a unit to its library.
-    fn add_to_library(&mut self, library: Place, set: &CodeSet, verified: &mut Verified) {
-        let code = self.code_of_library(library, verified);
-        code.has_bundles = true;
-        code.bundles.merge(set);
-    }
-
-    /// Adds the relocatable code of an object to the library that it was linked into.
-    fn add_relinked(&mut self, place: &Place, set: CodeSet, verified: &mut Verified) {
-        let code = self.code_of_library(place.library(), verified);
-        code.bundles.vendors.extend(set.vendors);
-        let mut codes = set.codes;
-        // The driver does not link LTO-IR.
-        codes.retain(|code| !matches!(code, Code::LtoIr(_)));
-        code.relinked.insert(codes);
-    }
-
-    /// Returns the code so far of the library at the place `library`. If another library came before, compares that
-    /// first.
-    fn code_of_library(&mut self, library: Place, verified: &mut Verified) -> &mut LibraryCode {
-        if let Some((last_library, _)) = &self.library
-            && *last_library != library
-        {
-            self.compare_library(verified);
-        }
-        let (_, code) = self.library.get_or_insert_with(|| (library, LibraryCode::default()));
-        code
-    }
-
-    /// Compares the library of the last unit as a whole. Lists its faults if libraries are expected to serve the GPUs
-    /// as a whole, or if the library has only relocatable code, which is no unit. Does nothing if there was no unit.
-    fn compare_library(&mut self, verified: &mut Verified) {
-        let Some((library, code)) = self.library.take() else { return };
-        const NO_UNIT: &[(usize, Code)] = &[];
-        let mut mismatches = self.find_mismatches(&code.bundles, NO_UNIT, CodeUse::Choice);
+    /// Returns the expected GPUs that no unit of a library serves.
+    fn mismatches_of_library(&mut self, code: &LibraryCode) -> Vec<Mismatch> {
+        let mut mismatches = find_unserved(&code.together(), "", &self.expect.devices);
         for (index, device) in self.expect.devices.iter().enumerate() {
             if code.is_relinked_for(device) {
-                self.served.insert(index);
+                self.result.served.insert(index);
                 // The driver links code for the GPU when the program starts, so none is missing.
                 mismatches.retain(|mismatch| mismatch.gpu != device.name());
             }
         }
-        if !code.relinked.is_empty() {
+        if code.has_relinked() {
             let only_ptx = "; the driver links its relocatable code for another GPU only if that has PTX";
             for mismatch in &mut mismatches {
                 mismatch.text += only_ptx;
             }
         }
-        code.note_served_elsewhere(&mismatches, verified);
-        self.has_unserved_library |= !mismatches.is_empty();
-        if self.expect.extent == ExpectExtent::Libraries || !code.has_bundles {
-            for mismatch in &mismatches {
-                verified.list(mismatch.fault(&library));
-            }
-        }
-    }
-
-    /// Returns the mismatches between the code of a unit or a library, which is `set`, and the expected GPUs. `codes`
-    /// is the code of the unit with positions, to find unexpected code. It is empty for a library, because the
-    /// unexpected code of a library was found unit by unit.
-    fn find_mismatches(&self, set: &CodeSet, codes: &[(usize, Code)], code_use: CodeUse) -> Vec<Mismatch> {
-        let mut mismatches = find_unserved(set, "", &self.expect.devices);
-        if self.expect.is_exact() {
-            let needed = self.needing.needed(codes, code_use);
-            let unneeded: BTreeSet<&Code> =
-                codes.iter().filter(|(position, _)| !needed.contains(position)).map(|(_, code)| code).collect();
-            mismatches.extend(unneeded.into_iter().map(Mismatch::unexpected));
-        }
         mismatches
     }
 
+    /// Lists the faults of a unit. `complete` are the GPUs that its library serves completely, and `of_library` the
+    /// mismatches of the library as a whole.
+    fn compare_unit(&mut self, unit: &Unit, complete: &BTreeSet<&str>, of_library: &[Mismatch]) {
+        let is_known = self
+            .last
+            .as_ref()
+            .is_some_and(|(code, code_use, _)| Arc::ptr_eq(code, &unit.code) && *code_use == unit.code_use);
+        let mismatches = match self.last.take() {
+            Some((_, _, mismatches)) if is_known => mismatches,
+            _ => {
+                let mut mismatches = find_unserved(&unit.code, "", &self.expect.devices);
+                mismatches.extend(self.unexpected(unit));
+                mismatches
+            }
+        };
+        // The description is made only if there is a mismatch.
+        let bundle = LazyCell::new(|| {
+            let mut bundle = MismatchedBundle::of_unit(unit);
+            bundle.source = bundle.source.or_else(|| self.source_of(unit));
+            bundle
+        });
+        let mut faults = Vec::new();
+        for mismatch in &mismatches {
+            if mismatch.rule == VerifyRule::Expected && complete.contains(mismatch.gpu.as_str()) {
+                continue;
+            }
+            let mut fault = bundle.fault(mismatch);
+            // `recompress --keep-for` makes bundles without any code of those without code for its GPUs.
+            if unit.code.codes.is_empty() && of_library.iter().all(|lacking| lacking.gpu != mismatch.gpu) {
+                fault.text += &format!(", but other code of its library serves {}", mismatch.gpu);
+            }
+            faults.push(fault);
+        }
+        faults.into_iter().for_each(|fault| self.list(fault));
+        self.last = Some((Arc::clone(&unit.code), unit.code_use, mismatches));
+    }
+
+    /// Returns a mismatch for each code of a unit that no expected GPU needs, if nothing else is expected.
+    fn unexpected(&self, unit: &Unit) -> Vec<Mismatch> {
+        if !self.expect.is_exact() {
+            return Vec::new();
+        }
+        // Other units may have better code for the GPU.
+        let code_use = if unit.role == UnitRole::Whole { unit.code_use } else { CodeUse::Each };
+        let codes: Vec<(usize, Code)> = unit.code.codes.iter().map(|(code, index)| (*index, code.clone())).collect();
+        let needed = self.needing.needed(&codes, code_use);
+        codes.iter().filter(|(index, _)| !needed.contains(index)).map(|(_, code)| Mismatch::unexpected(code)).collect()
+    }
+
     /// Returns the source file of the unit with a single bundle, or `None` if it is not known. Only the symbol table of
-    /// the input itself is read, so the bundle must be in one of its sections. `bundle` is its index and offset.
-    fn source_of(&self, place: &Place, bundle: Option<(usize, u64)>) -> Option<String> {
-        let [Step::Section(_)] = place.steps() else { return None };
-        let (_, offset) = bundle?;
-        self.sources.get_or_init(|| scan::source_files(self.input.bytes())).get(&offset).cloned()
+    /// the input itself is read, so the bundle must be in one of its sections.
+    fn source_of(&self, unit: &Unit) -> Option<Arc<str>> {
+        let [Step::Section(_)] = unit.at.place().steps() else { return None };
+        let (_, offset) = unit.at.bundle()?;
+        (self.source_at)(offset).map(Into::into)
     }
 }
 
@@ -381,11 +292,11 @@ impl<'e> ExpectComparison<'e> {
 /// then `where_text`, such as " in 3 files".
 fn find_unserved(set: &CodeSet, where_text: &str, devices: &[Device]) -> Vec<Mismatch> {
     // The description is made only if there is a mismatch.
-    let code_text = LazyCell::new(|| describe_code(&set.codes));
+    let code_text = LazyCell::new(|| describe_code(set));
     let mut mismatches = Vec::new();
     for device in devices {
         if set.is_for(device)
-            && let Some(unserved) = describe_unserved(device, &set.codes)
+            && let Some(unserved) = describe_unserved(device, set)
         {
             let text = format!("{unserved}; {}{where_text}{}", *code_text, describe_unfound(device, set));
             mismatches.push(Mismatch { rule: VerifyRule::Expected, gpu: device.name().to_owned(), text });
@@ -418,12 +329,12 @@ struct MismatchedBundle {
     place: Place,
     /// The index and the offset of the bundle, or `None` if the unit is not a single bundle.
     bundle: Option<(usize, u64)>,
-    source: Option<String>,
+    source: Option<Arc<str>>,
 }
 
 impl MismatchedBundle {
-    fn of_unit(unit: &LoadUnit) -> Self {
-        Self { place: unit.place.clone(), bundle: unit.bundle, source: unit.source.clone() }
+    fn of_unit(unit: &Unit) -> Self {
+        Self { place: unit.at.place().clone(), bundle: unit.at.bundle(), source: unit.source.clone() }
     }
 
     /// Returns the fault of this bundle or file for a mismatch.
@@ -433,7 +344,7 @@ impl MismatchedBundle {
         (fault.bundle, fault.offset) = self.bundle.unzip();
         if let Some(source) = &self.source {
             fault.text += &format!("; its source is '{source}'");
-            fault.source = Some(source.clone());
+            fault.source = Some(source.to_string());
         }
         fault
     }
@@ -453,9 +364,9 @@ impl ServingDirectories {
     }
 
     /// Adds a file to the directory at a place.
-    fn add(&mut self, place: &Place, file: &LoadUnit) {
+    fn add(&mut self, place: &Place, file: &Unit) {
         if let Some(directory) = self.directory_at(place, &MismatchedBundle::of_unit(file)) {
-            directory.files.add(file);
+            directory.files.add(&file.code);
         }
     }
 
@@ -477,7 +388,7 @@ impl ServingDirectories {
             let where_text = if files == 1 { String::new() } else { format!(" in {files} files") };
             let mut mismatches = find_unserved(&code, &where_text, &expect.devices);
             if is_named {
-                let code_text = LazyCell::new(|| format!("{}{where_text}", describe_code(&code.codes)));
+                let code_text = LazyCell::new(|| format!("{}{where_text}", describe_code(&code)));
                 for device in expect.devices.iter().filter(|device| !code.is_for(device)) {
                     mismatches.push(Mismatch::of_file(device, &code, &code_text));
                 }
@@ -536,46 +447,6 @@ impl ExpectTree {
     }
 }
 
-/// The code of a library.
-#[derive(Default)]
-struct LibraryCode {
-    /// The code of all bundles of the library.
-    bundles: CodeSet,
-    has_bundles: bool,
-    /// The relocatable code of each object that was linked into the library. Equal code of several objects is kept
-    /// once.
-    relinked: BTreeSet<BTreeSet<Code>>,
-    /// The indices, among all listed faults, of the faults of bundles without any code. `recompress --keep-for` makes
-    /// such bundles of those without code for its GPUs.
-    faults_of_empty: Vec<usize>,
-}
-
-impl LibraryCode {
-    /// Adds a remark to each fault of a bundle without code, if other code of the library serves the GPU of the fault.
-    /// `of_library` are the mismatches of the library as a whole.
-    fn note_served_elsewhere(&self, of_library: &[Mismatch], verified: &mut Verified) {
-        for &index in &self.faults_of_empty {
-            let Some(fault) = verified.faults.get_mut(index) else { continue };
-            let is_lacking = of_library.iter().any(|mismatch| Some(&mismatch.gpu) == fault.gpu.as_ref());
-            if !is_lacking {
-                fault.text +=
-                    &format!(", but other code of its library serves {}", fault.gpu.as_deref().unwrap_or_default());
-            }
-        }
-    }
-
-    /// Returns whether CUDA's driver links the relocatable code for a GPU when the program starts. Every object needs
-    /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone.
-    fn is_relinked_for(&self, device: &Device) -> bool {
-        let has_ptx = self.relinked.iter().any(|codes| has_ptx_for(device, codes));
-        has_ptx && self.relinked.iter().all(|codes| device.unserved_variants(codes.iter()).next().is_none())
-    }
-}
-
-fn has_ptx_for(device: &Device, codes: &BTreeSet<Code>) -> bool {
-    codes.iter().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code))
-}
-
 /// A mismatch of a bundle: code for an expected GPU is missing, or code for another GPU is present.
 #[derive(Debug)]
 struct Mismatch {
@@ -609,9 +480,10 @@ impl Mismatch {
 
 /// Describes the settings of a GPU's features, such as `xnack+`, that the code does not serve. Returns `None` if the
 /// code serves all of them.
-fn describe_unserved(device: &Device, codes: &BTreeSet<Code>) -> Option<String> {
+fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
     // The features in each unserved setting.
-    let unserved: Vec<Vec<String>> = device.unserved_variants(codes.iter()).map(|setting| setting.features()).collect();
+    let unserved: Vec<Vec<String>> =
+        device.unserved_variants(set.codes.keys()).map(|setting| setting.features()).collect();
     let first = unserved.first()?;
     if unserved.len() == device.variant_count() {
         return Some(device.describe_lack());
@@ -636,9 +508,125 @@ fn describe_unfound(device: &Device, set: &CodeSet) -> String {
 }
 
 /// Describes the GPUs that a bundle has code for.
-fn describe_code(codes: &BTreeSet<Code>) -> String {
-    match codes.iter().map(Code::name).collect::<BTreeSet<String>>() {
+fn describe_code(set: &CodeSet) -> String {
+    match set.codes.keys().map(Code::name).collect::<BTreeSet<String>>() {
         names if names.is_empty() => "it has no code for any GPU".to_owned(),
         names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::inventory::tests::{place, unit};
+
+    /// Returns the faults of some units, each as its place and its text.
+    fn faults(extent: ExpectExtent, gpus: &str, units: &[Unit]) -> Vec<String> {
+        let expect = Expect { devices: Device::parse_list(gpus).unwrap(), extent };
+        let mut faults = Vec::new();
+        let list = &mut |fault: Fault| faults.push(format!("{}: {}", fault.place, fault.text));
+        Comparison::new(&expect, "in".as_ref(), &|_| None, list).compare(units);
+        faults
+    }
+
+    #[test]
+    fn units_libraries_and_files_are_compared() {
+        use ExpectExtent::{Bundles, Exactly, Libraries};
+        use UnitRole::{Relinked, Some, SomeOfFiles, Whole};
+        let in_directory = |name: &str, targets| Unit {
+            directory: Option::Some(Arc::new(place("w.whl(dir)"))),
+            ..unit(name, Whole, targets)
+        };
+        for (extent, gpus, units, expected) in [
+            // Each bundle has to serve a GPU, or one of each library.
+            (
+                Bundles,
+                "gfx906",
+                vec![unit("in", Whole, "gfx906"), unit("in", Whole, "gfx90a gfx942")],
+                &["in: it does not serve gfx906; it has code for gfx90a, gfx942"][..],
+            ),
+            (Libraries, "gfx906", vec![unit("in", Whole, "gfx906"), unit("in", Whole, "gfx90a")], &[]),
+            (
+                Libraries,
+                "gfx906",
+                vec![unit("w(a)", Whole, "gfx906"), unit("w(b)", Whole, "gfx90a")],
+                &["w(b): it does not serve gfx906; it has code for gfx90a"],
+            ),
+            // Code for GPUs of other vendors is missing in the file alone.
+            (Bundles, "sm_90", vec![unit("w(a)", Whole, "sm_90"), unit("w(b)", Whole, "gfx90a")], &[]),
+            (
+                Bundles,
+                "sm_90",
+                vec![unit("w(b)", Whole, "gfx90a")],
+                &["in: it does not serve sm_90, because it is not for NVIDIA GPUs; it has code for gfx90a"],
+            ),
+            // The driver links relocatable code, which takes the place of one bundle.
+            (
+                Bundles,
+                "sm_90",
+                vec![
+                    unit("in", Whole, "sm_80"),
+                    unit("in", Relinked, "sm_80 compute_80"),
+                    unit("in", Relinked, "compute_90"),
+                ],
+                &[],
+            ),
+            (
+                Bundles,
+                "sm_90",
+                vec![unit("in", Whole, "sm_80"), unit("in", Relinked, "sm_80")],
+                &["in: it does not serve sm_90; it has code for sm_80"],
+            ),
+            // Other bundles, or other files, have the rest.
+            (Bundles, "gfx906", vec![unit("in", Some, "gfx906"), unit("in", Some, "gfx90a")], &[]),
+            (
+                Bundles,
+                "gfx906",
+                vec![unit("in", Some, "gfx90a")],
+                &["in: it does not serve gfx906; it has code for gfx90a"],
+            ),
+            (Bundles, "gfx906", vec![unit("in", SomeOfFiles, "gfx90a")], &[]),
+            // Only code that is loaded is expected.
+            (
+                Exactly,
+                "gfx906",
+                vec![unit("in", Whole, "gfx906 gfx90a")],
+                &["in: it has code for gfx90a, which no expected GPU needs"],
+            ),
+            (
+                Exactly,
+                "sm_89",
+                vec![unit("in", Whole, "sm_80 sm_86")],
+                &["in: it has code for sm_80, which no expected GPU needs"],
+            ),
+            (Exactly, "sm_89", vec![unit("in", Some, "sm_80 sm_86")], &[]),
+            // Files of a directory serve together.
+            (
+                Bundles,
+                "gfx906",
+                vec![in_directory("w.whl(dir/a)", "gfx906"), in_directory("w.whl(dir/b)", "gfx90a")],
+                &[],
+            ),
+            (
+                Bundles,
+                "gfx942",
+                vec![in_directory("w.whl(dir/a)", "gfx906"), in_directory("w.whl(dir/b)", "gfx90a")],
+                &["w.whl(dir): it does not serve gfx942; it has code for gfx906, gfx90a in 2 files"],
+            ),
+        ] {
+            assert_eq!(faults(extent, gpus, &units), expected, "{gpus} {units:?}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_without_code_is_a_fault_that_names_the_rest_of_its_library() {
+        let mut empty = unit("in", UnitRole::Whole, "");
+        empty.code = Arc::new(CodeSet {
+            vendors: unit("in", UnitRole::Whole, "gfx906").code.vendors.clone(),
+            ..CodeSet::default()
+        });
+        let text =
+            "in: it does not serve gfx906; it has no code for any GPU, but other code of its library serves gfx906";
+        assert_eq!(faults(ExpectExtent::Bundles, "gfx906", &[empty, unit("in", UnitRole::Whole, "gfx906")]), [text]);
     }
 }

@@ -7,6 +7,7 @@ mod rules;
 pub use expect::{Expect, ExpectExtent, ExpectTree};
 pub use kpack_tree::KpackTree;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,11 +17,15 @@ use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
+use crate::beyond::container::Rule;
+use crate::beyond::inventory::{Unit, Units};
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{self, Checksums, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip};
+use crate::beyond::scan::{
+    self, Checksums, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip,
+};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
-use expect::{ExpectComparison, ServingDirectories};
+use expect::{Comparison, Expected, ServingDirectories};
 
 /// Verifies all device code in a file.
 ///
@@ -59,15 +64,16 @@ pub struct Verified {
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
-    /// The number of code objects that were checked, including host code and empty ones.
+    /// The number of code objects that were checked, including host code. Empty entries are not counted, and neither
+    /// are containers in addition to the code objects in them.
     pub code_objects: usize,
     /// The number of code objects without a bundle.
     pub without_bundle: usize,
     /// The number of code objects whose content could not be read, so that only their bundles were checked. The reasons
     /// are in `unread`.
     pub unchecked: usize,
-    /// The number of code objects for devices that are empty or text, in bundles that have nothing else for devices,
-    /// such as bundles of assembly. Next to other code objects, they are faults.
+    /// The number of code objects for devices that are text, in bundles that have nothing else for devices, such as
+    /// bundles of assembly. Next to other code objects, text and empty entries are faults.
     pub without_code: usize,
     /// The faults in file order, at most 10,000 of a file.
     pub faults: Vec<Fault>,
@@ -326,15 +332,16 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let mut comparison = self.expect.as_ref().map(|expect| ExpectComparison::new(expect, input));
+        let (mut units, mut containers) = (Units::default(), CodeObjectsWithParts::default());
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
             match finding {
                 Finding::Bundle(found) => {
+                    containers.note(found.place);
                     verified.check_bundle(&found, self.plain_max)?;
-                    if let Some(comparison) = &mut comparison {
-                        comparison.compare_bundle(&found, &mut verified);
+                    if self.expect.is_some() {
+                        units.add(&found, &found.info()?);
                     }
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
@@ -359,22 +366,39 @@ impl Verify {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.list_kpack_faults(place, faults);
-                    if let Some(comparison) = &mut comparison {
-                        comparison.compare_split(place, &split, &mut verified);
-                    }
+                    units.add_split(place, &split);
                 }
             }
             Ok(())
         });
         input.unless_changed(scanned)?;
-        if let Some(comparison) = comparison {
-            comparison.finish(&mut verified);
+        verified.code_objects = verified.code_objects.saturating_sub(containers.len()).max(verified.without_bundle);
+        if let Some(expect) = &self.expect {
+            verified.compare(expect, input, &units.finish());
         }
         Ok(verified)
     }
 }
 
 impl Verified {
+    /// Compares the units of the file with the expected GPUs.
+    fn compare(&mut self, expect: &Expect, input: &Input, units: &[Unit]) {
+        // The symbols are read when a fault needs them.
+        let sources = LazyCell::new(|| scan::source_files(input.bytes()));
+        let source_at = |offset| sources.get(&offset).cloned();
+        let path = self.path.clone();
+        let list = &mut |fault| self.list(fault);
+        let Expected { served, has_unserved_library, directories } =
+            Comparison::new(expect, &path, &source_at, list).compare(units);
+        self.is_served_by_libraries = !has_unserved_library;
+        self.directories = directories;
+        for (index, device) in expect.devices.iter().enumerate() {
+            if served.contains(&index) {
+                self.served.push(device.name().to_owned());
+            }
+        }
+    }
+
     fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: VerifyRule, text: &str) {
         self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
     }
@@ -410,8 +434,8 @@ impl Verified {
 
     /// Counts and lists the code objects of a bundle that cannot be read.
     fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
-        // An unreadable code object of a kpack archive is a fault of the archive.
-        if found.format == Format::Kpack {
+        // An unreadable code object of an archive is a fault of the archive.
+        if found.format.has(Rule::Archive) {
             return;
         }
         for code_object in found.code_objects() {
@@ -455,7 +479,7 @@ impl Verified {
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
     /// `plain_max` bytes is a fault.
     fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
-        let code_objects = found.bundle.entries.len();
+        let code_objects = found.bundle.entries.iter().filter(|entry| entry.size() > 0).count();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {
             self.list_fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)

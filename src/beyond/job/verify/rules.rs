@@ -11,13 +11,14 @@ use crate::base::error::{Malformed, Result};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::progress::note_read;
+use crate::beyond::code::ContentKind;
 use crate::beyond::code::{check, target};
+use crate::beyond::container::Rule;
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::ptx;
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, OverlapLimit};
-use crate::llvm::container::content_kind::ContentKind;
 use crate::llvm::container::offload_binary::ImageKind;
 
 /// A broken rule, and a description of the fault.
@@ -33,15 +34,13 @@ pub(super) fn check(
     // A code object without a bundle has no recorded ID.
     if found.format != Format::CodeObject {
         let mut ids = EntryIds::default();
-        // Device images and HCF data have no IDs of their own, and each abstract module of a SYCLBIN file has code for
-        // the same targets.
-        let may_repeat = matches!(found.format, Format::DeviceImages | Format::SyclBin | Format::Hcf);
+        let may_repeat = found.format.has(Rule::EachNeeded);
         for code_object in found.code_objects() {
             ids.check(code_object, may_repeat, fault);
         }
     }
-    // The search reports the faults of a kpack archive, and so its unreadable code objects.
-    if found.format != Format::Kpack {
+    // The search reports the faults of an archive, and so its unreadable code objects.
+    if !found.format.has(Rule::Archive) {
         for code_object in found.code_objects() {
             if let Some(reason) = code_object.unreadable() {
                 fault(not_extractable_fault(&code_object, reason));
@@ -66,7 +65,7 @@ pub(super) fn check(
         }
         return Ok(0);
     }
-    Ok(without_code.len())
+    Ok(without_code.iter().filter(|entry| entry.size() > 0).count())
 }
 
 fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) -> BrokenRule {
@@ -77,7 +76,7 @@ fn not_extractable_fault(code_object: &CodeObjectRef<'_>, reason: &Malformed) ->
 /// LLVM's bundler, which bundles files of any kind.
 fn entries_without_code<'f>(found: &FoundBundle<'f>) -> Vec<CodeObjectRef<'f>> {
     let mut entries = Vec::new();
-    if matches!(found.format, Format::Bundle | Format::TextBundle | Format::FatObject) {
+    if found.format.has(Rule::AnyFiles) {
         for entry in found.code_objects() {
             if matches!(entry.kind(), Some(ContentKind::Empty | ContentKind::Text)) && is_for_device(&entry) {
                 entries.push(entry);
@@ -97,7 +96,7 @@ fn is_for_device(code_object: &CodeObjectRef<'_>) -> bool {
 
 /// Returns whether a bundle holds code objects for devices. A text bundle may hold text, so nothing is expected of it.
 fn holds_code(found: &FoundBundle<'_>) -> bool {
-    if found.format == Format::TextBundle {
+    if found.format.has(Rule::Text) {
         return false;
     }
     for entry in found.code_objects() {
@@ -181,7 +180,7 @@ fn check_read(
 fn check_unread(code_object: &CodeObjectRef<'_>, kind: Option<ContentKind>) -> Result<(), Malformed> {
     let found = code_object.found;
     match kind {
-        Some(ContentKind::Unknown | ContentKind::Text) if found.format == Format::DeviceImages => {
+        Some(ContentKind::Unknown | ContentKind::Text) if found.format.has(Rule::KnownByContent) => {
             Err(Malformed::at("an image of an unknown format", 0))
         }
         Some(ContentKind::Unknown) if is_for_device(code_object) => {
@@ -384,10 +383,9 @@ fn check_loadable(found: &FoundBundle<'_>) -> Option<BrokenRule> {
 /// Returns the fault of a container that could be compressed, but has more than `max` bytes of plain code. Returns
 /// `None` if there is no such fault. In a fatbin, code objects are compressed one by one.
 fn check_compressed(found: &FoundBundle<'_>, max: u64) -> Result<Option<BrokenRule>> {
-    let has_compressed_form = matches!(found.format, Format::Bundle | Format::OffloadBinary | Format::Fatbin);
     // Code in a compressed entry is compressed with the entry.
     let is_compressed = found.bundle.compressed.is_some() || found.place.is_in_packed_entry();
-    if !has_compressed_form || is_compressed {
+    if !found.format.has(Rule::Compressible) || is_compressed {
         return Ok(None);
     }
     let (mut all, mut plain, mut size) = (0_usize, 0_usize, 0_u64);
@@ -421,7 +419,7 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
 /// agree, or if one of them is missing or not comparable.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
-    let is_of_dpcpp = code_object.found.format == Format::SyclBin && id.triple().arch_name() == INTEL;
+    let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == INTEL;
     let target = id.target();
     if target.is_empty() || is_of_dpcpp {
         return None;

@@ -51,7 +51,7 @@ impl ToolOptions for BundlerOptions {
     }
 }
 
-/// Prints the list of a file. For a file of another known format without bundles, also prints a hint on a terminal.
+/// Prints the list of a file. For a file without bundles, also prints a hint on a terminal if there is one.
 fn print_list(list: &List, call: &Call<'_>, console: &Console) -> anyhow::Result<()> {
     let mut listed = PrintedList::default();
     to_stdout(|out| {
@@ -60,10 +60,7 @@ fn print_list(list: &List, call: &Call<'_>, console: &Console) -> anyhow::Result
     })?;
     // LLVM prints nothing for such a file, and programs may rely on that. A hint is for people.
     let may_hint = console.is_on_terminal() && listed.bundles == 0;
-    if may_hint
-        && let Some(format) = listed.format
-        && let Some(hint) = (call.additions.list_hint)(&call.program, list.input.as_os_str(), format)
-    {
+    if may_hint && let Some(hint) = (call.additions.list_hint)(&call.program, list.input.as_os_str(), &listed.head) {
         console.hint(&hint);
     }
     Ok(())

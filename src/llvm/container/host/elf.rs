@@ -10,9 +10,6 @@ use object::elf::{Machine, SHT_NOBITS, SHT_NULL, SectionType};
 use crate::llvm::container::records::record;
 pub(crate) use crate::llvm::container::records::{Encoding, Table};
 
-/// The machine of ELF files for Intel GPUs.
-pub(crate) const EM_INTELGT: Machine = Machine(205);
-
 record! {
     /// The file header.
     Header(word) {

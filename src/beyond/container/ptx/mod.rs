@@ -11,13 +11,15 @@
 //! Source: PTX ISA 9.0.
 #![allow(clippy::arithmetic_side_effects, reason = "positions in bytes that are in memory")]
 
+mod header;
+
 use memchr::{memchr, memchr2_iter, memchr3, memmem, memrchr2};
 
 use crate::base::bytes::{len_u64, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-pub(crate) use crate::llvm::container::magic::ptx::{Header, VERSION};
-use crate::llvm::container::magic::ptx::{after, after_blanks};
+pub(crate) use header::{Header, VERSION};
+use header::{after, after_blanks};
 
 /// The largest number of bytes before the first directive that are searched for comments.
 const COMMENTS_MAX: usize = 512;

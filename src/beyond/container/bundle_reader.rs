@@ -1,20 +1,17 @@
 //! Chooses the reader of bundles by their first bytes, so that a search needs no option like the bundler's `-type`.
 
-use super::found::Format;
+use super::entry::{SearchEntry, SearchFormat, searched};
+use super::sequence::{Bundle, SearchContainer};
+use super::syclbin::SyclBin;
+use super::text;
+use super::{Format, Magic};
 use crate::base::bytes::{Bounds, len_u64, slice};
 use crate::base::error::{Error, Malformed};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
-use crate::beyond::container::entry::{SearchEntry, SearchFormat, searched};
-use crate::beyond::container::fatbin::Fatbin;
-use crate::beyond::container::hcf::Hcf;
-use crate::beyond::container::syclbin::SyclBin;
-use crate::beyond::container::{Bundle, SearchContainer};
 use crate::llvm::container::binary::Binary;
-use crate::llvm::container::magic::Magic;
 use crate::llvm::container::object::FatObject;
 use crate::llvm::container::stream::Compressed;
-use crate::llvm::container::text::Text;
 use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 
 /// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
@@ -22,25 +19,30 @@ use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 pub(crate) struct BundleReader {
     pub(crate) container: &'static dyn SearchContainer,
     /// Returns the format of a bundle that was read, or the fault that hides it.
-    pub(super) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
+    pub(crate) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }
 
 impl BundleReader {
+    /// The reader of bundles of any format of LLVM's bundler.
+    pub(crate) const ANY_BUNDLE: Self = Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle };
+
     /// The reader of host objects that are known to be fat objects. `AnyBundle` is not needed then.
-    pub(super) const FAT_OBJECT: Self =
+    pub(crate) const FAT_OBJECT: Self =
         Self { container: &SearchFormat(FatObject), format_of: |_| Ok(Format::FatObject) };
 
+    /// The reader of offload binaries. SYCLBIN files are offload binaries too, so one reader takes both.
+    pub(crate) const OFFLOAD_BINARY: Self =
+        Self { container: &SearchFormat(SyclBin), format_of: SyclBin::format_of_bundle };
+
     /// The reader of sections that LLVM's packager looks for offload binaries in.
-    pub(super) const OFFLOADING_SECTION: Self =
+    pub(crate) const OFFLOADING_SECTION: Self =
         Self { container: &OffloadingSection, format_of: OffloadingSection::format_of_bundle };
 
-    /// Returns the reader of data with this magic. SYCLBIN files are offload binaries too, so one reader takes both.
+    /// Returns the reader of data with this magic.
     pub(crate) fn for_magic(magic: Magic) -> Self {
         match magic {
-            Magic::FatBinary => Self { container: &Fatbin, format_of: |_| Ok(Format::Fatbin) },
-            Magic::OffloadBinary => Self { container: &SearchFormat(SyclBin), format_of: SyclBin::format_of_bundle },
-            Magic::Hcf => Self { container: &Hcf, format_of: |_| Ok(Format::Hcf) },
-            _ => Self { container: &AnyBundle, format_of: AnyBundle::format_of_bundle },
+            Magic::Container(format) => format.row().reader,
+            _ => Self::ANY_BUNDLE,
         }
     }
 }
@@ -60,7 +62,7 @@ pub(crate) struct OffloadingSection;
 
 impl OffloadingSection {
     /// Returns whether data with this magic is an image without an offload binary around it.
-    pub(super) fn is_image(magic: Magic) -> bool {
+    pub(crate) fn is_image(magic: Magic) -> bool {
         magic.is_elf() || matches!(magic, Magic::SpirV | Magic::Bitcode)
     }
 
@@ -119,8 +121,7 @@ impl AnyBundle {
     /// bundle.
     pub(crate) fn format_of_head(head: &[u8]) -> Option<Format> {
         match Magic::identify(head) {
-            Magic::Bundle => Some(Format::Bundle),
-            Magic::TextBundle => Some(Format::TextBundle),
+            Magic::Container(format @ (Format::Bundle | Format::TextBundle)) => Some(format),
             _ => object::HostFormat::identify(head).map(|_| Format::FatObject),
         }
     }
@@ -133,7 +134,7 @@ impl Container for AnyBundle {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
             // Nothing records the end of a text bundle, so `data` has to be all of it: the beginning alone is an error.
-            Some(Format::TextBundle) => match Text::of(data) {
+            Some(Format::TextBundle) => match text::identify(data) {
                 Some(text) if len_u64(data) == total => text.read(data, total, base),
                 _ => Err(Bounds::of(data, base).truncated(0, total, "the text bundle")),
             },

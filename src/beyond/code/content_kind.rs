@@ -1,7 +1,8 @@
 //! Identifies the kind of a code object by its first bytes.
 
-use crate::base::bytes::{is_text, slice};
-use crate::llvm::container::magic::Magic;
+use crate::base::bytes::slice;
+use crate::beyond::container::magic::is_text;
+use crate::beyond::container::{Format, Magic};
 
 /// The kind of a code object's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +51,7 @@ impl ContentKind {
             Magic::SpirV => Self::SpirV,
             Magic::Ptx => Self::Ptx,
             Magic::LtoIr => Self::LtoIr,
-            Magic::FatBinary => Self::FatBinary,
+            Magic::Container(Format::Fatbin) => Self::FatBinary,
             magic if magic.is_container() => Self::Bundle,
             Magic::Archive => Self::Archive,
             Magic::Coff | Magic::Pe => Self::Coff,

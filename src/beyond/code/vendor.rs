@@ -1,0 +1,25 @@
+//! The vendors of GPUs.
+
+use crate::base::id::OffloadKind;
+
+/// The vendor of a GPU. Its runtime takes no code for GPUs of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum GpuVendor {
+    Amd,
+    Nvidia,
+    /// Another vendor, whose compiler writes entry IDs with its own offload kind.
+    Of(OffloadKind),
+    /// An unknown vendor.
+    Other,
+}
+
+impl GpuVendor {
+    /// The name of the vendor, or `None` if it is not AMD or NVIDIA.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Amd => Some("AMD"),
+            Self::Nvidia => Some("NVIDIA"),
+            Self::Of(_) | Self::Other => None,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The GPUs that a code object is for.
+
+use crate::base::display::printable;
+use crate::base::id::{EntryId, OffloadKind};
+use crate::beyond::code::ContentKind;
+use crate::beyond::runtime::Code;
+use crate::beyond::scan::{CodeObject, Format};
+
+/// What a code object is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CodeFor {
+    /// The host.
+    Host,
+    /// GPUs: one, a family, or all whose driver compiles the code.
+    Gpus(Code),
+    /// A device that neither the entry ID nor the content names: its triple, or else the whole ID.
+    Unknown(String),
+}
+
+impl CodeFor {
+    /// Returns what a code object is for. `recorded` is the target ID that its content records, which counts if the
+    /// entry ID has none. The content also decides what an ID such as `sm_90` means: PTX with this ID is for all GPUs
+    /// that compile it.
+    pub(crate) fn of(code_object: &CodeObject, recorded: Option<&str>) -> Self {
+        let Some(id) = code_object.entry_id() else { return Self::Unknown(code_object.shown_id()) };
+        // A code object without a bundle is never host code.
+        if id.kind() == OffloadKind::Host && code_object.bundle.format != Format::CodeObject {
+            return Self::Host;
+        }
+        // Without content, the ID still names the GPU.
+        let content = code_object.kind.filter(|kind| *kind != ContentKind::Empty);
+        match Code::of_entry(&id, content, recorded) {
+            Some(code) => Self::Gpus(code),
+            None => Self::Unknown(unknown_device(&id)),
+        }
+    }
+
+    /// Returns the name: a target ID, an architecture of NVIDIA's such as `sm_90` or `compute_90`, or `host`; safe to
+    /// print on a terminal.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Host => "host".to_owned(),
+            Self::Gpus(code) => printable(&code.name()),
+            Self::Unknown(device) => printable(device),
+        }
+    }
+}
+
+/// Returns the target in an entry ID that names none of the known GPUs, or else the triple.
+fn unknown_device(id: &EntryId) -> String {
+    let target_id = id.target().to_string();
+    if target_id.is_empty() { id.triple().as_str().trim_end_matches('-').to_owned() } else { target_id }
+}
+
+impl CodeObject {
+    /// Returns what the code object is for, by its entry ID and its content.
+    pub(crate) fn code_for(&self) -> CodeFor {
+        CodeFor::of(self, self.recorded_target.as_deref())
+    }
+
+    /// The target of the code object in one word, safe to print on a terminal: a target ID, an architecture of
+    /// NVIDIA's, or else `host`, the triple or the whole ID. It is that of the entry ID or, if the ID has none, the one
+    /// that the content records. PTX has the name of its virtual architecture (`compute_90`), whatever its ID says.
+    pub fn target(&self) -> String {
+        self.code_for().name()
+    }
+}

@@ -1,0 +1,368 @@
+//! The device code of a file, as a model that does not need the file any more.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::served::Coverage;
+use super::unit::{Unit, UnitPlace, Units};
+use crate::base::bytes::{add, total};
+use crate::base::display::printable_name;
+use crate::base::error::{Error, Result};
+use crate::base::io::input::Input;
+use crate::beyond::codec::Codec;
+use crate::beyond::container::Rule;
+use crate::beyond::job::UnreadPart;
+use crate::beyond::scan::{
+    BundleInfo, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split, Step,
+    member_of,
+};
+
+/// The device code of a file. With the feature `serde`, it is serialized as a file in `docs/inspect.schema.json`.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Contents {
+    /// The path, as the caller gave it.
+    pub path: PathBuf,
+    /// The size of the file in bytes.
+    pub size: u64,
+    /// The bundles, in file order.
+    pub bundles: Vec<BundleContents>,
+    /// The parts that are recognised but not read.
+    pub unread: Vec<UnreadPart>,
+    /// The references of split libraries to kpack archives.
+    pub references: Vec<KpackReference>,
+    /// The members of zip files with device code that have the same bytes as other members.
+    pub copies: Vec<MemberCopies>,
+    /// The parts that could not be read, in file order.
+    pub problems: Vec<Error>,
+    /// The code that programs load together, in the order in which it ends.
+    pub(crate) units: Vec<Unit>,
+}
+
+/// A bundle and its code objects.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BundleContents {
+    /// The properties of the bundle.
+    pub info: Arc<BundleInfo>,
+    /// The code objects of the bundle, in its order.
+    pub code_objects: Vec<CodeObject>,
+    /// The directory, if the bundle is a file that serves GPUs together with others there, as
+    /// [`Coverage`] counts them.
+    pub directory: Option<Arc<Place>>,
+}
+
+/// A member of a zip file with device code, and other members with the same bytes, such as links to a library that
+/// became files in a wheel.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MemberCopies {
+    /// The place of the first of these members.
+    pub first: Place,
+    /// The places of the others.
+    pub copies: Vec<Place>,
+    /// The inflated size of the copies together, in bytes.
+    pub size: u64,
+    /// The stored size of the copies together, in bytes.
+    pub stored: u64,
+}
+
+/// A reference of a split library to the kpack archives with its device code.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct KpackReference {
+    /// The place of the reference.
+    pub place: Place,
+    /// The name of the library in the archives, safe to print on a terminal.
+    pub kernel_name: String,
+    /// The paths that the reference names, safe to print on a terminal.
+    pub search_paths: Vec<String>,
+    /// The archives that exist, or `None` if they were not searched.
+    pub archives: Option<Vec<PathBuf>>,
+    /// The number of code objects in them that the library loads.
+    pub code_objects: usize,
+}
+
+impl Contents {
+    /// Searches an open file, and keeps what is found. Broken parts are problems, and so is a file that has changed.
+    ///
+    /// # Errors
+    /// The errors of [`Scan::run`].
+    pub fn read(input: &Input, scan: &Scan) -> Result<Self> {
+        let mut contents = ContentsBuilder::new(input);
+        let visitor = &mut |finding: Finding<'_>| match finding {
+            Finding::Broken { place, error } | Finding::Hidden { place, error } => {
+                contents.add_problem(error.at(place));
+                Ok(())
+            }
+            finding => contents.add(&finding),
+        };
+        let scanned = scan.run(input, visitor);
+        let mut contents = contents.finish();
+        match scanned {
+            Ok(()) => contents.problems.extend(input.ensure_unchanged().err()),
+            Err(error) => input.unless_changed(Err(error))?,
+        }
+        Ok(contents)
+    }
+
+    /// Returns the GPUs that each container of bundles serves, by the [steps](BundleInfo::container) to it.
+    pub(crate) fn coverage_by_container(&self) -> HashMap<&[Step], Coverage> {
+        let mut units: HashMap<&[Step], Vec<&Unit>> = HashMap::new();
+        for unit in &self.units {
+            units.entry(unit.container()).or_default().push(unit);
+        }
+        units.into_iter().map(|(container, units)| (container, Coverage::of_library(units))).collect()
+    }
+
+    /// Returns the libraries of the file, in the order of their first finding. What a library is, is the
+    /// [place](Place::library)'s to say. Files that serve GPUs together with others of their directory are not among
+    /// the libraries, but [`files`](Self::files).
+    pub(crate) fn libraries(&self) -> Vec<(Place, LibraryContents<'_>)> {
+        let mut by_place = HashMap::new();
+        for bundle in self.bundles.iter().filter(|bundle| bundle.directory.is_none()) {
+            library_of(&mut by_place, &bundle.info.place).bundles.push(bundle);
+        }
+        for unit in self.units.iter().filter(|unit| unit.directory.is_none()) {
+            library_of(&mut by_place, unit.at.place()).units.push(unit);
+        }
+        for reference in &self.references {
+            library_of(&mut by_place, &reference.place).references.push(reference);
+        }
+        let mut all: Vec<_> = by_place.into_iter().collect();
+        all.sort_unstable_by_key(|(_, (index, _))| *index);
+        all.into_iter().map(|(place, (_, library))| (place, library)).collect()
+    }
+
+    /// Returns the files that serve GPUs together with others of their directory, each with the directory.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<Place>, LibraryContents<'_>)> {
+        // A file that has a directory has one bundle, and is one unit.
+        let mut units: HashMap<&Place, &Unit> = HashMap::new();
+        units.extend(self.units.iter().filter(|unit| unit.directory.is_some()).map(|unit| (unit.at.place(), unit)));
+        self.bundles.iter().filter_map(move |bundle| {
+            let directory = bundle.directory.as_ref()?;
+            let mut file = LibraryContents { bundles: vec![bundle], ..LibraryContents::default() };
+            file.units.extend(units.get(&bundle.info.place));
+            Some((directory, file))
+        })
+    }
+
+    /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
+    pub(crate) fn libraries_with_code(&self) -> usize {
+        let directories: HashSet<&Place> = self.files().map(|(directory, _)| &**directory).collect();
+        let libraries = self.libraries().into_iter().filter(|(_, library)| !library.bundles.is_empty());
+        libraries.count().saturating_add(directories.len())
+    }
+
+    /// Returns whether nothing was found: no code, no formats that are not read, and no problems.
+    pub fn is_empty(&self) -> bool {
+        self.bundles.is_empty() && self.unread.is_empty() && self.references.is_empty() && self.problems.is_empty()
+    }
+
+    /// Returns the number of bundles of the file that serve each GPU.
+    pub fn coverage(&self) -> Coverage {
+        let mut all = Coverage::default();
+        for (_, library) in self.libraries() {
+            all.merge(&library.coverage());
+        }
+        all.merge(&Coverage::of_library(self.units.iter().filter(|unit| unit.directory.is_some())));
+        all
+    }
+}
+
+/// A library in a file.
+#[derive(Debug, Default)]
+pub(crate) struct LibraryContents<'c> {
+    pub(crate) bundles: Vec<&'c BundleContents>,
+    pub(crate) units: Vec<&'c Unit>,
+    /// The references to kpack archives.
+    pub(crate) references: Vec<&'c KpackReference>,
+}
+
+impl LibraryContents<'_> {
+    /// Returns the number of bundles that serve each GPU.
+    pub(crate) fn coverage(&self) -> Coverage {
+        Coverage::of_library(self.units.iter().copied())
+    }
+}
+
+/// Returns the library that a place belongs to. A new one gets the next number.
+fn library_of<'l, 'c>(
+    by_place: &'l mut HashMap<Place, (usize, LibraryContents<'c>)>,
+    place: &Place,
+) -> &'l mut LibraryContents<'c> {
+    let next = by_place.len();
+    let (_, library) = by_place.entry(place.library()).or_insert_with(|| (next, LibraryContents::default()));
+    library
+}
+
+/// The contents of a file while it is searched.
+#[derive(Debug, Default)]
+pub(crate) struct ContentsBuilder {
+    contents: Contents,
+    units: Units,
+    /// The indices in `copies`, by the places of the first members.
+    index_of_copies: HashMap<Place, usize>,
+    /// The code objects that have others inside.
+    holders: CodeObjectsWithParts,
+}
+
+impl ContentsBuilder {
+    pub(crate) fn new(input: &Input) -> Self {
+        let contents = Contents { path: input.path().to_owned(), size: input.len(), ..Contents::default() };
+        Self { contents, ..Self::default() }
+    }
+
+    /// Adds the error of a part that could not be read.
+    pub(crate) fn add_problem(&mut self, error: Error) {
+        self.contents.problems.push(error);
+    }
+
+    /// Adds a finding, except problems.
+    pub(crate) fn add(&mut self, finding: &Finding<'_>) -> Result<()> {
+        match finding {
+            Finding::Bundle(found) => {
+                let bundle = BundleContents::new(found)?;
+                self.units.add(found, &bundle.info);
+                self.contents.bundles.push(bundle);
+                // The code object around this bundle, if any, has others inside, which the last step marks.
+                self.holders.note(found.place);
+            }
+            Finding::Unread { place, offset, what } => {
+                self.contents.unread.push(UnreadPart { place: (*place).clone(), offset: *offset, what: *what });
+            }
+            Finding::Split { place, split } => {
+                self.units.add_split(place, split);
+                self.contents.references.push(KpackReference::new(place, split));
+            }
+            Finding::Copy { place, first, size, stored } => self.add_copy(place, first, (*size, *stored)),
+            // The callers list broken and hidden parts as problems. Trailing data is not listed, and the code objects
+            // of a kpack archive were found as bundles before it.
+            Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Adds a copy of a member, with its inflated and its stored size.
+    fn add_copy(&mut self, place: &Place, first: &Place, (size, stored): (u64, u64)) {
+        let all = &mut self.contents.copies;
+        let next = all.len();
+        let index = *self.index_of_copies.entry(first.clone()).or_insert(next);
+        if index == next {
+            all.push(MemberCopies { first: first.clone(), copies: Vec::new(), size: 0, stored: 0 });
+        }
+        if let Some(known) = all.get_mut(index) {
+            known.copies.push(place.clone());
+            add(&mut known.size, size);
+            add(&mut known.stored, stored);
+        }
+    }
+
+    /// Returns the contents. Called at the end of the search: which code objects have others inside, and which files
+    /// are alone, depends on findings that follow.
+    pub(crate) fn finish(self) -> Contents {
+        let Self { mut contents, units, holders, .. } = self;
+        contents.units = units.finish();
+        let mut directories: HashMap<&Place, &Arc<Place>> = HashMap::new();
+        for unit in &contents.units {
+            if let Some(directory) = &unit.directory {
+                directories.insert(unit.at.place(), directory);
+            }
+        }
+        for bundle in &mut contents.bundles {
+            for code_object in &mut bundle.code_objects {
+                holders.mark(code_object);
+            }
+            bundle.directory = directories.get(&bundle.info.place).map(|directory| Arc::clone(directory));
+        }
+        contents
+    }
+}
+
+impl BundleContents {
+    /// Keeps the properties of a found bundle. [`ContentsBuilder::finish`] sets the directory.
+    fn new(found: &FoundBundle<'_>) -> Result<Self> {
+        let info = found.info()?;
+        let code_objects = found.code_objects().map(|code_object| code_object.keep(&info)).collect();
+        Ok(Self { info, code_objects, directory: None })
+    }
+
+    /// Returns the stored size of all code objects of the bundle in bytes. A compressed bundle counts with its header.
+    pub fn stored(&self) -> u64 {
+        match self.info.compressed {
+            Some(_) => self.info.stored(),
+            None => total(self.code_objects.iter().map(CodeObject::stored)),
+        }
+    }
+
+    /// Returns the number, the inflated size and the stored size of the code objects, each [as it
+    /// counts](CodeObject::sizes) in sums. The stored size of a compressed bundle is that of the [whole](Self::stored)
+    /// bundle, unless one of its code objects has others inside. Then it is the sum over the listed code objects.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        let mut is_whole = self.info.compressed.is_some();
+        for code_object in &self.code_objects {
+            let more = code_object.sizes();
+            sizes.code_objects = sizes.code_objects.saturating_add(more.code_objects);
+            add(&mut sizes.size, more.size);
+            add(&mut sizes.stored, more.stored);
+            is_whole &= !code_object.has_parts;
+        }
+        if is_whole {
+            sizes.stored = self.stored();
+        }
+        sizes
+    }
+
+    /// Returns the compression methods of code objects that are compressed on their own.
+    pub fn codecs(&self) -> impl Iterator<Item = Codec> {
+        self.code_objects.iter().filter_map(|code_object| Some(code_object.packed.as_ref()?.codec))
+    }
+}
+
+impl BundleInfo {
+    /// Returns the steps to the container of the bundle. In kpack archives, this leaves out the last step to the
+    /// bundle, which is its own name.
+    pub fn container(&self) -> &[Step] {
+        container(self.format, &self.place)
+    }
+
+    /// Returns the names of the members that the container is in, joined by slashes, or `None` without members.
+    pub fn member(&self) -> Option<String> {
+        member_of(self.container())
+    }
+}
+
+impl Unit {
+    /// Returns the steps to the container of the unit, as [`BundleInfo::container`] does.
+    fn container(&self) -> &[Step] {
+        match &self.at {
+            UnitPlace::Bundle(info) | UnitPlace::Objects(info) => info.container(),
+            UnitPlace::Archives(place) => place.steps(),
+        }
+    }
+}
+
+/// Returns the steps to the container of a bundle: its place, without the last step in a kpack archive. That step is
+/// the name of the bundle in the archive.
+fn container(format: Format, place: &Place) -> &[Step] {
+    match place.steps() {
+        [container @ .., _] if format.has(Rule::Archive) => container,
+        steps => steps,
+    }
+}
+
+impl KpackReference {
+    fn new(place: &Place, split: &Split<'_>) -> Self {
+        let archives = split.archives.map(|archives| archives.iter().map(|followed| followed.path.clone()).collect());
+        Self {
+            place: place.clone(),
+            kernel_name: printable_name(&split.reference.kernel_name),
+            search_paths: split.reference.search_paths.iter().map(|path| printable_name(path)).collect(),
+            archives,
+            code_objects: split.code_objects(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The middle: what is in files, as an owned model. Everything that a subcommand says of files is computed from it.
+//!
+//! | module | says |
+//! |---|---|
+//! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
+//! | `code_for` | which GPUs a code object is for |
+//! | `unit` | which code a program loads together |
+//! | `served` | which GPUs the code of a library serves |
+//! | `lost` | which GPUs a library no longer serves |
+//!
+//! ```
+//! use offload_bundle::inventory::Contents;
+//! use offload_bundle::io::Input;
+//! use offload_bundle::runtime::Device;
+//! use offload_bundle::scan::Scan;
+//!
+//! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/sequence/mixed.bundle");
+//! let contents = Contents::read(&Input::read(path.as_ref())?, &Scan::default())?;
+//! let served = contents.coverage().served(&Device::parse("gfx906:sramecc+:xnack-")?);
+//! assert_eq!(served.to_string(), "4 of 4");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod code_for;
+mod contents;
+mod lost;
+mod served;
+mod unit;
+
+#[cfg(feature = "cli")]
+pub(crate) use code_for::CodeFor;
+pub(crate) use contents::ContentsBuilder;
+#[cfg(feature = "cli")]
+pub(crate) use contents::LibraryContents;
+pub use contents::{BundleContents, Contents, KpackReference, MemberCopies};
+pub(crate) use lost::{LostGpu, lost_gpus};
+pub use served::{Coverage, ServedBundles, ServedDirectory};
+pub(crate) use served::{FileSet, LibraryCode};
+#[cfg(test)]
+pub(crate) use unit::tests;
+pub(crate) use unit::{CodeSet, FoundUnit, Unit, UnitBuilder, UnitRole, Units, by_library};

@@ -1,0 +1,515 @@
+//! Units: code that a program loads together, for several GPUs. It needs one code object of each unit, for its GPU.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::base::id::OffloadKind;
+use crate::beyond::container::{Rule, kpack};
+use crate::beyond::runtime::{
+    BundleCodes, Code, CodeUse, Device, FoundCode, GpuVendor, UnfoundCode, directory_of, is_loaded_file,
+};
+use crate::beyond::scan::{BundleInfo, Format, FoundBundle, Place, Split};
+
+/// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
+const NO_POSITION: usize = 0;
+
+/// What a program needs of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnitRole {
+    /// Code for each GPU, so the unit should serve all GPUs of its vendors.
+    Whole,
+    /// Relocatable CUDA code of one object of a linked file. The driver links it with that of the other objects, for
+    /// GPUs that the linked code does not serve.
+    Relinked,
+    /// Code for some GPUs, because other units of the file may serve the rest: device images, for example.
+    Some,
+    /// Code for some GPUs, because other files may serve the rest: kpack archives, and files that are no bundles.
+    SomeOfFiles,
+}
+
+/// The code of one or more units, without places.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CodeSet {
+    /// The vendors of the GPUs that there are entries for, or none if they are unknown. The code should serve all their
+    /// GPUs.
+    pub(crate) vendors: BTreeSet<GpuVendor>,
+    /// The code that a runtime finds and loads, with the index of the first of it in its unit.
+    pub(crate) codes: BTreeMap<Code, usize>,
+    /// The code that a runtime does not find or load.
+    pub(crate) unfound: BTreeSet<UnfoundCode>,
+}
+
+impl CodeSet {
+    /// Returns whether the code should serve a GPU: it has entries for GPUs of the same vendor, or no entries for any.
+    pub(crate) fn is_for(&self, device: &Device) -> bool {
+        self.vendors.is_empty() || self.vendors.contains(&device.vendor())
+    }
+
+    /// Returns whether the code serves all variants of a GPU.
+    pub(crate) fn serves(&self, device: &Device) -> bool {
+        device.unserved_variants(self.codes.keys()).next().is_none()
+    }
+
+    /// Adds the code of another unit.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.vendors.extend(&other.vendors);
+        for (code, index) in &other.codes {
+            if !self.codes.contains_key(code) {
+                self.codes.insert(code.clone(), *index);
+            }
+        }
+        for unfound in &other.unfound {
+            if !self.unfound.contains(unfound) {
+                self.unfound.insert(unfound.clone());
+            }
+        }
+    }
+}
+
+/// Where a unit is.
+#[derive(Clone, Debug)]
+pub(crate) enum UnitPlace {
+    /// It is this bundle.
+    Bundle(Arc<BundleInfo>),
+    /// It is several offload binaries, of which this is the first, or a code object without a bundle.
+    Objects(Arc<BundleInfo>),
+    /// It is in kpack archives that the library with a reference at this place loads.
+    Archives(Arc<Place>),
+}
+
+impl UnitPlace {
+    pub(crate) fn place(&self) -> &Place {
+        match self {
+            Self::Bundle(info) | Self::Objects(info) => &info.place,
+            Self::Archives(place) => place,
+        }
+    }
+
+    /// Returns the index and the offset of the bundle at its place, or `None` if the unit is not a bundle.
+    pub(crate) fn bundle(&self) -> Option<(usize, u64)> {
+        match self {
+            Self::Bundle(info) => Some((info.index, info.range.start)),
+            Self::Objects(_) | Self::Archives(_) => None,
+        }
+    }
+}
+
+/// Code that a program loads together, for several GPUs. A unit is usually a bundle, but may be several offload
+/// binaries, a file, or the code of a wrapper in kpack archives.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    pub(crate) at: UnitPlace,
+    pub(crate) role: UnitRole,
+    /// The way in which a program uses the code.
+    pub(crate) code_use: CodeUse,
+    /// The directory, if the unit is a file that serves together with others there.
+    pub(crate) directory: Option<Arc<Place>>,
+    /// The first source file that the code objects record.
+    pub(crate) source: Option<Arc<str>>,
+    pub(crate) code: Arc<CodeSet>,
+}
+
+impl Unit {
+    /// Returns the library of the unit: a directory, if the files there serve together.
+    pub(crate) fn library(&self) -> Place {
+        match &self.directory {
+            Some(directory) => (**directory).clone(),
+            None => self.at.place().library(),
+        }
+    }
+}
+
+/// Returns the libraries of some units, in the order of their first units.
+pub(crate) fn by_library<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<(Place, Vec<&'u Unit>)> {
+    let mut libraries: HashMap<Place, (usize, Vec<&Unit>)> = HashMap::new();
+    for unit in units {
+        let next = libraries.len();
+        let (_, library) = libraries.entry(unit.library()).or_insert_with(|| (next, Vec::new()));
+        library.push(unit);
+    }
+    let mut libraries: Vec<_> = libraries.into_iter().collect();
+    libraries.sort_unstable_by_key(|(_, (index, _))| *index);
+    libraries.into_iter().map(|(place, (_, units))| (place, units)).collect()
+}
+
+/// A unit while it is put together, with the position of each code object in the search: its index among all code
+/// objects found.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundUnit {
+    at: UnitPlace,
+    pub(crate) role: UnitRole,
+    code_use: CodeUse,
+    directory: Option<Place>,
+    source: Option<String>,
+    vendors: BTreeSet<GpuVendor>,
+    pub(crate) codes: Vec<(usize, Code)>,
+    pub(crate) unfound: Vec<UnfoundCode>,
+}
+
+impl FoundUnit {
+    /// Returns a unit for a bundle, still without code.
+    fn new(found: &FoundBundle<'_>, info: &Arc<BundleInfo>, vendors: BTreeSet<GpuVendor>) -> Self {
+        let info = Arc::clone(info);
+        // Several containers, one for each target, may be one unit.
+        let is_bundle = !found.format.has(Rule::OnePerTarget) && found.format != Format::CodeObject;
+        Self {
+            at: if is_bundle { UnitPlace::Bundle(info) } else { UnitPlace::Objects(info) },
+            role: UnitRole::Whole,
+            code_use: CodeUse::of(found),
+            directory: None,
+            source: found.code_objects().find_map(|code_object| code_object.shown_source()),
+            vendors,
+            codes: Vec::new(),
+            unfound: Vec::new(),
+        }
+    }
+
+    /// Returns the units of a split library: one for each index in its wrappers, with the code of that index in the
+    /// kpack archives. Returns no units if the reference of the library was not followed.
+    fn of_split(place: &Place, split: &Split<'_>) -> Vec<Self> {
+        let Some(archives) = split.archives else { return Vec::new() };
+        let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
+        for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
+            for binary in &archive.binaries {
+                let Some(index) = split.reference.index_of(&binary.key) else { continue };
+                let codes = by_index.entry(index).or_default();
+                for target in binary.entries.iter().map(kpack::target_of) {
+                    // The loader asks an archive only for target IDs in the archive's list.
+                    if archive.claims(target)
+                        && let Some(code) = Code::of_kpack(target)
+                    {
+                        codes.push((NO_POSITION, code));
+                    }
+                }
+            }
+        }
+        let place = Arc::new(place.clone());
+        let mut units = Vec::new();
+        let mut seen = HashSet::new();
+        for index in split.indices {
+            // An index without code in the archives makes a unit that serves no GPU, because the library needs that
+            // code.
+            if seen.insert(*index) {
+                units.push(Self {
+                    at: UnitPlace::Archives(Arc::clone(&place)),
+                    role: UnitRole::Whole,
+                    code_use: CodeUse::Choice,
+                    directory: None,
+                    source: None,
+                    vendors: BTreeSet::from([GpuVendor::Amd]),
+                    codes: by_index.get(index).cloned().unwrap_or_default(),
+                    unfound: Vec::new(),
+                });
+            }
+        }
+        units
+    }
+
+    /// Returns the place of the first bundle of the unit.
+    pub(crate) fn place(&self) -> &Place {
+        self.at.place()
+    }
+
+    /// Returns whether the unit has this code, found or not.
+    fn has(&self, code: &Code) -> bool {
+        self.codes.iter().any(|(_, other)| other == code) || self.unfound.iter().any(|unfound| unfound.code == *code)
+    }
+
+    /// Returns the code without positions.
+    fn code(&self) -> CodeSet {
+        let mut codes = BTreeMap::new();
+        for (index, (_, code)) in self.codes.iter().enumerate() {
+            codes.entry(code.clone()).or_insert(index);
+        }
+        CodeSet { vendors: self.vendors.clone(), codes, unfound: self.unfound.iter().cloned().collect() }
+    }
+}
+
+/// The units of a file, in the order in which they end.
+#[derive(Debug, Default)]
+pub(crate) struct Units {
+    building: UnitBuilder,
+    /// Each different code, directory and source file once, because most units of a library share them.
+    codes: HashSet<Arc<CodeSet>>,
+    directories: HashSet<Arc<Place>>,
+    sources: HashSet<Arc<str>>,
+    units: Vec<Unit>,
+}
+
+impl Units {
+    /// Adds the next bundle of the search.
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) {
+        let complete = self.building.add(found, info);
+        self.keep(complete);
+    }
+
+    /// Adds the code objects in kpack archives that a split library loads.
+    pub(crate) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
+        self.keep(FoundUnit::of_split(place, split));
+    }
+
+    /// Returns all units. Called at the end of the search.
+    pub(crate) fn finish(mut self) -> Vec<Unit> {
+        let last = self.building.finish_all();
+        self.keep(last);
+        self.units
+    }
+
+    fn keep(&mut self, units: Vec<FoundUnit>) {
+        for unit in units {
+            let code = shared(&mut self.codes, unit.code());
+            let FoundUnit { at, role, code_use, directory, source, .. } = unit;
+            let directory = directory.map(|place| shared(&mut self.directories, place));
+            let source = source.map(|source| match self.sources.get(source.as_str()) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let source: Arc<str> = source.into();
+                    self.sources.insert(Arc::clone(&source));
+                    source
+                }
+            });
+            self.units.push(Unit { at, role, code_use, directory, source, code });
+        }
+    }
+}
+
+/// Returns the value in a set that equals `value`, after adding it if it is new.
+fn shared<T: std::hash::Hash + Eq>(known: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
+    if let Some(known) = known.get(&value) {
+        return Arc::clone(known);
+    }
+    let value = Arc::new(value);
+    known.insert(Arc::clone(&value));
+    value
+}
+
+/// Puts units together from the bundles of a search, which are added in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnitBuilder {
+    /// The units of offload binaries at one place, by their offload kind. The next offload binary may add code to them.
+    /// The kind is `None` as long as a unit has no code.
+    incomplete: Vec<(Option<OffloadKind>, FoundUnit)>,
+    /// The file that was read last, if it is a code object, a bundle or a fatbin itself. It is kept apart from
+    /// `incomplete`, because nothing is added to it. It waits only for the next bundle: if that bundle is in the same
+    /// file, the file counts in another way, see `end_file`.
+    file: Option<FoundUnit>,
+    /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its
+    /// directory. Code objects without a bundle need not serve every GPU then.
+    ignores_files: bool,
+    /// The number of code objects of all bundles so far: the position of the next one.
+    code_objects: usize,
+}
+
+impl UnitBuilder {
+    /// Returns a value that makes units of bundles alone, without regard to files that serve together.
+    pub(crate) fn of_bundles() -> Self {
+        Self { ignores_files: true, ..Self::default() }
+    }
+
+    /// Adds the next bundle of the search, and returns the units that are complete.
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) -> Vec<FoundUnit> {
+        let mut complete: Vec<FoundUnit> = self.end_file(Some(found.place)).into_iter().collect();
+        complete.extend(self.add_bundle(found, info));
+        complete
+    }
+
+    /// Takes the file that was read last, and returns its unit. `next` is the place of the next bundle, or `None` if
+    /// nothing follows. Returns `None` if there is no such file.
+    fn end_file(&mut self, next: Option<&Place>) -> Option<FoundUnit> {
+        let file = self.file.take()?;
+        let has_more_bundles = next == Some(file.place());
+        if !has_more_bundles {
+            return Some(file);
+        }
+        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
+        // in it is a unit of its own, and a code object without a bundle need not serve every GPU.
+        let role = if file.at.bundle().is_some() { UnitRole::Whole } else { role_of_some(file.place(), true) };
+        Some(FoundUnit { directory: None, role, ..file })
+    }
+
+    /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
+    /// out of `self.file` before the call.
+    fn add_bundle(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) -> Vec<FoundUnit> {
+        // The position of the first code object of the bundle in the search.
+        let first = self.code_objects;
+        self.code_objects = first.saturating_add(found.bundle.entries.len());
+        let is_file = !self.ignores_files && is_loaded_file(found);
+        let codes = BundleCodes::of(found);
+        // The search reports the containers in such a bundle as bundles themselves.
+        if codes.is_outer {
+            return Vec::new();
+        }
+        if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {
+            return self.add_offload_binary(found, info, (first, codes));
+        }
+        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
+        let codes = codes.into_iter().map(|code| (first.saturating_add(code.index), code.code)).collect();
+        let unfound = unfound.into_iter().map(|(_, unfound)| unfound).collect();
+        let mut unit = FoundUnit { codes, unfound, ..FoundUnit::new(found, info, vendors) };
+        if is_file {
+            unit.directory = Some(directory_of(found.place));
+            // The file is complete only once the next bundle shows that no more bundles of it follow.
+            self.file = Some(unit);
+            return Vec::new();
+        }
+        if found.is_relinked() {
+            unit.role = UnitRole::Relinked;
+        } else if found.format.has(Rule::Archive) {
+            unit.role = UnitRole::SomeOfFiles;
+        } else if found.is_for_some_gpus() {
+            unit.role = role_of_some(found.place, found.is_file());
+        }
+        vec![unit]
+    }
+
+    /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
+    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the
+    /// first code object. Returns the units that are complete.
+    fn add_offload_binary(
+        &mut self,
+        found: &FoundBundle<'_>,
+        info: &Arc<BundleInfo>,
+        (first, codes): (usize, BundleCodes),
+    ) -> Vec<FoundUnit> {
+        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
+        let new_unit = || FoundUnit::new(found, info, vendors.clone());
+        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
+        // compared too.
+        let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place() != found.place);
+        // Nothing more is added to the units of the previous place.
+        let mut complete = if is_new_place { self.take_all_incomplete() } else { Vec::new() };
+        // An offload binary without code counts as a bundle too, unless others at its place have code.
+        if codes.is_empty() && unfound.is_empty() && self.incomplete.is_empty() {
+            self.incomplete.push((None, new_unit()));
+        }
+        for FoundCode { index, kind, code } in codes {
+            if let Some(unit) = self.unit_for(kind, &code, &new_unit, &mut complete) {
+                unit.vendors.extend(&vendors);
+                unit.codes.push((first.saturating_add(index), code));
+            }
+        }
+        for (kind, unfound) in unfound {
+            if let Some(unit) = self.unit_for(kind, &unfound.code, &new_unit, &mut complete) {
+                unit.vendors.extend(&vendors);
+                unit.unfound.push(unfound);
+            }
+        }
+        complete
+    }
+
+    /// Returns the unit that gets a code object of an offload binary, which may be a new one. Adds a unit to `complete`
+    /// if it has code for the same GPU: a second code object for a GPU is from another source file. Never returns
+    /// `None`.
+    fn unit_for(
+        &mut self,
+        kind: OffloadKind,
+        code: &Code,
+        new_unit: &dyn Fn() -> FoundUnit,
+        complete: &mut Vec<FoundUnit>,
+    ) -> Option<&mut FoundUnit> {
+        let next = self.incomplete.len();
+        // The first code decides the kind of a unit without code.
+        let mut units = self.incomplete.iter();
+        let index = units.position(|(unit_kind, _)| unit_kind.is_none_or(|unit_kind| unit_kind == kind));
+        let index = index.unwrap_or(next);
+        if index == next {
+            self.incomplete.push((None, new_unit()));
+        }
+        let (unit_kind, unit) = self.incomplete.get_mut(index)?;
+        if unit.has(code) {
+            complete.push(std::mem::replace(unit, new_unit()));
+        }
+        *unit_kind = Some(kind);
+        Some(unit)
+    }
+
+    /// Takes and returns all units that waited for more bundles: the units of offload binaries, and the file that was
+    /// read last. They are complete now. Called at the end of the search.
+    pub(crate) fn finish_all(&mut self) -> Vec<FoundUnit> {
+        let mut finished = self.take_all_incomplete();
+        finished.extend(self.end_file(None));
+        finished
+    }
+
+    /// Takes and returns the units that waited for more bundles at the places that `is_over` accepts. No more bundles
+    /// follow there, so these units are complete now.
+    pub(crate) fn finish_places(&mut self, is_over: impl Fn(&Place) -> bool) -> Vec<FoundUnit> {
+        let over = self.incomplete.extract_if(.., |(_, unit)| is_over(unit.place()));
+        let mut finished: Vec<FoundUnit> = over.map(|(_, unit)| unit).collect();
+        // The file that was read last waits too, but is not in `incomplete`.
+        if let Some(file) = &self.file
+            && is_over(file.place())
+        {
+            finished.extend(self.end_file(None));
+        }
+        finished
+    }
+
+    /// Takes the units of offload binaries, because nothing more is added to them.
+    fn take_all_incomplete(&mut self) -> Vec<FoundUnit> {
+        std::mem::take(&mut self.incomplete).into_iter().map(|(_, unit)| unit).collect()
+    }
+
+    /// Returns whether the next offload binary may add code to some units. The file in `self.file` does not count:
+    /// nothing is added to it.
+    pub(crate) fn has_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
+    /// Returns the number of code objects of all bundles so far.
+    pub(crate) fn code_objects(&self) -> usize {
+        self.code_objects
+    }
+}
+
+/// Returns the role of code that need not serve every GPU. If `is_file` and there are no steps to it, it is the searched
+/// file itself, so only other files can serve the rest.
+fn role_of_some(place: &Place, is_file: bool) -> UnitRole {
+    if is_file && place.steps().is_empty() { UnitRole::SomeOfFiles } else { UnitRole::Some }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::beyond::scan::Step;
+
+    /// Returns the place of a file, or of a member of a package for a name such as `a.whl(lib.so)`.
+    pub(crate) fn place(name: &str) -> Place {
+        let (file, members) = name.split_once('(').unwrap_or((name, ""));
+        members
+            .split(['(', ')'])
+            .filter(|member| !member.is_empty())
+            .fold(Place::of_file(file.as_ref()), |place, name| {
+                place.join(Step::Member(name.as_bytes().to_vec())).packaged()
+            })
+    }
+
+    /// Returns a bundle at a place, with code for these targets. The vendors are those of the code.
+    pub(crate) fn unit(name: &str, role: UnitRole, targets: &str) -> Unit {
+        let code = |name: &str| Code::from_name(name).unwrap();
+        let codes: BTreeMap<Code, usize> =
+            targets.split_whitespace().enumerate().map(|(index, name)| (code(name), index)).collect();
+        let vendors = codes.keys().filter_map(Device::from_code).map(|device| device.vendor()).collect();
+        let info =
+            BundleInfo { place: place(name), format: Format::Bundle, index: 0, range: 0..1, compressed: None, size: 0 };
+        Unit {
+            at: UnitPlace::Bundle(Arc::new(info)),
+            role,
+            code_use: CodeUse::Choice,
+            directory: None,
+            source: None,
+            code: Arc::new(CodeSet { vendors, codes, unfound: BTreeSet::new() }),
+        }
+    }
+
+    #[test]
+    fn libraries_are_files_and_files_in_packages() {
+        let units: Vec<Unit> = ["a.whl(x.so)", "a.so", "a.whl(y.so)", "a.whl(x.so)"]
+            .map(|name| unit(name, UnitRole::Whole, "gfx906"))
+            .into();
+        let libraries: Vec<_> =
+            by_library(&units).into_iter().map(|(place, units)| (place.to_string(), units.len())).collect();
+        assert_eq!(libraries, [("a.whl(x.so)".into(), 2), ("a.so".into(), 1), ("a.whl(y.so)".into(), 1)]);
+    }
+}
