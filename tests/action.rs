@@ -175,12 +175,12 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
     let lost = "lost-gpu: no code for sm_80 any longer, before 1 code object";
     type Case<'c> = (&'c [(&'c str, &'c str)], i32, Vec<String>, &'c str);
     let cases: &[Case<'_>] = &[
-        (&[("files", "old\n\n  o[k-m]? ")], 0, vec![], "\n### Total: 4 code objects in 1 file"),
+        (&[("files", "old\n\n  o[k-m]? ")], 0, vec![], "\n### Total: 3 code objects in 1 file"),
         (
             &[("files", "sub"), ("arguments", "-r --deep --max-size='1G'")],
             0,
             vec![],
-            "\n### Total: 4 code objects in 1 file",
+            "\n### Total: 3 code objects in 1 file",
         ),
         (
             &[("files", "broken")],

@@ -43,6 +43,7 @@ pub(crate) struct FormatRow {
     /// The name of the format in reports and messages.
     pub(crate) name: &'static str,
     /// The names of one and of several of what `inspect` counts.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only command lines count containers"))]
     pub(crate) counted: (&'static str, &'static str),
     /// The name of several that `recompress` leaves as they are.
     pub(crate) left_as_they_are: &'static str,

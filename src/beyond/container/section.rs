@@ -131,11 +131,17 @@ pub(crate) fn is_linked(section: &Section<'_>) -> bool {
 
 /// Returns the content of a section, or `None` if no rule applies to it.
 pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
-    let applies = |(rule, _): &&(SectionRule, SectionContent)| rule.applies_to(section);
-    let of_formats = FORMATS.iter().flat_map(|row| row.sections);
-    match of_formats.chain(&SECTIONS).find(applies) {
-        Some((_, content)) => Some(*content),
-        None if section.is_data() => Some(SectionContent::Data),
-        None => None,
+    for row in FORMATS {
+        if let Some(content) = first_content(row.sections, section) {
+            return Some(content);
+        }
     }
+    let other = if section.is_data() { Some(SectionContent::Data) } else { None };
+    first_content(&SECTIONS, section).or(other)
+}
+
+/// Returns the content of a section by the first rule that applies to it, or `None` if none does.
+fn first_content(rules: &[(SectionRule, SectionContent)], section: &Section<'_>) -> Option<SectionContent> {
+    let (_, content) = rules.iter().find(|(rule, _)| rule.applies_to(section))?;
+    Some(*content)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::library::OpenArchive;
 use super::{FileType, report_if_inflated, report_if_plain};
+use crate::base::bytes::slice;
 use crate::base::display::write_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
@@ -29,7 +30,7 @@ pub struct List {
 }
 
 /// The number of bytes of a file that are enough to name its format.
-const HEAD_LEN: usize = 4096;
+const HEAD_LEN: u64 = 4096;
 
 /// The result of listing a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl List {
     /// Any [`Error`]; the entries before the fault are written. An error of `out` names the file `-`.
     pub fn run(&self, out: &mut dyn Write, observer: &mut Observer<'_>) -> Result<PrintedList> {
         let input = open(&self.input, Accept::Any, self.limits.streamed)?;
-        let head = input.bytes().iter().take(HEAD_LEN).copied().collect();
+        let head = slice(input.bytes(), 0, HEAD_LEN).unwrap_or(input.bytes()).to_vec();
         let bundles = if self.file_type == FileType::Archive && Archive::is_archive(input.bytes()) {
             let library = OpenArchive::open(input, self.limits)?;
             library.unless_changed(self.list_members(&library, out, observer))?
