@@ -196,16 +196,8 @@
 //! | `cli` | the executable with our own subcommands too |
 //! | `launchers` | small executables that run the one of `llvm` or `cli` under its other names |
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::indexing_slicing))]
-#![cfg_attr(
-    not(feature = "search"),
-    allow(
-        dead_code,
-        unreachable_pub,
-        unused_imports,
-        reason = "the search uses more of what all parts share, and of the formats"
-    )
-)]
 
+#[macro_use]
 mod base;
 #[cfg(feature = "search")]
 mod beyond;
@@ -226,7 +218,9 @@ pub use llvm::event::{Event, Observer};
 /// The formats of containers.
 pub mod container {
     #[cfg(feature = "search")]
-    pub use crate::beyond::container::{Packed, SearchEntry, fatbin, kpack};
+    pub use crate::beyond::codec::Codec;
+    #[cfg(feature = "search")]
+    pub use crate::beyond::container::{Packed, SearchBundles, SearchContainer, SearchEntry, fatbin, kpack};
     pub use crate::llvm::container::*;
 }
 

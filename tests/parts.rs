@@ -1,6 +1,7 @@
 //! The walls between the parts of the source: which file uses which, by its imports and by paths in its code.
 //!
-//! The compiler holds the wall between the clone and the rest (`.ci/run clone`), but not the others.
+//! The compiler holds the wall between the clone and the rest (`.ci/run clone`): the clone uses nothing of the rest, and
+//! has nothing that only the rest uses. It does not hold the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -151,11 +151,6 @@ pub(crate) fn span(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
 }
 
-/// Adds `start` to both ends of a range.
-pub(crate) fn shift_range(range: &Range<u64>, start: u64) -> Range<u64> {
-    start.saturating_add(range.start)..start.saturating_add(range.end)
-}
-
 /// The sum of some lengths.
 pub(crate) fn total(lens: impl IntoIterator<Item = u64>) -> u64 {
     lens.into_iter().fold(0, u64::saturating_add)

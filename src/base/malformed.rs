@@ -158,27 +158,4 @@ impl Malformed {
         let text = format!("{what} nested more than {most} levels deep at offset {offset}");
         Self::other(ErrorKind::Limit, offset, text)
     }
-
-    /// The fault of a search that stops at `offset` because of a limit: `what` is in the plural, as in "more than 5
-    /// bundles".
-    pub(crate) fn search(what: &str, limit: u64, offset: u64) -> Self {
-        Self::other(ErrorKind::Limit, offset, format!("more than {limit} {what}; stopped at offset {offset}"))
-    }
-
-    /// Adds `base` to the offsets of a fault that was found in a part of a file, if it is a field that is wrong or cut.
-    /// Other faults, with offsets of whole containers, stay as they are.
-    pub(crate) fn shifted_by(self, base: u64) -> Self {
-        match self {
-            Self::Fault { what, offset, problem } => Self::Fault { what, offset: offset.saturating_add(base), problem },
-            Self::Truncated { what, offset, needed, end } => {
-                Self::Truncated { what, offset: offset.saturating_add(base), needed, end: end.saturating_add(base) }
-            }
-            other => other,
-        }
-    }
-}
-
-/// Fails with the fault that the sentence `what` describes, at an offset.
-pub(crate) fn fail_at<T>(what: impl Into<String>, offset: u64) -> Result<T, Malformed> {
-    Err(Malformed::at(what, offset))
 }

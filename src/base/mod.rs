@@ -2,6 +2,7 @@
 //! a container.
 
 pub(crate) mod bytes;
+#[macro_use]
 pub(crate) mod codec;
 pub mod display;
 pub mod error;

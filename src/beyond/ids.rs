@@ -19,6 +19,7 @@
 use std::str::FromStr;
 
 use crate::base::bytes::text;
+use crate::base::id::amdgpu::{FAMILIES, SubArch, processor_of};
 use crate::base::id::triple::Triple;
 use crate::base::id::{
     EntryId, IdError, OffloadKind, joined, split_triple, trim_dash, unknown_error, with_four_fields,
@@ -217,12 +218,48 @@ fn is_arch_of_dpcpp(kind: OffloadKind, name: &str) -> bool {
     }
 }
 
+impl SubArch {
+    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does
+    /// not know the processor.
+    fn of_processor(name: &str) -> Option<Self> {
+        for family in FAMILIES {
+            if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
+                return Some(Self::Member(family, member));
+            }
+            if family.processor == name {
+                return Some(Self::Family(family));
+            }
+        }
+        None
+    }
+}
+
+impl Triple {
+    /// Whether the architecture names an AMD GPU or family that `processor` does not belong to, so that an entry ID
+    /// with both contradicts itself. Returns false if either names no AMD GPU that LLVM 23.1.4 knows.
+    pub(crate) fn contradicts(&self, processor: &str) -> bool {
+        match (self.amdgpu, SubArch::of_processor(processor)) {
+            (Some(SubArch::Any | SubArch::Unknown) | None, _) | (_, None) => false,
+            (Some(own), Some(named)) => !own.is_compatible_with(named),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::id::processors::{self, ProcessorKind};
     use crate::base::id::{Compatibility, Rules};
     use crate::beyond::container::SearchEntry;
     use crate::llvm::container::Entry;
+
+    #[test]
+    fn every_amd_processor_has_a_sub_architecture() {
+        for known in processors::all().filter(|known| known.kind == ProcessorKind::AmdGcn) {
+            assert_eq!(SubArch::of_processor(known.name).and_then(SubArch::processor).as_deref(), Some(known.name));
+        }
+        assert_eq!(SubArch::of_processor("gfx9999"), None);
+    }
 
     fn id(text: &str) -> EntryId {
         EntryId::parse_any(text).unwrap()

@@ -1,6 +1,7 @@
 //! Everything beyond LLVM's tools: the search for device code in any file, further formats, code objects, runtimes, and
 //! our own subcommands.
 
+pub(crate) mod base;
 #[cfg(feature = "cli")]
 #[allow(
     clippy::disallowed_methods,
@@ -10,11 +11,13 @@
 )]
 pub(crate) mod cli;
 pub(crate) mod code;
+pub(crate) mod codec;
 pub(crate) mod container;
 pub(crate) mod globs;
 pub(crate) mod ids;
 pub mod inventory;
 pub mod job;
+pub(crate) mod limits;
 pub(crate) mod messagepack;
 pub(crate) mod once;
 pub(crate) mod parallel;
@@ -24,3 +27,4 @@ pub mod runtime;
 pub mod scan;
 #[cfg(feature = "serde")]
 pub(crate) mod serialized;
+pub(crate) mod uri;

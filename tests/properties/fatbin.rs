@@ -1,6 +1,7 @@
 use offload_bundle::container::Codec;
+use offload_bundle::container::SearchBundles;
 use offload_bundle::container::fatbin::Fatbin;
-use offload_bundle::container::sequence::{Bundles, Inflate};
+use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::io::Input;
 use offload_bundle::job::Recompress;
@@ -96,7 +97,7 @@ struct Read {
 fn read(data: &[u8]) -> Read {
     let mut read = Read { codes: Vec::new(), errors: Vec::new() };
     let input = Input::from_bytes("in", data.to_vec());
-    for bundle in Bundles::new(input.as_slice(), &Fatbin, Inflate::Headers).with_limits(LIMITS) {
+    for bundle in SearchBundles::new(input.as_slice(), &Fatbin, Inflate::Headers).with_limits(LIMITS) {
         let bundle = match bundle {
             Ok(bundle) => bundle,
             Err(error) => {

@@ -9,39 +9,24 @@ use crate::base::bytes::to_u64;
 /// A reader of inflated bytes.
 pub(crate) struct Decoder<'d> {
     inflated: Box<dyn Read + 'd>,
-    progress: Rc<Cell<Progress>>,
-}
-
-/// The progress of a decoder in its compressed data.
-#[derive(Clone, Copy, Default)]
-struct Progress {
     /// The number of compressed bytes that were read.
-    used: u64,
-    /// Whether the compressed file ended, and other data follows.
-    is_before_other_data: bool,
+    used: Rc<Cell<u64>>,
 }
 
 impl<'d> Decoder<'d> {
     /// Returns a decoder of the bytes of `reader`. `decode` makes it from a reader that counts these bytes.
-    pub(super) fn new<R: BufRead + 'd>(
+    pub(crate) fn new<R: BufRead + 'd>(
         reader: R,
         decode: impl FnOnce(CountedReader<R>) -> io::Result<Box<dyn Read + 'd>>,
     ) -> io::Result<Self> {
-        let progress = Rc::<Cell<Progress>>::default();
-        let inflated = decode(CountedReader { reader, progress: Rc::clone(&progress) })?;
-        Ok(Self { inflated, progress })
+        let used = Rc::<Cell<u64>>::default();
+        let inflated = decode(CountedReader { reader, used: Rc::clone(&used) })?;
+        Ok(Self { inflated, used })
     }
 
     /// The number of compressed bytes that were needed so far.
     pub(crate) fn used(&self) -> u64 {
-        self.progress.get().used
-    }
-
-    /// Returns the offset of data that follows the compressed parts of a file and is not such a part. Returns `None` if
-    /// nothing follows them, or if the last part was not read to its end.
-    pub(crate) fn trailing(&self) -> Option<u64> {
-        let progress = self.progress.get();
-        if progress.is_before_other_data { Some(progress.used) } else { None }
+        self.used.get()
     }
 }
 
@@ -52,29 +37,9 @@ impl Read for Decoder<'_> {
 }
 
 /// A reader that counts the compressed bytes that a decoder takes from it.
-pub(super) struct CountedReader<R> {
+pub(crate) struct CountedReader<R> {
     reader: R,
-    progress: Rc<Cell<Progress>>,
-}
-
-impl<R: BufRead> CountedReader<R> {
-    /// Skips zeros after a compressed part. Returns whether another part follows, which `begins` recognizes by its
-    /// first bytes. If other data follows, notes this for [`Decoder::trailing`].
-    pub(super) fn skip_to_next_part(&mut self, begins: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
-        loop {
-            let rest = self.fill_buf()?;
-            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
-            match zeros {
-                0 if rest.is_empty() => return Ok(false),
-                0 if begins(rest) => return Ok(true),
-                0 => {
-                    self.progress.set(Progress { is_before_other_data: true, ..self.progress.get() });
-                    return Ok(false);
-                }
-                zeros => self.consume(zeros),
-            }
-        }
-    }
+    used: Rc<Cell<u64>>,
 }
 
 impl<R: BufRead> Read for CountedReader<R> {
@@ -91,13 +56,7 @@ impl<R: BufRead> BufRead for CountedReader<R> {
     }
 
     fn consume(&mut self, count: usize) {
-        let progress = self.progress.get();
-        self.progress.set(Progress { used: progress.used.saturating_add(to_u64(count)), ..progress });
+        self.used.set(self.used.get().saturating_add(to_u64(count)));
         self.reader.consume(count);
     }
-}
-
-/// Whether data begins with a magic number. Data that is shorter than the number has to be the beginning of it.
-pub(super) fn may_begin_with(data: &[u8], magic: &[u8]) -> bool {
-    data.iter().zip(magic).all(|(found, byte)| found == byte)
 }

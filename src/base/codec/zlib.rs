@@ -1,9 +1,13 @@
 //! Inflates streams of zlib and DEFLATE, with decoders that are used again.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Write};
+use std::path::Path;
 
-use flate2::{Decompress, FlushDecompress, Status};
+use flate2::write::ZlibEncoder;
+use flate2::{Compress, Decompress, FlushDecompress, Status};
+
+use crate::base::error::{Result, WithPath};
 
 /// The number of decoders that a thread keeps: streams are rarely nested more deeply.
 const UNUSED_MAX: usize = 4;
@@ -18,7 +22,7 @@ thread_local! {
 /// A reader of the inflated bytes of one stream. All bytes before a fault are read before its error.
 ///
 /// The reader of the crate `flate2` is not used, because it loses the bytes that the decoder wrote before it failed.
-pub(super) struct Zlib<R> {
+pub(crate) struct Zlib<R> {
     reader: R,
     /// The decoder, until the reader is dropped.
     decoder: Option<Decompress>,
@@ -27,7 +31,7 @@ pub(super) struct Zlib<R> {
 }
 
 impl<R> Zlib<R> {
-    pub(super) fn new(reader: R, has_header: bool) -> Self {
+    pub(crate) fn new(reader: R, has_header: bool) -> Self {
         let unused = UNUSED.try_with(|unused| unused.borrow_mut().pop());
         let decoder = match unused {
             Ok(Some(mut decoder)) => {
@@ -38,6 +42,21 @@ impl<R> Zlib<R> {
         };
         Self { reader, decoder: Some(decoder), has_failed: false }
     }
+}
+
+/// Compresses the bytes that `work` writes into `to`, in one stream, and returns `to`. Errors name `path`.
+pub(crate) fn write<W: Write>(
+    has_header: bool,
+    level: i32,
+    to: W,
+    path: &Path,
+    work: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<W> {
+    // zlib has the levels 0 to 9.
+    let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
+    let mut encoder = ZlibEncoder::new_with_compress(to, Compress::new(level, has_header));
+    work(&mut encoder)?;
+    encoder.finish().with_path(path)
 }
 
 impl<R> Drop for Zlib<R> {

@@ -10,13 +10,13 @@ pub(super) const OLD_NAME: &str = "amdgcn";
 
 /// A family of processors.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Family {
+pub(crate) struct Family {
     /// The sub-architectures that name the whole family; empty if the family has one member and no name.
     names: &'static [&'static str],
     /// The sub-architectures of its members.
-    members: &'static [&'static str],
+    pub(crate) members: &'static [&'static str],
     /// The processor of code for the family as a whole.
-    processor: &'static str,
+    pub(crate) processor: &'static str,
 }
 
 const fn family(names: &'static [&'static str], members: &'static [&'static str], processor: &'static str) -> Family {
@@ -24,7 +24,7 @@ const fn family(names: &'static [&'static str], members: &'static [&'static str]
 }
 
 #[rustfmt::skip]
-static FAMILIES: &[Family] = &[
+pub(crate) static FAMILIES: &[Family] = &[
     family(&["6"], &["6.00", "6.01", "6.02"], "gfx600"),
     family(&["7"], &["7.00", "7.01", "7.02", "7.03", "7.04", "7.05"], "gfx700"),
     family(&["8"], &["8.01", "8.02", "8.03", "8.05"], "gfx801"),
@@ -44,7 +44,7 @@ static FAMILIES: &[Family] = &[
 
 /// The sub-architecture in a triple for AMD GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum SubArch {
+pub(crate) enum SubArch {
     /// No sub-architecture: code for any GPU, or for one that is named beside the triple.
     Any,
     /// A whole family.
@@ -76,24 +76,10 @@ impl SubArch {
         Some(Self::Unknown)
     }
 
-    /// Returns the sub-architecture of a processor or of a family's generic processor, or `None` if LLVM 23.1.4 does
-    /// not know the processor.
-    pub(super) fn of_processor(name: &str) -> Option<Self> {
-        for family in FAMILIES {
-            if let Some(member) = family.members.iter().find(|member| processor_of(member) == name) {
-                return Some(Self::Member(family, member));
-            }
-            if family.processor == name {
-                return Some(Self::Family(family));
-            }
-        }
-        None
-    }
-
     /// Whether LLVM 23.1.4 considers code for `wanted` usable for `self`. `Any` uses all code. `Unknown` uses no code,
     /// not even its own. A family uses code for itself and its members, a member code for itself and its family, and
     /// both use code for `Any`.
-    pub(super) fn is_compatible_with(self, wanted: Self) -> bool {
+    pub(crate) fn is_compatible_with(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::Any, _) => true,
             (Self::Unknown, _) | (_, Self::Unknown) => false,
@@ -104,7 +90,7 @@ impl SubArch {
     }
 
     /// Returns the processor that the triple names, or `None` if it names no processor.
-    pub(super) fn processor(self) -> Option<String> {
+    pub(crate) fn processor(self) -> Option<String> {
         match self {
             Self::Any | Self::Unknown => None,
             Self::Family(family) => Some(family.processor.to_owned()),
@@ -114,7 +100,7 @@ impl SubArch {
 }
 
 /// Returns the processor with this version: `gfx942` for `9.42`.
-fn processor_of(version: &str) -> String {
+pub(crate) fn processor_of(version: &str) -> String {
     format!("gfx{}", version.replace('.', ""))
 }
 
@@ -163,11 +149,6 @@ mod tests {
         for family in FAMILIES {
             assert!(known.contains(&family.processor), "{}", family.processor);
         }
-        for name in known {
-            let own = SubArch::of_processor(name).and_then(SubArch::processor);
-            assert_eq!(own.as_deref(), Some(name));
-        }
-        assert_eq!(SubArch::of_processor("gfx9999"), None);
     }
 
     #[test]

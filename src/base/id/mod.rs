@@ -42,7 +42,7 @@ macro_rules! compared_by_key {
     };
 }
 
-mod amdgpu;
+pub(crate) mod amdgpu;
 mod arm;
 mod compatibility;
 mod kind;

@@ -19,7 +19,7 @@ pub struct Triple {
     arch: &'static str,
     sub_arch: &'static str,
     /// The sub-architecture, if the architecture is that of AMD GPUs.
-    amdgpu: Option<amdgpu::SubArch>,
+    pub(crate) amdgpu: Option<amdgpu::SubArch>,
     vendor: &'static str,
     os: &'static str,
     environment: &'static str,
@@ -100,15 +100,6 @@ impl Triple {
     /// `gfx9-4-generic` for its family, `amdgpu9.4`.
     pub fn amd_processor(&self) -> Option<String> {
         self.amdgpu?.processor()
-    }
-
-    /// Whether the architecture names an AMD GPU or family that `processor` does not belong to, so that an entry ID
-    /// with both contradicts itself. Returns false if either names no AMD GPU that LLVM 23.1.4 knows.
-    pub(crate) fn contradicts(&self, processor: &str) -> bool {
-        match (self.amdgpu, amdgpu::SubArch::of_processor(processor)) {
-            (Some(amdgpu::SubArch::Any | amdgpu::SubArch::Unknown) | None, _) | (_, None) => false,
-            (Some(own), Some(named)) => !own.is_compatible_with(named),
-        }
     }
 
     /// Whether LLVM knows the architecture.

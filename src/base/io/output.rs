@@ -17,7 +17,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
-use crate::base::io::input::{Input, Slice, Spool};
+use crate::base::io::input::Slice;
 use crate::base::io::piece::{Sink, Writer};
 use crate::base::io::process;
 use crate::base::io::staging::{self, Inherited, Staged, Temporary, copy_all, directory_of};
@@ -59,15 +59,15 @@ impl OverwriteMode {
 /// An output under construction.
 #[derive(Debug)]
 pub(crate) struct Output {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Bytes that are not in the staged file yet.
-    buffer: Vec<u8>,
-    place: OutputPlace,
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) place: OutputPlace,
 }
 
 /// The location of the bytes, and how they reach their destination.
 #[derive(Debug)]
-enum OutputPlace {
+pub(crate) enum OutputPlace {
     /// Linked: the staged file gets the name of the destination.
     Name { staged: Staged, target: PathBuf, existing: ExistingFile },
     /// Copied into the existing destination.
@@ -79,7 +79,7 @@ enum OutputPlace {
 
 /// The existing file at the destination of a staged file, and its treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ExistingFile {
+pub(crate) enum ExistingFile {
     /// No file has the name.
     Absent,
     /// The file or link is replaced.
@@ -138,54 +138,11 @@ impl Output {
         Ok(output)
     }
 
-    /// An output without a destination, which the job reads again with [`into_input`](Self::into_input).
-    pub(crate) fn temporary() -> Result<Self> {
-        // The file has no name, so errors name the directory.
-        let path = std::env::temp_dir();
-        let file = process::open(tempfile::tempfile).map_err(Error::temporary).with_path(&path)?;
-        Ok(Self { path, buffer: Vec::new(), place: OutputPlace::Nowhere(file) })
-    }
-
-    /// Returns the bytes of a [temporary](Self::temporary) output as an input. Later errors about the input call it
-    /// `name`; an error in this function names the path of the output.
-    pub(crate) fn into_input(mut self, name: &Path) -> Result<Input> {
-        self.flush()?;
-        match self.place {
-            OutputPlace::Nowhere(file) => Spool::of_file(file).into_input(name).with_path(&self.path),
-            OutputPlace::Name { .. } | OutputPlace::Into { .. } => {
-                Err(Error::internal("an output cannot be read again"))
-            }
-        }
-    }
-
-    /// Returns the bytes written so far as an input, which is valid until more are written. Later errors about the
-    /// input call it `name`; an error in this function names the path of the output.
-    pub(crate) fn read_again(&mut self, name: &Path) -> Result<Input> {
-        self.flush()?;
-        let file = self.file()?.try_clone().with_path(&self.path)?;
-        Spool::of_file(file).into_input(name).with_path(&self.path)
-    }
-
     /// A writer to the staged file, after the bytes written so far. Its errors name the output.
     pub(crate) fn writer(&mut self) -> Result<Writer<'_, &mut File>> {
         self.flush()?;
         let out = self.place.file().with_path(&self.path)?;
         Ok(Writer { out, path: &self.path })
-    }
-
-    /// Skips `len` bytes, which are zero and take no space if the file system supports holes. At the end of an output,
-    /// [`end_at`](Self::end_at) must follow, because skipping alone does not lengthen the file.
-    pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
-        self.flush()?;
-        let len = i64::try_from(len).map_err(io::Error::other).with_path(&self.path)?;
-        self.file()?.seek_relative(len).with_path(&self.path)
-    }
-
-    /// Sets the length of the output in bytes: less than was written, or more after skipped bytes.
-    pub(crate) fn end_at(&mut self, len: u64) -> Result<()> {
-        self.flush()?;
-        self.file()?.set_len(len).with_path(&self.path)?;
-        self.writer()?.seek(SeekFrom::Start(len)).map(drop)
     }
 
     /// Flushes and releases the buffer after the last write, so that many complete outputs take little memory and few
@@ -197,21 +154,8 @@ impl Output {
         self.place.rest().with_path(&self.path)
     }
 
-    /// Grants execute permission on a new file wherever read permission is granted. Does nothing for other outputs: a
-    /// replaced file keeps its mode.
-    pub(crate) fn make_executable(&mut self) -> Result<()> {
-        if let OutputPlace::Name { existing: ExistingFile::Absent, staged, .. } = &mut self.place {
-            sys::make_executable(staged.file().with_path(&self.path)?).with_path(&self.path)?;
-        }
-        Ok(())
-    }
-
-    fn file(&mut self) -> Result<&mut File> {
-        self.place.file().with_path(&self.path)
-    }
-
     /// Writes the gathered bytes to the staged file.
-    fn flush(&mut self) -> Result<()> {
+    pub(crate) fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }

@@ -4,7 +4,6 @@
 //! receives the pieces: a plain file copies large ranges in the kernel, a compressor reads them.
 
 use std::io::{self, Seek, SeekFrom, Write};
-use std::ops::Range;
 use std::path::Path;
 
 use crate::base::bytes::len_u64;
@@ -38,9 +37,6 @@ impl Piece<'_> {
     }
 }
 
-/// A range of a file, with the pieces that replace its bytes.
-pub(crate) type ChangedRange<'p> = (Range<u64>, Vec<Piece<'p>>);
-
 /// Returns the error for an output with a size or count that its format cannot record.
 pub(crate) fn too_long() -> Error {
     Error::usage("the output would be larger than its format allows")
@@ -57,7 +53,7 @@ pub(crate) fn total_len(pieces: &[Piece<'_>]) -> Result<u64> {
 }
 
 /// A destination for pieces.
-pub trait Sink {
+pub(crate) trait Sink {
     /// Writes bytes from memory.
     fn write(&mut self, data: &[u8]) -> Result<()>;
 

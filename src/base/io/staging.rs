@@ -300,7 +300,7 @@ mod tests {
         // The copy of a file that cannot get a name.
         let mut unnamed = staged(&target, b"abc");
         let unnamed = unnamed.file().unwrap();
-        sys::make_executable(unnamed).unwrap();
+        sys::make_private(unnamed, &Stat::of(unnamed).unwrap()).unwrap();
         let mode = Stat::of(unnamed).unwrap().mode();
         let (copy, name) = copy_named(unnamed, &target).unwrap();
         assert_eq!(Stat::of(&copy).unwrap().mode(), mode);

@@ -33,7 +33,8 @@ pub(super) const CATALOGUE: &Catalogue = &Catalogue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llvm::cli::{PROGRAM, TOOLS};
+    use crate::beyond::cli::PROGRAM;
+    use crate::llvm::cli::TOOLS;
 
     #[test]
     fn the_subcommands_are_consistent_and_named_as_they_are_found() {

@@ -115,9 +115,27 @@ impl SearchOptions {
         } else {
             add_directory(path, 1, &mut files);
         }
-        progress::expect(files.iter().flatten().map(|file| file.path.as_path()));
+        expect(files.iter().flatten().map(|file| file.path.as_path()));
         files
     }
+}
+
+/// Adds the sizes of files that will be read to the expected bytes. Does nothing if no progress is shown.
+fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
+    if !progress::lock().is_on {
+        return;
+    }
+    // The line is not locked while the sizes are looked up, because that may take long.
+    let mut expected = 0_u64;
+    for path in files {
+        if let Ok(metadata) = path.metadata()
+            && metadata.is_file()
+        {
+            expected = expected.saturating_add(metadata.len());
+        }
+    }
+    let mut line = progress::lock();
+    line.expected = line.expected.saturating_add(expected);
 }
 
 /// Options of a search that follows split libraries to their kpack archives, unless an option forbids it.

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::documented::documented;
 use crate::base::io::{create_directory, write_file};
 use clap::builder::StyledStr;
 use clap::{Arg, Command, Parser};
@@ -13,7 +14,7 @@ use clap_mangen::Man;
 
 use super::subcommand::{Catalogue, OptionsAboutAll, SHORT, Subcommand};
 use crate::llvm::cli::TOOLS;
-use crate::llvm::cli::options::{Tool, documented};
+use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
 
 /// Write the manual pages to a directory

@@ -5,6 +5,7 @@ mod catalogue;
 mod completions;
 mod deep;
 mod diff;
+mod documented;
 mod extract;
 mod files;
 mod gpus;
@@ -23,6 +24,7 @@ mod subcommand;
 mod suggest;
 mod verify;
 
+use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -35,7 +37,10 @@ use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::print::stdout::print;
 use crate::llvm::cli::program::Program;
-use crate::llvm::cli::{Additions, PROGRAM, finish, without_subcommand};
+use crate::llvm::cli::{Additions, finish, without_subcommand};
+
+/// The name of LLVM's bundler.
+pub(crate) const PROGRAM: &str = "clang-offload-bundler";
 
 /// The hooks that the command lines of LLVM's tools call for our subcommands, hints and URIs.
 pub(crate) const ADDITIONS: &Additions = &Additions {
@@ -60,6 +65,13 @@ fn run_own(argv: &[OsString]) -> Option<ExitCode> {
         return Some(run_short(argv));
     }
     None
+}
+
+impl Program<'_> {
+    /// Whether this is the name, with the ending that programs have on this system or without it.
+    fn is_called(&self, name: &str) -> bool {
+        self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
+    }
 }
 
 /// Runs one of our own subcommands. Prints its error and its hints, and returns the exit status.
@@ -91,7 +103,7 @@ fn run_short(argv: &[OsString]) -> ExitCode {
         _ => {}
     }
     let console = Console::new(SHORT.as_ref());
-    console.error(&format!("'{word}' is not a subcommand"));
+    console.error(&format!("'{word}' is not a subcommand"), None);
     let hint = match CATALOGUE.hint(SHORT.as_ref(), words) {
         Some(hint) => hint,
         None => format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'"),

@@ -8,10 +8,11 @@ use clap::{Command, Parser};
 use super::catalogue::CATALOGUE;
 use super::print::out::own_text_to_stdout;
 use super::subcommand::{self, Options, SHORT};
+use crate::beyond::cli::PROGRAM;
+use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::help;
 use crate::llvm::cli::options::HelpStyle;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
@@ -39,7 +40,8 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
     if let Some(tool) = TOOLS.into_iter().find(|tool| tool.subcommand == Some(name)) {
         let name = format!("{program} {name}");
         // LLVM's tools have no subcommands under these names.
-        return help::text(&tool.command(), &[], name.as_bytes(), HelpStyle::FULL);
+        let style = HelpStyle { by_category: true, hidden: false };
+        return help::text(&tool.command(), &[], name.as_bytes(), style);
     }
     let Some(own) = CATALOGUE.find(name.as_ref()) else { return Vec::new() };
     // clap answers `--help` with an error that holds the text.

@@ -6,10 +6,10 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::beyond::codec::Codec;
 use crate::beyond::job::{
     HoleReason, KernelNames, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
-use crate::llvm::container::Codec;
 use crate::llvm::container::stream::{Compression, Method};
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};

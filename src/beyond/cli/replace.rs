@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::listed;
 use crate::base::error::{Error, ErrorKind};
+use crate::beyond::base::text::listed;
 use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
-use crate::llvm::uri::{Uri, has_scheme};
+use crate::beyond::uri::has_scheme;
+use crate::llvm::uri::Uri;
 use clap::error::ErrorKind as UsageErrorKind;
 use clap::{Parser, ValueHint};
 

@@ -8,19 +8,20 @@ use std::process::ExitCode;
 use crate::base::display::{inert, is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
+use crate::beyond::cli::PROGRAM;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
-use super::print::json;
+use super::print::problem::json_line;
 use super::print::text::Style;
 use super::suggest;
+use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::suggest::is_slip;
-use crate::llvm::cli::{PROGRAM, TOOLS};
 
 /// The name of the executable that has subcommands only, and none of LLVM's options.
 pub(super) const SHORT: &str = "offload-bundle";
@@ -232,7 +233,7 @@ impl Subcommand {
     fn run_parsed(self, matches: &ArgMatches, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
         let options = MessageOptions::from_arg_matches(matches)?;
         if options.message_format == MessageFormat::Json {
-            console.as_json = Some(json::message);
+            console.as_line = Some(json_line);
         }
         if options.quiet {
             progress::end();

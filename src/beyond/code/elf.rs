@@ -12,8 +12,9 @@ use object::elf::{
 };
 
 use crate::base::bytes::{Bounds, add, is_zero, len_u64, slice, tail, to_u64};
-use crate::base::error::{Malformed, fail_at};
-use crate::llvm::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
+use crate::beyond::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
 use crate::llvm::container::limits::Allowance;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;

@@ -14,7 +14,7 @@
 //! Not read: the device in ELF files of Intel's OpenCL compiler without zebin.
 
 use crate::base::bytes::Cursor;
-use crate::llvm::container::host::elf::File;
+use crate::beyond::container::host::elf::File;
 
 const SECTION: &[u8] = b".note.intelgt.compat";
 

@@ -3,6 +3,7 @@
 //! Nothing here knows containers around a code object, or files.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
+pub(crate) mod bitcode;
 pub(crate) mod check;
 mod content_kind;
 pub(crate) mod elf;
@@ -14,10 +15,7 @@ pub(crate) mod undefined;
 mod vendor;
 
 use crate::base::bytes::len_u64;
-use crate::beyond::container::Magic;
-use crate::beyond::container::spirv;
-use crate::llvm::container::bitcode;
-use crate::llvm::container::host;
+use crate::beyond::container::{Magic, host, spirv};
 use crate::llvm::container::limits::HEADER_MAX;
 pub use content_kind::ContentKind;
 pub(crate) use vendor::GpuVendor;

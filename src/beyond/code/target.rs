@@ -28,14 +28,14 @@ use object::Endianness;
 use object::elf::{EM_AARCH64, EM_AMDGPU, EM_CUDA, EM_LOONGARCH, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64};
 
 use super::intel_gpu;
-use crate::base::id::processors;
+use crate::base::id::processors::{self, Processor};
 use crate::base::id::triple::Triple;
+use crate::beyond::code::bitcode;
 use crate::beyond::container::Magic;
+use crate::beyond::container::host::elf::{Encoding, File, Header};
 use crate::beyond::container::spirv::{self, Width};
 use crate::beyond::container::sycl::INTEL;
 use crate::beyond::container::{lto_ir, ptx};
-use crate::llvm::container::bitcode;
-use crate::llvm::container::host::elf::{Encoding, File, Header};
 
 /// The offsets of the operating system and of the code object version in the header.
 const OS_AT: usize = 7;
@@ -108,10 +108,15 @@ fn specific_attribute(data: &[u8]) -> Option<bool> {
     None
 }
 
+/// Returns the AMD GPU with this number in the flags of ELF files, or `None` if LLVM 23.1.4 does not assign the number.
+pub(crate) fn processor_by_elf_number(number: u8) -> Option<&'static Processor> {
+    processors::all().find(|processor| processor.elf_number == Some(number))
+}
+
 /// Returns the target ID of an ELF file for an AMD GPU, or `None` if the processor is not known.
 fn amd_target_id(head: &[u8], flags: u32) -> Option<String> {
     let [number, features, ..] = flags.to_le_bytes();
-    let processor = processors::by_elf_number(number)?.name;
+    let processor = processor_by_elf_number(number)?.name;
     // If `head` ends before the version, the flags are read as in the latest version.
     let version = head.get(VERSION_AT).copied().unwrap_or(u8::MAX);
     // In version 3, `features` has a bit each: the lowest for XNACK, the next for SRAMECC. Later versions have two bits

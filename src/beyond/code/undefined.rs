@@ -17,11 +17,13 @@ use memchr::{memchr, memmem};
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, SHT_DYNSYM, SHT_REL, SHT_RELA, STT_OBJECT};
 
 use crate::base::bytes::slice;
-use crate::base::display::{listed, shown};
+use crate::base::display::shown;
+use crate::beyond::base::text::listed;
 use crate::beyond::container::Magic;
+use crate::beyond::container::host::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
 use crate::beyond::container::ptx;
-use crate::llvm::container::host::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
-use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
+use crate::beyond::limits::CHECKED_MAX;
+use crate::llvm::container::limits::Allowance;
 
 /// The number of symbols that are kept by name.
 const NAMES_MAX: usize = 16;

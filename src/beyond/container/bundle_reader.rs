@@ -1,6 +1,7 @@
 //! Chooses the reader of bundles by their first bytes, so that a search needs no option like the bundler's `-type`.
 
-use super::entry::{Bundle, SearchEntry, SearchFormat, searched};
+use super::entry::{SearchEntry, SearchFormat, searched};
+use super::sequence::{Bundle, SearchContainer};
 use super::syclbin::SyclBin;
 use super::text;
 use super::{Format, Magic};
@@ -16,7 +17,7 @@ use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 /// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
 #[derive(Clone, Copy)]
 pub(crate) struct BundleReader {
-    pub(crate) container: &'static dyn Container<Entry = SearchEntry>,
+    pub(crate) container: &'static dyn SearchContainer,
     /// Returns the format of a bundle that was read, or the fault that hides it.
     pub(crate) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }
@@ -94,6 +95,8 @@ impl Container for OffloadingSection {
     }
 }
 
+impl SearchContainer for OffloadingSection {}
+
 /// The bytes that MetaX's bundler writes after a bundle. They are skipped like padding, because bundles may follow.
 const FILE_END: &[u8] = b"__FILE_END__";
 
@@ -127,11 +130,6 @@ impl AnyBundle {
 impl Container for AnyBundle {
     type Entry = SearchEntry;
 
-    /// Returns the length of bytes between bundles that are skipped like padding.
-    fn filler_len(&self, data: &[u8]) -> u64 {
-        if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         let contents = match Self::format_of_head(data) {
             Some(Format::Bundle) => Binary::default().read(data, total, base),
@@ -144,5 +142,12 @@ impl Container for AnyBundle {
             None => Ok(None),
         }?;
         Ok(contents.map(searched))
+    }
+}
+
+impl SearchContainer for AnyBundle {
+    /// Returns the length of bytes between bundles that are skipped like padding.
+    fn filler_len(&self, data: &[u8]) -> u64 {
+        if data.starts_with(FILE_END) { len_u64(FILE_END) } else { 0 }
     }
 }

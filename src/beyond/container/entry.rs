@@ -5,20 +5,14 @@ use std::rc::Rc;
 
 use super::fatbin;
 use super::packed::{LastInflated, Packed};
+use super::sequence::{Bundle, SearchContainer};
 use crate::base::bytes::{add, total};
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::piece::Sink;
 use crate::beyond::ids::id_of_dpcpp_image;
-use crate::llvm::container::sequence;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{BundleEntry, Container, Contents, Entry, Limits, Part};
-
-/// A bundle that a search finds.
-pub(crate) type Bundle<'a> = sequence::Bundle<'a, SearchEntry>;
-
-/// The bundles of a file that is searched.
-pub(crate) type Bundles<'a> = sequence::Bundles<'a, SearchEntry>;
 
 /// An entry of a bundle that a search finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +88,31 @@ impl SearchEntry {
             _ => None,
         })
     }
+
+    /// Copies the code object from `data`, its bundle. Code objects that are compressed together are inflated once:
+    /// `kept` is the memory of a caller that reads several entries one after another.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and the errors of the sink.
+    pub(super) fn copy(&self, data: Slice<'_>, kept: &mut LastInflated, sink: &mut dyn Sink) -> Result<()> {
+        match &self.packed {
+            Some(packed) => sink.copy(packed.slice_of(&*kept.get(data, packed)?)?),
+            None => self.entry.copy_parts(data, sink),
+        }
+    }
+
+    /// Inflates a code object that is compressed on its own. Returns the inflated bytes and the range of the code
+    /// object in them, or `None` if the code object is a range of its bundle or restored from parts.
+    ///
+    /// # Errors
+    /// The errors of inflating it.
+    pub(super) fn inflated(&self, data: Slice<'_>, kept: &mut LastInflated) -> Result<Option<(Rc<Input>, Range<u64>)>> {
+        let Some(packed) = &self.packed else { return Ok(None) };
+        let inflated = kept.get(data, packed)?;
+        let slice = packed.slice_of(&inflated)?;
+        let range = slice.offset()..slice.end();
+        Ok(Some((inflated, range)))
+    }
 }
 
 impl From<Entry> for SearchEntry {
@@ -110,35 +129,8 @@ impl From<Entry> for SearchEntry {
 }
 
 impl BundleEntry for SearchEntry {
-    type Kept = LastInflated;
-
     fn entry(&self) -> &Entry {
         &self.entry
-    }
-
-    fn size(&self) -> u64 {
-        self.size()
-    }
-
-    fn limit(&mut self, limits: Limits) {
-        if let Some(packed) = &mut self.packed {
-            packed.limit = limits.inflated;
-        }
-    }
-
-    fn copy(&self, data: Slice<'_>, kept: &mut LastInflated, sink: &mut dyn Sink) -> Result<()> {
-        match &self.packed {
-            Some(packed) => sink.copy(packed.slice_of(&*kept.get(data, packed)?)?),
-            None => self.entry.copy(data, &mut (), sink),
-        }
-    }
-
-    fn inflated(&self, data: Slice<'_>, kept: &mut LastInflated) -> Result<Option<(Rc<Input>, Range<u64>)>> {
-        let Some(packed) = &self.packed else { return Ok(None) };
-        let inflated = kept.get(data, packed)?;
-        let slice = packed.slice_of(&inflated)?;
-        let range = slice.offset()..slice.end();
-        Ok(Some((inflated, range)))
     }
 }
 
@@ -167,6 +159,8 @@ impl<C: Container<Entry = Entry>> Container for SearchFormat<C> {
         self.0.compressed(data, limits)
     }
 }
+
+impl<C: Container<Entry = Entry>> SearchContainer for SearchFormat<C> {}
 
 impl Bundle<'_> {
     /// Returns an upper bound of the bundle's length in bytes with all its code objects inflated. Compressed bytes

@@ -23,6 +23,7 @@
 //! levels, ranges outside of the data, and content that is together longer than the data.
 
 use super::entry::SearchEntry;
+use super::sequence::SearchContainer;
 use crate::base::bytes::{Bounds, bytes_in, digits, len_u64, slice, tail, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::code::target;
@@ -82,6 +83,8 @@ impl Container for Hcf {
         Ok(Some(Contents::new(entries, end)))
     }
 }
+
+impl SearchContainer for Hcf {}
 
 /// Returns the ID of the content of a node.
 fn entry_id(content: &[u8]) -> String {

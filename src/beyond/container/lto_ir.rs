@@ -17,7 +17,8 @@
 //! Rejected: a header without an architecture.
 
 use crate::base::bytes::{number, tail};
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 
 /// The first bytes of LTO-IR, and of OptiX IR.
 pub(crate) const MAGIC: [u8; 4] = [0xed, 0x43, 0x4e, 0x7f];

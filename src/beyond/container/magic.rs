@@ -11,9 +11,9 @@ use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
 use super::{dxbc, lto_ir, ptx, text};
 use crate::base::bytes::{number, slice, span};
-use crate::base::codec::Coding;
+use crate::beyond::codec::Coding;
+use crate::beyond::container::host::elf::EM_INTELGT;
 use crate::llvm::container::compressed;
-use crate::llvm::container::host::elf::EM_INTELGT;
 use crate::llvm::container::magic::{self, elf_machine, elf_number};
 
 /// The types of ELF files that Intel's OpenCL compiler writes. It records no machine in them.

@@ -2,10 +2,10 @@
 //!
 //! The steps for a new container of code objects:
 //!
-//! 1. Write its reader in a file of its own: a `Container` with `read`, and a function `plan` if we write the format. The
-//!    head of the file documents the fields, the release that it follows, and the faults that it rejects. A reader that
-//!    knows the end of a broken container returns the faults together with the entries (`Contents::faults`), so that the
-//!    rest is still found.
+//! 1. Write its reader in a file of its own: a `Container` with `read`, which is a `SearchContainer` too, and a function
+//!    `plan` if we write the format. The head of the file documents the fields, the release that it follows, and the
+//!    faults that it rejects. A reader that knows the end of a broken container returns the faults together with the
+//!    entries (`Contents::faults`), so that the rest is still found.
 //! 2. Add a variant of [`Format`], and its row to [`FORMATS`] in `formats.rs`: names, first bytes, reader, sections, whether
 //!    a search by content looks for it, and the [rules](Rule) that apply. The search, `inspect`, `verify` and the rules of
 //!    runtimes take all of that from the row. A row in `OTHERS` (`magic.rs`) that only names the format goes.
@@ -40,10 +40,13 @@ pub(crate) mod host;
 pub mod kpack;
 pub(crate) mod lto_ir;
 pub(crate) mod magic;
+pub(crate) mod offload_binary;
 pub(crate) mod package;
 pub(crate) mod packed;
 pub(crate) mod ptx;
+pub(crate) mod records;
 pub(crate) mod section;
+pub(crate) mod sequence;
 pub(crate) mod spirv;
 pub(crate) mod sycl;
 pub(crate) mod syclbin;
@@ -51,9 +54,11 @@ pub(crate) mod text;
 pub(crate) mod zip;
 
 pub use entry::SearchEntry;
-pub(crate) use entry::{Bundle, Bundles, Stored};
+pub(crate) use entry::Stored;
 pub use formats::Format;
 pub(crate) use formats::{FORMATS, FormatUse, LoadedFile, Rule};
 pub(crate) use magic::Magic;
 pub use magic::Unread;
 pub use packed::Packed;
+pub(crate) use sequence::Bundle;
+pub use sequence::{SearchBundles, SearchContainer};

@@ -12,11 +12,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::fatbin::{CudaKind, plain_len};
 use crate::base::bytes::{len_of, len_u64, slice};
-use crate::base::codec::{self, Codec, Method, StreamForm};
+use crate::base::codec::{Method, opened};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
+use crate::beyond::codec::{self, Codec, StreamForm};
 use crate::llvm::container::limits::Limits;
-use crate::llvm::container::stream::{Compressed, Recorded};
+use crate::llvm::container::stream::{Compressed, HashCheck, Recorded};
 
 /// The largest ratio of inflated to stored size of an LZ4 block: each byte of a length counts for 255 bytes.
 const LZ4_RATIO_MAX: u64 = 255;
@@ -184,10 +185,10 @@ impl Packed {
         // No header precedes the stream, so version, total length and hash are not recorded.
         let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };
         let (offset, stream_len) = (body.offset(), Arc::new(OnceLock::from(body.len())));
-        let stream = Compressed { recorded, form, offset, header_len: 0, prefix: None, body, stream_len };
+        let stream = Compressed { recorded, offset, header_len: 0, prefix: None, body, stream_len };
+        let decoder = opened(form.inflate(body, self.inflated), body, WHAT, offset)?;
         // One byte more than recorded shows that the stream is longer.
-        let (input, _) = stream.inflate_up_to(self.inflated.saturating_add(1))?;
-        Ok(input)
+        stream.read_up_to(self.inflated.saturating_add(1), stream.inflate_by(decoder, HashCheck::Compare))
     }
 
     fn wrong_size(&self, stored: Slice<'_>, actual: String) -> Error {
@@ -211,7 +212,7 @@ fn unsupported(stored: Slice<'_>, reason: impl std::fmt::Display) -> Error {
 /// The bytes that were inflated last. They are kept because code objects that are compressed together are read one
 /// after another.
 #[derive(Default)]
-pub struct LastInflated(Option<(Packed, Rc<Input>)>);
+pub(crate) struct LastInflated(Option<(Packed, Rc<Input>)>);
 
 impl LastInflated {
     /// Returns all inflated bytes of `packed`, in the bundle `data`.

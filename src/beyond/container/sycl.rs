@@ -35,13 +35,14 @@ use super::host::wrapper::PointerMap;
 use super::packed::Packed;
 use super::spirv::{self, Width};
 use crate::base::bytes::{Bounds, add, bytes_in, is_zero, len_of, len_u64, number, span, to_u64};
-use crate::base::codec::{self, Codec};
 use crate::base::error::Malformed;
+use crate::beyond::code::bitcode;
+use crate::beyond::codec::{self, Codec};
+use crate::beyond::container::host::elf;
 use crate::beyond::container::{Format, Magic};
+use crate::beyond::limits::FAULTS_MAX;
 use crate::llvm::container::archive::{Archive, MemberLocation};
-use crate::llvm::container::bitcode;
-use crate::llvm::container::host::elf;
-use crate::llvm::container::limits::{FAULTS_MAX, check_entry_count};
+use crate::llvm::container::limits::check_entry_count;
 use crate::llvm::container::magic::elf_machine;
 
 /// The architecture that DPC++ gives code for Intel GPUs.

@@ -12,10 +12,10 @@ use super::served::Coverage;
 use super::unit::UnitPlace;
 use super::unit::{Unit, Units};
 use crate::base::bytes::{add, total};
-use crate::base::codec::Codec;
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Input;
+use crate::beyond::codec::Codec;
 use crate::beyond::container::Rule;
 use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{

@@ -7,8 +7,9 @@ use object::{Object as _, ObjectSymbol as _};
 
 use super::similar_names::{SimilarNames, SoughtName, without_space};
 use crate::base::bytes;
-use crate::base::display::{listed, shown};
+use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
+use crate::beyond::base::text::listed;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ptx};
 use crate::beyond::globs::{Globs, WILDCARDS};

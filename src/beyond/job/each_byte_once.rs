@@ -7,9 +7,9 @@ use tempfile::TempDir;
 
 use super::{Destination, Diff, Extract, Inspect, ListKernels, Recompress, Replace, Source, Verify};
 use crate::base::bytes::{len_u64, to_u64};
-use crate::base::codec::{Crc, checksum};
 use crate::base::io::input::Input;
 use crate::base::testing::{WorkDone, map, take_work_done};
+use crate::beyond::codec::{Crc, checksum};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Finding, HEAD, Pattern, Scan, Selection, Step, Uri};
 use crate::llvm::container::{Limits, MAGIC};

@@ -14,13 +14,12 @@ use crate::beyond::code::target;
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request, Selection};
 use crate::beyond::inventory::{Contents, ContentsBuilder};
+use crate::beyond::limits::{FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, ReadEvent, ReadList, Scan,
     contents, weight_of,
 };
-use crate::llvm::container::limits::{
-    Allowance, FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX,
-};
+use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
 
 /// Lists the kernels of all device code in a file.

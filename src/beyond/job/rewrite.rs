@@ -13,7 +13,8 @@ use crate::base::bytes::{bytes_in, is_zero, len_of};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
-use crate::base::io::piece::{ChangedRange, Piece, Sink, emit, sum, total_len};
+use crate::base::io::piece::{Piece, Sink, emit, sum, total_len};
+use crate::beyond::base::io::ChangedRange;
 
 /// The smallest number of zeros that become a hole. Fewer zeros are written.
 const HOLE_MIN: u64 = 64 << 10;

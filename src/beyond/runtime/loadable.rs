@@ -33,9 +33,10 @@ use std::collections::BTreeMap;
 
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
-use crate::base::id::{OffloadKind, processors};
+use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::GpuHeader;
+use crate::beyond::code::target::processor_by_elf_number;
 use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::{Bundle, FormatUse, Rule};
 use crate::beyond::scan::{Format, FoundBundle, Linking};
@@ -115,7 +116,7 @@ pub(crate) fn refusal(header: &GpuHeader) -> Option<UnfoundReason> {
         return Some(UnfoundReason::Version(version));
     }
     let [number, ..] = flags.to_le_bytes();
-    let is_generic = processors::by_elf_number(number).is_some_and(|processor| processor.name.ends_with("-generic"));
+    let is_generic = processor_by_elf_number(number).is_some_and(|processor| processor.name.ends_with("-generic"));
     let generic_version = if version == HSA_VERSION_MAX { flags >> GENERIC_VERSION_BIT } else { 0 };
     if is_generic && generic_version == 0 { Some(UnfoundReason::NoGenericVersion) } else { None }
 }

@@ -10,7 +10,7 @@ use std::{env, iter};
 use crate::base::bytes::total;
 use crate::base::error::Result;
 use crate::base::io::input::MEMORY_MAX;
-use crate::base::io::sys;
+use crate::beyond::base::sys;
 use crate::beyond::parallel::{self, THREADS_MAX, WEIGHT_MAX};
 use crate::llvm::container::limits::Allowance;
 

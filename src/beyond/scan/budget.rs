@@ -5,8 +5,9 @@ use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
 use crate::beyond::code::ContentKind;
 use crate::beyond::container::{Bundle, Magic};
+use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
-use crate::llvm::container::limits::{Allowance, FOUND_MAX, FOUND_NAMES_MAX, INFLATED_MIN, SEARCHED_MAX};
+use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
 
 /// The bytes, findings and names that a search may still cost.
 pub(crate) struct Budget {

@@ -21,6 +21,7 @@ use crate::base::bytes::len_u64;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys::{self, Stat};
+use crate::beyond::base::sys::{PATH_SEPARATOR, join, names_in};
 use crate::beyond::container::host::wrapper;
 use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
 
@@ -107,7 +108,7 @@ impl Follow {
 fn paths_in_variable(name: &str) -> Vec<PathBuf> {
     let value = env::var_os(name).unwrap_or_default();
     let mut paths = Vec::new();
-    for path in value.as_encoded_bytes().split(|&byte| byte == sys::PATH_SEPARATOR) {
+    for path in value.as_encoded_bytes().split(|&byte| byte == PATH_SEPARATOR) {
         if !path.is_empty() {
             paths.push(sys::os_str(path).into_owned().into());
         }
@@ -130,7 +131,7 @@ impl FoundArchives {
     /// references count from the directory of the library after symbolic links.
     fn add_referenced(&mut self, library: &Path, reference: &Reference) {
         for path in &reference.search_paths {
-            let path = sys::join(&library.with_file_name(""), path);
+            let path = join(&library.with_file_name(""), path);
             let Some((before, after)) = split_at_placeholder(&path) else {
                 self.add(&path);
                 continue;
@@ -185,7 +186,7 @@ fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
     let (suffix, below) = after.split_at(memchr::memchr(b'/', after).unwrap_or(after.len()));
     let directory = sys::os_str(directory);
     let directory = Path::new(&*directory);
-    let entries = match sys::names_in(directory) {
+    let entries = match names_in(directory) {
         Ok(entries) => entries,
         Err(error) if is_missing(&error) => return Ok(Vec::new()),
         Err(error) => return Err(Error::io(directory, error)),
@@ -408,7 +409,7 @@ impl Walk<'_, '_, '_> {
 
     /// Opens and reads a kpack archive that the searched file names. Returns the archive and its file.
     fn open_kpack_archive(&self, path: &Path) -> Result<(KpackArchive, Input)> {
-        let input = self.sources.open_referred(path)?;
+        let input = self.sources.referring_input(path)?.open_beside(path)?;
         let archive = KpackArchive::read(&input);
         Ok((input.unless_changed(archive)?, input))
     }

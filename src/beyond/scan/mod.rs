@@ -236,10 +236,9 @@ mod tests {
     use super::*;
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
-    use crate::beyond::container::Bundles;
-    use crate::beyond::container::Magic;
     use crate::beyond::container::entry::SearchFormat;
     use crate::beyond::container::magic::rows_to_test;
+    use crate::beyond::container::{Magic, SearchBundles};
     use crate::llvm::container::binary::Binary;
 
     /// Consecutive bundles, plain and compressed.
@@ -249,7 +248,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "inflates")]
     fn bytes_of_the_program_are_read_without_a_file() {
         let binary = SearchFormat(Binary::default());
-        let mut bundles = Bundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
+        let mut bundles = SearchBundles::new(MIXED, &binary, Inflate::AsNeeded).map(Result::unwrap);
         let of_first = bundles.next().unwrap().bytes(0).unwrap();
         drop(bundles);
         let mut seen = Vec::new();

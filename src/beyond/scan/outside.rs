@@ -27,13 +27,13 @@ use crate::base::io::input::Slice;
 use crate::beyond::code::{self, target};
 use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
-use crate::beyond::container::{Bundles, FORMATS, Magic, SearchEntry};
+use crate::beyond::container::{FORMATS, Magic, SearchBundles, SearchContainer};
 use crate::beyond::container::{dxbc, ptx, spirv};
 use crate::llvm::container::host::ChosenSection;
 use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::HashCheck;
-use crate::llvm::container::{Container, Limits, bitcode, compressed};
+use crate::llvm::container::{Limits, bitcode, compressed};
 
 /// The magics that a search by content looks for, besides those of containers.
 const MAGICS: [&[u8]; 6] =
@@ -366,7 +366,7 @@ impl Walk<'_, '_, '_> {
         let reader = BundleReader::for_magic(magic);
         let Some(len) = self.try_container(at, magic, reader, reason)? else { return Ok(None) };
         // The bundle is read again, and now inflated as far as the search was asked to.
-        match self.next_bundle(at, &mut Bundles::new(rest, reader.container, self.scan.inflate))? {
+        match self.next_bundle(at, &mut SearchBundles::new(rest, reader.container, self.scan.inflate))? {
             Some(Ok(bundle)) => {
                 self.report_bundle(at.with_bytes(rest.slice(0, len).unwrap_or(rest)), *index, bundle, reader)?;
             }
@@ -391,7 +391,7 @@ impl Walk<'_, '_, '_> {
         let limits = self.budget.limits_at(at.place);
         // Headers are enough to tell a container from other data. They are read in the same way whatever the search
         // inflates, so that every search finds the same containers.
-        let mut trial = Bundles::new(rest, container, Inflate::Headers);
+        let mut trial = SearchBundles::new(rest, container, Inflate::Headers);
         let mut bundle = Ok(None);
         if reason == ReasonToRead::Wrapper || is_container_inside(container, rest, limits) {
             bundle = trial.next_within(limits);
@@ -458,7 +458,7 @@ fn identify_range(data: Slice<'_>, range: &Range<u64>) -> Magic {
 
 /// Returns whether the content of a compressed container begins like a container, or false if it cannot be inflated.
 /// Returns true for a container that is not compressed, and for one with a broken header, which reading it reports.
-fn is_container_inside(container: &dyn Container<Entry = SearchEntry>, data: Slice<'_>, limits: Limits) -> bool {
+fn is_container_inside(container: &dyn SearchContainer, data: Slice<'_>, limits: Limits) -> bool {
     let Ok(Some(compressed)) = container.compressed(data, limits) else { return true };
     let Ok(mut inflater) = compressed.inflate(HashCheck::Skip) else { return false };
     let mut head = Vec::new();
@@ -502,7 +502,7 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
         }
         Magic::SpirV => spirv::is_plausible(data),
-        Magic::Bitcode => bitcode::is_plausible(data),
+        Magic::Bitcode => code::bitcode::is_plausible(data),
         Magic::Ptx => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),

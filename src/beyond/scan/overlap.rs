@@ -16,9 +16,10 @@ use crate::base::bytes::{len_u64, span};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
+use crate::beyond::container::host::elf;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Format, Magic};
-use crate::llvm::container::host::{self, elf};
+use crate::llvm::container::host;
 
 /// A section or a table, and its range in the file.
 struct OccupiedRange<'d> {

@@ -16,10 +16,10 @@ use super::stream::{
 use super::walk::{FilePart, Walk};
 use super::{Checksums, Finding, Unread};
 use crate::base::bytes::{len_of, len_u64, total};
-use crate::base::codec::Coding;
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::sys;
+use crate::beyond::codec::Coding;
 use crate::beyond::container::Magic;
 use crate::beyond::container::package::{aks2, cpio, rpm, tar};
 use crate::beyond::once::{self, head};

@@ -16,9 +16,10 @@ use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
-use crate::beyond::container::{Bundle, Bundles, Magic, SearchEntry, Stored};
+use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchEntry, Stored};
+use crate::beyond::limits::SEARCHED_MAX;
 use crate::beyond::parallel;
-use crate::llvm::container::limits::{Allowance, SEARCHED_MAX};
+use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Contents, Limits};
 
@@ -267,7 +268,7 @@ impl Scan {
         let result = match stored_entries(&wanted) {
             Some(entries) => {
                 // This stand-in for the bundle has the wanted entries alone, so their indices count from 0.
-                let bundle = Bundle::plain(rest, Contents::new(entries, rest.len()), self.limits);
+                let bundle = Bundle::plain_within(rest, Contents::new(entries, rest.len()), self.limits);
                 read((Ok(&bundle), wanted.into_iter().enumerate().collect()))
             }
             None => match self.reopen(rest, bundle.as_deref()) {
@@ -285,7 +286,7 @@ impl Scan {
     fn reopen<'d>(&self, rest: Slice<'d>, bundle: Option<&BundleInfo>) -> Result<Bundle<'d>> {
         let container = BundleReader::for_magic(Magic::identify(rest.bytes())).container;
         let data = bundle.and_then(|bundle| rest.slice(0, bundle.stored())).unwrap_or(rest);
-        match Bundles::new(data, container, Inflate::Headers).with_limits(self.limits).next() {
+        match SearchBundles::new(data, container, Inflate::Headers).with_limits(self.limits).next() {
             Some(bundle) => bundle,
             None => {
                 let gone = Malformed::fault("the bundle", data.offset(), " is no longer there");

@@ -11,9 +11,11 @@ use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::Magic;
+use crate::beyond::container::sequence::Content;
+use crate::beyond::uri::has_scheme;
 use crate::llvm::container::Limits;
-use crate::llvm::container::sequence::{Content, Inflate};
-use crate::llvm::uri::{Uri, ensure_inside, has_scheme};
+use crate::llvm::container::sequence::Inflate;
+use crate::llvm::uri::{Uri, ensure_inside};
 
 /// The bytes that a URI names.
 #[derive(Debug)]

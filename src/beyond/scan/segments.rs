@@ -12,10 +12,10 @@ use super::sections::SectionContent;
 use crate::base::bytes::{len_u64, slice, span};
 use crate::base::error::Malformed;
 use crate::beyond::container::host::dynamic::loaded_segments;
+use crate::beyond::container::host::elf;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
 use crate::llvm::container::host::ChosenSection;
-use crate::llvm::container::host::elf;
 
 /// The parts of a file without section headers, in the order of their offsets.
 pub(super) struct Segments {

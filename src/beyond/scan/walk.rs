@@ -24,14 +24,17 @@ use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
 use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
+use crate::beyond::container::host::{elf, is_certainly_coff};
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::package::sqlite;
+use crate::beyond::container::sequence::{Content, Inflated, find_inflated_whole};
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
-use crate::beyond::container::{Bundle, Bundles, Magic, Rule, SearchEntry};
+use crate::beyond::container::{Bundle, Magic, Rule, SearchBundles, SearchEntry};
 use crate::beyond::container::{lto_ir, spirv};
 use crate::beyond::once;
-use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation, is_debian_package};
-use crate::llvm::container::host::{self, ChosenSection, elf};
-use crate::llvm::container::sequence::{self, Content, Inflate};
+use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
+use crate::llvm::container::host::ChosenSection;
+use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Contents, Entry, bitcode};
 use crate::llvm::uri::UriStep;
@@ -491,13 +494,13 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         // only the bundles that lead there.
         let inflated_ahead = match self.scan.inflate {
             Inflate::Whole | Inflate::AsNeeded if self.goal.is_none() => {
-                sequence::find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
+                find_inflated_whole(data, container, self.scan.inflate, self.budget.limits_at(at.place))
             }
             _ => Vec::new(),
         };
         let with_size = inflated_ahead.into_iter().map(|compressed| (compressed.recorded().inflated, compressed));
         ahead::inflate(with_size, self.budget.left(), inflate_numbered, |inflated| {
-            let mut bundles = Bundles::new(data, container, self.scan.inflate);
+            let mut bundles = SearchBundles::new(data, container, self.scan.inflate);
             let mut end = data.offset();
             let mut index = 0_usize;
             loop {
@@ -531,7 +534,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
     pub(super) fn next_bundle<'d>(
         &mut self,
         at: FilePart<'_>,
-        bundles: &mut Bundles<'d>,
+        bundles: &mut SearchBundles<'d>,
     ) -> Result<Option<Result<Bundle<'d>>>> {
         let bundle = bundles.next_within(self.budget.limits_at(at.place));
         // The header of a compressed bundle claims an inflated size. Other bundles were not inflated.
@@ -608,7 +611,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         entries: Vec<SearchEntry>,
     ) -> Result<()> {
         let contents = Contents::new(entries, at.data.len());
-        let mut bundle = Bundle::plain(at.data, contents, self.budget.limits_at(at.place));
+        let mut bundle = Bundle::plain_within(at.data, contents, self.budget.limits_at(at.place));
         if !self.charge_and_find_ends(at, &mut bundle)? {
             return Ok(());
         }
@@ -778,7 +781,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Ok(sections) => sections,
             Err(error) => {
                 // The magic of COFF is only the number of a machine, so data of other kinds may begin with it too.
-                if magic != Magic::Coff || host::is_certainly_coff(data.bytes()) {
+                if magic != Magic::Coff || is_certainly_coff(data.bytes()) {
                     self.report_broken(at, missing_section_table(at, magic).unwrap_or(error))?;
                 }
                 return self.search_all_if_deep(at);
@@ -1088,7 +1091,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
 }
 
 /// Inflates a compressed bundle. The number of the result is the offset of the bundle.
-fn inflate_numbered(compressed: Compressed<'_>) -> Option<(u64, sequence::Inflated)> {
+fn inflate_numbered(compressed: Compressed<'_>) -> Option<(u64, Inflated)> {
     Some((compressed.offset(), compressed.inflate_whole()))
 }
 

@@ -5,9 +5,9 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
-use crate::base::codec::Codec;
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
+use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
 use crate::beyond::job::{DiffChange, VerifyRule};
 

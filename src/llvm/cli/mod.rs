@@ -29,7 +29,6 @@ use additions::Call;
 use options::Tool;
 use parse::{ParsedCommandLine, parse};
 use print::console::{Console, NotedError};
-use print::problem::Problem;
 use print::stdout::{print, reader_is_gone};
 use program::Program;
 
@@ -39,9 +38,6 @@ pub(crate) use additions::Additions;
 
 /// LLVM's tools. The first one serves every name that does not select another tool.
 pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entry::TOOL];
-
-/// The name of LLVM's bundler.
-pub(crate) const PROGRAM: &str = "clang-offload-bundler";
 
 /// Runs the tool for a command line, including `argv[0]`, or a command of another part of the program. Returns the exit
 /// status.
@@ -98,11 +94,11 @@ pub(crate) fn finish(
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let known = error.downcast_ref::<Error>();
-            let problem = match known {
-                Some(known) => Problem::from(known),
-                None => Problem::from(error.to_string()),
+            let text = match known {
+                Some(known) => known.to_string(),
+                None => error.to_string(),
             };
-            console.problems(&[problem]);
+            console.error(&text, known);
             if let Some(NotedError { note, .. }) = error.downcast_ref() {
                 console.note(note);
             }

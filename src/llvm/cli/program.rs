@@ -27,11 +27,6 @@ impl<'a> Program<'a> {
         stem.ends_with(end.as_bytes())
     }
 
-    /// Whether this is the name, with the ending that programs have on this system or without it.
-    pub(crate) fn is_called(&self, name: &str) -> bool {
-        self.name.strip_suffix(EXE_SUFFIX.as_bytes()).unwrap_or(self.name) == name.as_bytes()
-    }
-
     /// Derives the names from `argv[0]`.
     pub(crate) fn new(typed: &'a OsStr) -> Program<'a> {
         let typed = typed.as_encoded_bytes();

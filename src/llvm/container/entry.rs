@@ -1,14 +1,12 @@
 //! The entries of a bundle, as all formats have them.
 
 use std::ops::Range;
-use std::rc::Rc;
 
-use super::limits::Limits;
 use super::offload_binary::ImageInfo;
 use crate::base::bytes;
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::id::EntryId;
-use crate::base::io::input::{Input, Slice};
+use crate::base::io::input::Slice;
 use crate::base::io::piece::Sink;
 
 /// A code object in a bundle.
@@ -65,7 +63,7 @@ impl Entry {
     }
 
     /// Copies the code object from `data`, its bundle.
-    fn copy_parts(&self, data: Slice<'_>, sink: &mut dyn Sink) -> Result<()> {
+    pub(crate) fn copy_parts(&self, data: Slice<'_>, sink: &mut dyn Sink) -> Result<()> {
         for part in &self.parts {
             match part {
                 Part::Bytes(bytes) => sink.write(bytes)?,
@@ -94,47 +92,12 @@ impl Part {
 }
 
 /// An entry of a bundle: [`Entry`], or a type that wraps it.
-pub trait BundleEntry: From<Entry> {
-    /// The memory of a caller that reads several entries one after another. Entries that are compressed together keep
-    /// their inflated bytes in it.
-    #[doc(hidden)]
-    type Kept: Default;
-
+pub trait BundleEntry {
     /// The entry with the fields that LLVM has.
     fn entry(&self) -> &Entry;
-
-    /// The size of the code object in bytes.
-    fn size(&self) -> u64 {
-        self.entry().size()
-    }
-
-    /// Sets the limits for inflating the code object. Without effect on entries that are not compressed on their own.
-    #[doc(hidden)]
-    fn limit(&mut self, _limits: Limits) {}
-
-    /// Copies the code object from `data`, its bundle.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if it cannot be read, and the errors of the sink.
-    #[doc(hidden)]
-    fn copy(&self, data: Slice<'_>, _kept: &mut Self::Kept, sink: &mut dyn Sink) -> Result<()> {
-        self.entry().copy_parts(data, sink)
-    }
-
-    /// Inflates a code object that is compressed on its own. Returns the inflated bytes and the range of the code
-    /// object in them, or `None` if the code object is a range of its bundle or restored from parts.
-    ///
-    /// # Errors
-    /// The errors of inflating it.
-    #[doc(hidden)]
-    fn inflated(&self, _data: Slice<'_>, _kept: &mut Self::Kept) -> Result<Option<(Rc<Input>, Range<u64>)>> {
-        Ok(None)
-    }
 }
 
 impl BundleEntry for Entry {
-    type Kept = ();
-
     fn entry(&self) -> &Entry {
         self
     }

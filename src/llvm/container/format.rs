@@ -18,18 +18,6 @@ pub trait Container {
         true
     }
 
-    /// Returns the fault of a bundle that begins at a position where its runtime would not look for it, or `None` if
-    /// the position is valid. `position` counts from the first bundle, `offset` from the start of the file.
-    fn misplaced(&self, _position: u64, _offset: u64) -> Option<Malformed> {
-        None
-    }
-
-    /// Returns the length of the filler at the start of `data`, or 0 without a filler. A filler is text that some
-    /// bundler writes between bundles, besides the usual zeros.
-    fn filler_len(&self, _data: &[u8]) -> u64 {
-        0
-    }
-
     /// Reads the bundle at the start of `data`. Returns `None` if the data does not begin like a bundle.
     ///
     /// `data` may be only the first bytes of a longer run of `total` bytes. Then [`Malformed::Truncated`] may only mean

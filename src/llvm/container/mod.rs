@@ -20,7 +20,6 @@ pub mod sequence;
 pub mod stream;
 pub mod text;
 
-pub use crate::base::codec::Codec;
 pub use entry::{BundleEntry, Contents, Entry, Member, Part};
 pub use format::Container;
 pub use limits::Limits;

@@ -93,11 +93,6 @@ impl Encoding {
         }
     }
 
-    /// Truncates a sum of addresses to the width of a word, as a loader that adds them does.
-    pub(crate) fn truncated(self, sum: u64) -> u64 {
-        if self.word == 8 { sum } else { sum & u64::from(u32::MAX) }
-    }
-
     /// The length of a record in bytes.
     pub(crate) fn len_of<R: Record>(self) -> u64 {
         to_u64(R::default().fields(self.word).into_iter().map(|(_, width)| width).sum())
@@ -120,14 +115,6 @@ impl Encoding {
             (*field, bytes) = (self.read(number), rest);
         }
         record
-    }
-
-    /// Returns the bytes of some records, or `None` if a number does not fit its field.
-    pub(crate) fn try_encode<R: Record + PartialEq>(self, records: &[R]) -> Option<Vec<u8>> {
-        let bytes = self.encode(records);
-        // `encode` truncates a number that does not fit, and then the records read differently.
-        let is_same = Table::<R>::new(self, &bytes).iter().eq(records.iter().copied());
-        if is_same { Some(bytes) } else { None }
     }
 
     /// The bytes of some records. Numbers are truncated to their fields.
@@ -154,7 +141,7 @@ fn append_byte(number: u64, byte: &u8) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'d, R> {
     pub(crate) bytes: &'d [u8],
-    encoding: Encoding,
+    pub(crate) encoding: Encoding,
     /// The length of a record in bytes.
     record_len: usize,
     records: PhantomData<R>,
@@ -166,20 +153,8 @@ impl<'d, R: Record> Table<'d, R> {
         Self { bytes, encoding, record_len, records: PhantomData }
     }
 
-    fn chunks(&self) -> std::slice::ChunksExact<'d, u8> {
+    pub(crate) fn chunks(&self) -> std::slice::ChunksExact<'d, u8> {
         self.bytes.chunks_exact(self.record_len)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.chunks().len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(crate) fn get(&self, index: usize) -> Option<R> {
-        self.chunks().nth(index).map(|record| self.encoding.decode(record))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = R> + use<'d, R> {

@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::base::bytes::{add, tail, to_u64};
+use crate::base::codec::Decoder;
 use crate::base::codec::hash::Hasher;
 pub use crate::base::codec::{Compression, Method, WINDOW_LOGS};
-use crate::base::codec::{Decoder, StreamForm};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 
@@ -44,19 +44,10 @@ pub struct Recorded {
     pub hash: Option<u64>,
 }
 
-impl Recorded {
-    /// Whether the stream has to be inflated to find its end, because nothing records its length. A frame of zstd at
-    /// least records the lengths of its blocks, a stream of zlib does not.
-    pub(crate) fn end_needs_inflating(&self) -> bool {
-        self.total.is_none() && self.method == Method::Zlib
-    }
-}
-
 /// A compressed container in an input.
 #[derive(Clone, Debug)]
 pub struct Compressed<'a> {
     pub(crate) recorded: Recorded,
-    pub(crate) form: StreamForm,
     /// The offset of the container in its input.
     pub(crate) offset: u64,
     pub(crate) header_len: u64,
@@ -119,23 +110,28 @@ impl<'a> Compressed<'a> {
     /// A reader of the inflated bytes. Reading to the end checks the recorded sizes and, if `check` says so, the
     /// recorded hash.
     pub(crate) fn inflate(&self, check: HashCheck) -> Result<Inflater<'a>> {
-        let Recorded { what, inflated, hash: recorded, .. } = self.recorded;
-        let decoder = self.form.open(self.body, inflated, what, self.offset)?;
+        let Recorded { what, method, inflated, .. } = self.recorded;
+        Ok(self.inflate_by(method.open(self.body, inflated, what, self.offset)?, check))
+    }
+
+    /// Like [`inflate`](Self::inflate), with this decoder of the stream.
+    pub(crate) fn inflate_by(&self, decoder: Decoder<'a>, check: HashCheck) -> Inflater<'a> {
+        let Recorded { inflated, hash: recorded, .. } = self.recorded;
         let hash = if check == HashCheck::Compare && recorded.is_some() { Some(Hasher::new(inflated)) } else { None };
         let (block, block_at) = (Vec::new(), 0);
-        Ok(Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None })
+        Inflater { source: self.clone(), decoder, block, block_at, produced: 0, hash, failure: None }
     }
 
     /// Inflates the container, checks its sizes and its hash, and returns all its bytes with statistics.
     pub(crate) fn inflate_whole(&self) -> Result<(Input, Inflation)> {
-        self.inflate_up_to(u64::MAX)
+        let started = Instant::now();
+        let input = self.read_up_to(u64::MAX, self.inflate(HashCheck::Compare)?)?;
+        let (recorded, stream_len) = (self.recorded, self.stream_len()?);
+        Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
     }
 
-    /// Like [`inflate_whole`](Self::inflate_whole), but reads at most `most` inflated bytes. Sizes and hash are checked
-    /// only if the container ends before that.
-    pub(crate) fn inflate_up_to(&self, most: u64) -> Result<(Input, Inflation)> {
-        let started = Instant::now();
-        let mut inflater = self.inflate(HashCheck::Compare)?;
+    /// Returns at most `most` inflated bytes. Sizes and hash are checked only if the container ends before that.
+    pub(crate) fn read_up_to(&self, most: u64, mut inflater: Inflater<'a>) -> Result<Input> {
         // The recorded size is only a claim, so memory is reserved for no more than the stored bytes make likely.
         let expected = self.recorded.inflated.min(self.body.len().saturating_mul(RATIO_EXPECTED));
         let read = Input::spool_of(self.body.path(), inflater.by_ref().take(most), expected);
@@ -143,9 +139,7 @@ impl<'a> Compressed<'a> {
         if let Some(error) = inflater.failure.take() {
             return Err(error);
         }
-        let input = read.with_path(self.body.path())?;
-        let (recorded, stream_len) = (self.recorded, self.stream_len()?);
-        Ok((input, Inflation { recorded, stream_len, elapsed: started.elapsed() }))
+        read.with_path(self.body.path())
     }
 
     /// Adds the location of this container to a fault in its inflated bytes.

@@ -24,7 +24,7 @@ use memchr::{memchr, memmem};
 
 use super::limits::{EntryAllowance, MARKERS_MAX};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::base::bytes::{len_u64, to_u64, total};
+use crate::base::bytes::{len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::piece::Piece;
@@ -37,7 +37,7 @@ pub struct Text {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MarkerSide {
+pub(crate) enum MarkerSide {
     Start,
     End,
 }
@@ -81,7 +81,7 @@ impl Text {
         Ok(pieces)
     }
 
-    fn marker_line(&self, side: MarkerSide, id: &str) -> Vec<u8> {
+    pub(crate) fn marker_line(&self, side: MarkerSide, id: &str) -> Vec<u8> {
         format!("\n{} {MAGIC}{}{id}\n", self.comment, side.word()).into_bytes()
     }
 
@@ -148,16 +148,6 @@ impl Text {
     fn line_of_entry<'m>(&self, member: &'m Member<'_>, side: MarkerSide, begin: usize) -> Marker<'m> {
         let end = begin + self.marker_line(side, &member.id).len();
         Marker { side, begin, comment_at: begin + 1, end, id: member.id.as_bytes() }
-    }
-
-    /// The length in bytes of a bundle with exactly these entries, as [`plan`](Self::plan) writes it.
-    pub(crate) fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
-        let lines_len = [MarkerSide::Start, MarkerSide::End].map(|side| len_u64(&self.marker_line(side, "")));
-        let mut len = 0_u64;
-        for entry in entries {
-            len = total([len, total(lines_len), 2 * len_u64(&entry.id), entry.size()]);
-        }
-        len
     }
 
     /// The marker lines in file order.

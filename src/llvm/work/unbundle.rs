@@ -205,7 +205,7 @@ impl Unbundle {
         let Some(host) = host else { return Ok(false) };
         // The host's object is read like a bundle with one entry.
         const ONLY_ENTRY: usize = 0;
-        let bundle = Bundle::plain(whole, host, self.limits);
+        let bundle = Bundle::plain(whole, host);
         bundle.extract(&mut [(ONLY_ENTRY, output)], &mut Meter::silent())?;
         Ok(true)
     }

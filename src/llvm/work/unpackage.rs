@@ -318,7 +318,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         if without_file.is_empty() {
             return Ok(());
         }
-        self.stage_image(image, binary.content(index)?.as_slice(), NESTED_MAX, &without_file)
+        self.stage_image(image, binary.content(index)?, NESTED_MAX, &without_file)
     }
 
     /// Stages an image under generated names, for the requests with these indices. If the image consists of offload
@@ -344,7 +344,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         while let Some(binary) = self.nested.next_binary(&mut binaries)? {
             for (index, Entry { image, .. }) in binary.entries.iter().enumerate() {
                 if let Some(image) = image.as_deref() {
-                    self.stage_image(image, binary.content(index)?.as_slice(), depth, requests)?;
+                    self.stage_image(image, binary.content(index)?, depth, requests)?;
                 }
             }
         }

@@ -175,7 +175,7 @@ fn sections(data: &[u8], base: u64) -> Result<Vec<ChosenSection<()>>, Malformed>
 
 /// Whether a section holds offload binaries: in ELF by its type, in COFF and PE, which have no such type, by its name.
 fn has_offload_binaries(section: &Section<'_>) -> object::read::Result<bool> {
-    if let Some(section_type) = section.section_type {
+    if let Some(section_type) = section.section_type() {
         return Ok(section_type == SECTION_TYPE);
     }
     let name = section.name?;

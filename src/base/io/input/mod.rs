@@ -9,9 +9,9 @@
 //! are valid then, so [`Input::ensure_unchanged`] is called before a job puts its outputs in place or reports its
 //! errors.
 
-mod progress;
+pub(crate) mod progress;
 mod slice;
-mod storage;
+pub(crate) mod storage;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -23,10 +23,9 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::process;
 use crate::base::io::sys::{self, Stat};
 use progress::FileProgress;
-pub(crate) use progress::note_read;
 pub use progress::{bytes_done, bytes_read};
 pub use slice::Slice;
-use storage::{Access, FileChange, SMALL, Stamp, Storage, changed};
+use storage::{Access, FileChange, Stamp, Storage, changed};
 pub(crate) use storage::{MEMORY_MAX, Spool};
 
 /// The maximum number of bytes to read from a pseudo-file that the user did not name. Files under `/sys` record this
@@ -162,25 +161,12 @@ impl Input {
         Self::of_storage(name, Storage::Memory(data))
     }
 
-    /// An input over all bytes of `reader`, called `name` in errors.
-    pub(crate) fn spool(name: &Path, reader: impl Read) -> io::Result<Self> {
-        Ok(Self::of_storage(name, Storage::spool(reader, MEMORY_MAX)?))
-    }
-
     /// An input over all bytes of `reader`, which has about `expected` bytes.
     pub(crate) fn spool_of(name: &Path, reader: impl Read, expected: u64) -> io::Result<Self> {
         Ok(Self::of_storage(name, Storage::spool_of(reader, MEMORY_MAX, expected)?))
     }
 
-    /// An input over a copy of `data`, which is in memory only if it is small. For jobs that keep many inputs.
-    pub(crate) fn spool_copy(name: &Path, data: &[u8]) -> io::Result<Self> {
-        let mut input = Self::of_storage(name, Storage::spool(data, SMALL)?);
-        // The mapping keeps the bytes. The temporary file is closed, because the number of open files is limited.
-        input.close();
-        Ok(input)
-    }
-
-    fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
+    pub(crate) fn of_storage(name: impl Into<PathBuf>, storage: Storage) -> Self {
         let (access, progress) = (Access::Copied, FileProgress::default());
         Self { path: name.into(), storage, access, opened: None, read_memory: AtomicU64::new(0), progress }
     }

@@ -90,11 +90,6 @@ impl<'a> Slice<'a> {
         self.slice(offset, self.len().checked_sub(offset)?)
     }
 
-    /// The offset of this range in `outer`, which contains it.
-    pub(crate) fn start_in(self, outer: Self) -> u64 {
-        self.offset.saturating_sub(outer.offset)
-    }
-
     /// The offset in the input of a byte of this range.
     pub(crate) fn absolute(&self, offset: u64) -> u64 {
         self.offset.saturating_add(offset)
@@ -103,12 +98,6 @@ impl<'a> Slice<'a> {
     /// The offset in the input of the end of this range.
     pub(crate) fn end(&self) -> u64 {
         self.absolute(self.len())
-    }
-
-    /// Returns the bytes in `range`, relative to the start of this slice, or `None` if the slice does not have all of
-    /// them.
-    pub(crate) fn range(&self, range: &Range<u64>) -> Option<Self> {
-        self.slice(range.start, bytes::len_of(range))
     }
 
     /// Returns the bytes in `range`, relative to the start of this slice, which a header of the file records.

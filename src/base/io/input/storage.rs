@@ -20,7 +20,7 @@ pub(crate) const MEMORY_MAX: u64 = 16 << 20;
 
 /// The maximum size in bytes that is kept in memory for each of many inputs. A temporary file is written in blocks of
 /// this size too.
-pub(super) const SMALL: u64 = 64 << 10;
+pub(crate) const SMALL: u64 = 64 << 10;
 
 /// The size of the blocks of zeros that become holes of a temporary file, in bytes.
 const SPARSE: usize = 64 << 10;
@@ -42,7 +42,7 @@ pub(super) enum Access {
 }
 
 #[derive(Debug)]
-pub(super) enum Storage {
+pub(crate) enum Storage {
     Memory(Vec<u8>),
     Mapped { file: Option<File>, map: Mapping },
 }
@@ -199,7 +199,7 @@ impl Storage {
     }
 
     /// Keeps all bytes of `reader`, in memory if there are fewer than `memory_max`.
-    pub(super) fn spool(reader: impl Read, memory_max: u64) -> io::Result<Self> {
+    pub(crate) fn spool(reader: impl Read, memory_max: u64) -> io::Result<Self> {
         Self::spool_of(reader, memory_max, 0)
     }
 
@@ -229,18 +229,13 @@ fn mappable_len(len: u64) -> io::Result<usize> {
 pub(crate) struct Spool {
     /// The bytes that are not in the file.
     data: Vec<u8>,
-    file: Option<File>,
+    pub(crate) file: Option<File>,
     memory_max: u64,
 }
 
 impl Spool {
     pub(crate) fn new() -> Self {
         Self { data: Vec::new(), file: None, memory_max: MEMORY_MAX }
-    }
-
-    /// The bytes of a temporary file without a name, which nobody else writes to.
-    pub(crate) fn of_file(file: File) -> Self {
-        Self { file: Some(file), ..Self::new() }
     }
 
     /// Returns the collected bytes: as they are if all of them are in memory, otherwise as a mapping of the temporary

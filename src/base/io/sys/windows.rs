@@ -19,15 +19,12 @@ use std::sync::{Mutex, PoisonError};
 use memmap2::Mmap;
 use winapi_util::{HandleRef, console, file};
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, GetDiskFreeSpaceExW, REPLACEFILE_IGNORE_ACL_ERRORS,
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT, REPLACEFILE_IGNORE_ACL_ERRORS,
     REPLACEFILE_IGNORE_MERGE_ERRORS, ReplaceFileW,
 };
 
 use crate::base::io::staging::Inherited;
 use crate::base::io::sys::Status;
-
-/// The separator of paths in an environment variable.
-pub(crate) const PATH_SEPARATOR: u8 = b';';
 
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = true;
@@ -69,17 +66,6 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
 /// The name with these owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
-}
-
-/// Joins a directory and a relative path, which files for any system record with `/`, and perhaps `..`. The prefix
-/// `\\?\` of a canonical directory is removed, because Windows treats both as parts of names after it.
-pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
-    let Some(text) = directory.to_str() else { return directory.join(&*os_str(relative)) };
-    let plain = match (text.strip_prefix(r"\\?\UNC\"), text.strip_prefix(r"\\?\")) {
-        (Some(share), _) => format!(r"\\{share}"),
-        (None, plain) => plain.unwrap_or(text).to_owned(),
-    };
-    Path::new(&plain.replace('\\', "/")).join(&*os_str(relative))
 }
 
 /// Returns a generated file name in a form that Windows allows. `_` replaces characters that no name may have. It is
@@ -396,26 +382,6 @@ pub fn takes_escapes() -> bool {
     }
 }
 
-/// The free space of a file system in bytes.
-pub(crate) fn free_space(directory: &Path) -> Option<u64> {
-    let mut free = 0;
-    let directory = wide(directory);
-    // SAFETY: the name ends with a zero, the number is there to be written, and null pointers ask for nothing.
-    let asked =
-        unsafe { GetDiskFreeSpaceExW(directory.as_ptr(), &raw mut free, std::ptr::null_mut(), std::ptr::null_mut()) };
-    if asked == 0 { None } else { Some(free) }
-}
-
-/// The names in a directory.
-pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
-    Ok(std::fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_encoded_bytes())))
-}
-
-/// Any file may be run.
-pub(crate) fn make_executable(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
 /// A new file has the permissions that its directory passes on.
 pub(crate) fn make_private(_: &File, _: &Stat) -> io::Result<()> {
     Ok(())
@@ -456,7 +422,7 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
 
 /// Converts a path for functions of the system: to UTF-16 with a zero at the end and, as in the standard library, with
 /// the prefix that long paths need.
-fn wide(path: &Path) -> Vec<u16> {
+pub(crate) fn wide(path: &Path) -> Vec<u16> {
     let mut units = match with_long_prefix(path) {
         Some(prefixed) => prefixed,
         None => units_of(path.as_os_str()),

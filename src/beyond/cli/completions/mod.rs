@@ -11,11 +11,13 @@ use clap::{Arg, ArgAction, Command, Parser, ValueHint};
 use clap_complete::Shell;
 
 use self::one_dash::LLVM;
+use super::documented::documented;
 use super::print::out::own_text_to_stdout;
 use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
-use crate::llvm::cli::options::{Tool, documented};
+use crate::beyond::cli::PROGRAM;
+use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::{PROGRAM, TOOLS, tool_of_program};
+use crate::llvm::cli::{TOOLS, tool_of_program};
 
 /// Print a script that completes command lines in your shell
 #[derive(Clone, Debug, Parser)]

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use crate::base::display::{listed, printable_start};
+use crate::base::display::printable_start;
+use crate::beyond::base::text::listed;
+use crate::beyond::codec::Codec;
 use crate::beyond::inventory::{BundleContents, Contents, Coverage, MemberCopies};
 use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
-use crate::llvm::container::Codec;
 
 use super::answer::{self, Servers};
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};

@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 
 use super::out::Out;
+use super::problem::Message;
 use crate::base::display::is_shown;
 use crate::beyond::serialized::{Document, Report};
 use memchr::memmem;
 use serde::{Serialize, Serializer};
-
-use crate::llvm::cli::print::console::Message;
 
 /// Writes the document of a report. The problems are serialized last, when everything streamed before them is complete.
 pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>) -> anyhow::Result<()> {

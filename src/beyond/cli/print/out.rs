@@ -13,7 +13,7 @@ pub(crate) fn to_stdout(work: impl FnOnce(Out<'_>) -> anyhow::Result<()>) -> any
 
 /// Prints a text of the program itself, such as a help text.
 pub(crate) fn own_text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
-    stdout::text_to_stdout(text)
+    stdout::to_stdout(|out| Ok(out.write_all(text)?))
 }
 
 /// An output for lines and documents.

@@ -1,7 +1,30 @@
 //! Formats numbers for humans.
 
 use crate::beyond::scan::{CodeObject, Sizes};
-pub(crate) use crate::llvm::cli::print::units::{CountsByKind, count, first, grouped};
+pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
+
+/// A number with its noun in the singular or plural.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+impl CountsByKind {
+    /// Adds `more` to the count of a kind.
+    pub(crate) fn add(&mut self, name: &'static str, more: usize) {
+        let number = self.0.entry(name).or_default();
+        *number += more;
+    }
+
+    /// The kinds and their counts.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.0.iter().map(|(name, number)| (*name, *number))
+    }
+
+    /// The sum of all counts.
+    pub(crate) fn total(&self) -> usize {
+        self.0.values().copied().sum()
+    }
+}
 
 /// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
 pub(crate) fn bytes(count: u64) -> String {
@@ -80,6 +103,15 @@ mod tests {
         ] {
             assert_eq!(bytes(count), text);
         }
+    }
+
+    #[test]
+    fn kinds_are_counted_by_name() {
+        let mut kinds = CountsByKind::default();
+        for name in ["b", "a", "b"] {
+            kinds.add(name, 1);
+        }
+        assert_eq!(kinds.to_string(), "a (1), b (2)");
     }
 
     #[test]

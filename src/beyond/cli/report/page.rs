@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::base::display::is_shown;
-use crate::llvm::container::Codec;
+use crate::beyond::codec::Codec;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

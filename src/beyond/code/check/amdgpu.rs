@@ -17,10 +17,11 @@ use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL, SHF_EXECINSTR, SHT_NOBITS,
 
 use crate::base::bytes::{array, len_u64, span};
 use crate::base::display::shown;
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 use crate::beyond::code::elf::{MetadataForm, MetadataNote, SymbolTable, charge};
 use crate::beyond::code::kernels::metadata;
-use crate::llvm::container::host::elf::{File, Symbol, name_of};
+use crate::beyond::container::host::elf::{File, Symbol, name_of};
 use crate::llvm::container::limits::Allowance;
 
 const DESCRIPTOR_LEN: u64 = 64;

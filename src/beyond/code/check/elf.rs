@@ -21,9 +21,11 @@ use object::elf::{
 use super::amdgpu;
 use crate::base::bytes::to_u64;
 use crate::base::display::shown;
-use crate::base::error::{Malformed, fail_at};
-use crate::llvm::container::host::elf::{File, Header, Section, name_of};
-use crate::llvm::container::limits::{Allowance, CHECKED_MAX};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
+use crate::beyond::container::host::elf::{File, Header, Section, name_of};
+use crate::beyond::limits::CHECKED_MAX;
+use crate::llvm::container::limits::Allowance;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
 

@@ -16,10 +16,11 @@ mod amdgpu;
 mod elf;
 mod spirv;
 
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
+use crate::beyond::code::bitcode;
 use crate::beyond::container::Magic;
 use crate::beyond::container::ptx;
-use crate::llvm::container::bitcode;
 
 /// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];

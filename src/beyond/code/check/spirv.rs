@@ -12,7 +12,8 @@
 //! Source: SPIR-V specification 1.6.
 
 use crate::base::bytes::len_u64;
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 use crate::beyond::container::spirv::{self, HEADER_LEN};
 
 /// Checks the header of a module, and that its instructions fill the rest of it.

@@ -16,10 +16,11 @@ use object::elf::STT_FUNC;
 
 use super::{Argument, Kernel, KernelsFound, metadata};
 use crate::base::bytes::len_u64;
-use crate::base::error::{ErrorKind, Malformed, fail_at};
+use crate::base::error::{ErrorKind, Malformed};
+use crate::beyond::base::error::fail_at;
 use crate::beyond::code::elf::{MetadataForm, charge};
+use crate::beyond::container::host::elf::{File, name_of};
 use crate::beyond::messagepack::Value;
-use crate::llvm::container::host::elf::{File, name_of};
 
 /// The end of the name of a kernel descriptor's symbol, after the name of the function.
 const DESCRIPTOR: &[u8] = b".kd";

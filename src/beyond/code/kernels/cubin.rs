@@ -30,9 +30,10 @@ use object::elf::STT_FUNC;
 
 use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::base::bytes::{Cursor, slice, to_u64};
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 use crate::beyond::code::elf::charge;
-use crate::llvm::container::host::elf::{Encoding, File, Section, name_of};
+use crate::beyond::container::host::elf::{Encoding, File, Section, name_of};
 
 /// The flag of a kernel in `st_other`.
 const ENTRY: u64 = 0x10;

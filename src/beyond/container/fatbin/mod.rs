@@ -47,12 +47,14 @@ use std::ops::Range;
 
 use super::entry::{SearchEntry, Stored};
 use super::packed::{ContentEnd, Packed};
+use super::sequence::SearchContainer;
 use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, number, slice, span, to_u64};
-use crate::base::codec::Codec;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::input::Slice;
-use crate::llvm::container::host::elf;
-use crate::llvm::container::limits::{EntryAllowance, FAULTS_MAX};
+use crate::beyond::codec::Codec;
+use crate::beyond::container::host::elf;
+use crate::beyond::limits::FAULTS_MAX;
+use crate::llvm::container::limits::EntryAllowance;
 use crate::llvm::container::stream::Compressed;
 use crate::llvm::container::{Container, Contents, Limits};
 use record::Record;
@@ -173,13 +175,6 @@ pub(crate) fn is_plausible(data: &[u8]) -> bool {
 impl Container for Fatbin {
     type Entry = SearchEntry;
 
-    fn misplaced(&self, position: u64, offset: u64) -> Option<Malformed> {
-        if position.is_multiple_of(PADDING) {
-            return None;
-        }
-        Some(Malformed::value("distance of a fatbin from the first", position, offset, "a multiple of 8"))
-    }
-
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
         if !data.starts_with(&MAGIC) {
             return Ok(None);
@@ -207,6 +202,15 @@ impl Container for Fatbin {
     /// Returns `None`, because only single code objects are compressed.
     fn compressed<'a>(&self, _data: Slice<'a>, _limits: Limits) -> Result<Option<Compressed<'a>>> {
         Ok(None)
+    }
+}
+
+impl SearchContainer for Fatbin {
+    fn misplaced(&self, position: u64, offset: u64) -> Option<Malformed> {
+        if position.is_multiple_of(PADDING) {
+            return None;
+        }
+        Some(Malformed::value("distance of a fatbin from the first", position, offset, "a multiple of 8"))
     }
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{CODECS, CudaKind, Image, PADDING};
 use crate::base::bytes::{Bounds, Cursor, add, bytes_in, len_u64, slice, span, tail, total};
-use crate::base::codec::Codec;
 use crate::base::error::Malformed;
+use crate::beyond::codec::Codec;
 use crate::llvm::container::records::{Encoding, record};
 
 pub(super) const ENCODING: Encoding = Encoding::LITTLE_64;

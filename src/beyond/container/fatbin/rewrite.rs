@@ -9,15 +9,16 @@ use memchr::memmem;
 use super::record::{ENCODING, EntryHeader, FIXED_LEN, RECORDS_AT, Record};
 use super::{CODECS, CudaKind, FLAG_ATTRIBUTES, PADDING, entries_range, plain_len};
 use crate::base::bytes::{len_of, len_u64, slice, span, text};
-use crate::base::codec::{Codec, Method};
+use crate::base::codec::Method;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
+use crate::beyond::codec::Codec;
 use crate::beyond::container::Magic;
+use crate::beyond::container::host::elf;
 use crate::beyond::container::packed::{LastInflated, Packed};
 use crate::beyond::container::ptx;
-use crate::llvm::container::host::elf;
-use crate::llvm::container::sequence::Content;
+use crate::beyond::container::sequence::Content;
 
 /// The field of a fatbin's header with the length of all entries.
 const ENTRIES_LEN: Range<usize> = 8..16;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::base::codec::StreamForm;
 use crate::base::io::piece::{Piece, Writer};
-use crate::beyond::container::Bundles;
+use crate::beyond::codec::StreamForm;
+use crate::beyond::container::SearchBundles;
 use crate::llvm::container::sequence::Inflate;
 
 const FLAG_ZLIB: u64 = 0x1000;
@@ -141,7 +141,7 @@ fn text(bytes: &[u8]) -> String {
 /// Returns the code objects, and the errors.
 fn read(data: &[u8]) -> (Vec<FoundCode>, Vec<String>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for bundle in Bundles::new(data, &Fatbin, Inflate::Headers) {
+    for bundle in SearchBundles::new(data, &Fatbin, Inflate::Headers) {
         match bundle {
             Err(error) => errors.push(error.to_string()),
             Ok(bundle) => {
@@ -347,7 +347,7 @@ fn the_size_of_unknown_compression_is_the_recorded_one_if_there_is_one() {
     {
         let code = code(2, 90, flags, &[]);
         let data = fatbin(&[[header(&code, None, 8, 8, inflated), vec![0; 8]].concat()]);
-        let bundle = Bundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
+        let bundle = SearchBundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
         assert_eq!(bundle.entries[0].packed.as_ref().unwrap().inflated, expected, "{flags:#x} {inflated}");
     }
 }
@@ -504,7 +504,7 @@ fn code_objects_compressed_together_count_once() {
     let [one, two] = [75, 86].map(|sm| code(2, sm, 0, &cubin(80, 900)));
     let single = code(2, 90, FLAG_ZSTD, &cubin(90, 500));
     let data = fatbin(&[concatenated(&[one.clone(), two.clone()]), entry(&single), entry(&one), concatenated(&[two])]);
-    let bundle = Bundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
+    let bundle = SearchBundles::new(&data[..], &Fatbin, Inflate::Headers).next().unwrap().unwrap();
     let packed = len_u64(&padded(one.content)) * 3 + len_u64(&single.content);
     assert_eq!((bundle.packed_len(), bundle.full_len().unwrap()), (packed, len_u64(&data) + packed));
     assert_eq!((bundle.stored_len().unwrap(), bundle.entries.len()), (len_u64(&data), 5));

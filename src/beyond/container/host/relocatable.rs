@@ -18,8 +18,9 @@ use object::elf::{EM_MIPS, EM_X86_64, SHN_LORESERVE, SHT_CREL, SHT_REL, SHT_RELA
 use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, slice, span, tail, to_u64};
 use crate::base::display::shown;
 use crate::base::io::input::Slice;
-use crate::base::io::piece::{ChangedRange, Piece};
-use crate::llvm::container::host::elf::{
+use crate::base::io::piece::Piece;
+use crate::beyond::base::io::ChangedRange;
+use crate::beyond::container::host::elf::{
     File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
 };
 

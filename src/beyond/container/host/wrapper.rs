@@ -40,10 +40,11 @@ use memchr::memmem::Finder;
 
 use super::dynamic::{Dynamic, loaded_segments};
 use crate::base::bytes::{Cursor, array, bytes_in, is_zero, len_of, number, slice, span, tail, to_u64};
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
 use crate::beyond::container::{Format, Magic};
-use crate::llvm::container::limits::FAULTS_MAX;
+use crate::beyond::limits::FAULTS_MAX;
 
 const WRAPPER_LEN: u64 = 24;
 /// The offset of the address in a wrapper.

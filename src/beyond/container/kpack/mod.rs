@@ -41,12 +41,13 @@ use std::ops::Range;
 use super::entry::{SearchEntry, Stored};
 use super::packed::Packed;
 use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
-use crate::base::codec::{self, Codec};
 use crate::base::display::shown;
 use crate::base::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
+use crate::beyond::codec::{self, Codec};
+use crate::beyond::limits::{FAULTS_MAX, FRAMES_MAX};
 use crate::beyond::messagepack::Value;
-use crate::llvm::container::limits::{Allowance, EntryAllowance, FAULTS_MAX, FRAMES_MAX};
+use crate::llvm::container::limits::{Allowance, EntryAllowance};
 pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
 

@@ -16,7 +16,8 @@ mod header;
 use memchr::{memchr, memchr2_iter, memchr3, memmem, memrchr2};
 
 use crate::base::bytes::{len_u64, to_u64};
-use crate::base::error::{Malformed, fail_at};
+use crate::base::error::Malformed;
+use crate::beyond::base::error::fail_at;
 pub(crate) use header::{Header, VERSION};
 use header::{after, after_blanks};
 

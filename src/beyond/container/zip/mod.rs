@@ -24,9 +24,9 @@ use memchr::memmem;
 use rawzip::{CompressionMethod, ZipArchive, ZipFileHeaderRecord};
 
 use crate::base::bytes::{len_u64, number, span, tail, to_u64, total};
-use crate::base::codec::{Crc, StreamForm, checksum};
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::Slice;
+use crate::beyond::codec::{Crc, StreamForm, checksum};
 use crate::beyond::container::Unread;
 use crate::beyond::once;
 use crate::llvm::container::limits::Allowance;

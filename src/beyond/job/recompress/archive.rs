@@ -16,8 +16,9 @@ use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::base::io::piece::Piece;
 use crate::beyond::container::Magic;
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::scan::{Place, Step};
-use crate::llvm::container::archive::{Archive, is_debian_package};
+use crate::llvm::container::archive::Archive;
 use crate::llvm::event::Observer;
 
 /// Returns whether a member of a zip file is an archive that can be recompressed.

@@ -20,11 +20,12 @@ use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
 use crate::beyond::container::host::gaps::pe;
-use crate::beyond::container::{Bundle, Bundles, Magic, SearchEntry};
+use crate::beyond::container::sequence::Content;
+use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
 use crate::beyond::scan::{AnyBundle, Format, bundle_sections};
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageKind, NewImage, OffloadBinary, Version};
-use crate::llvm::container::sequence::{Content, Inflate};
-use crate::llvm::container::{Container, Limits, compressed};
+use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::{Limits, compressed};
 use crate::llvm::event::{Event, Observer};
 
 /// The state of a file that is being rewritten.
@@ -47,19 +48,19 @@ pub(super) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
 
 impl Recompression<'_> {
     /// Returns the bundles at the start of some data of the old file, inflated within the limits of the job.
-    fn bundles_to_rewrite<'d>(&self, data: Slice<'d>) -> Bundles<'d> {
+    fn bundles_to_rewrite<'d>(&self, data: Slice<'d>) -> SearchBundles<'d> {
         bundles_in(data, Inflate::Whole, self.job.limits)
     }
 }
 
 /// Returns the bundles at the start of some data.
-pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> Bundles<'_> {
-    let container: &dyn Container<Entry = SearchEntry> = match Magic::identify(data.bytes()) {
+pub(super) fn bundles_in(data: Slice<'_>, inflate: Inflate, limits: Limits) -> SearchBundles<'_> {
+    let container: &dyn SearchContainer = match Magic::identify(data.bytes()) {
         Magic::Container(Format::Fatbin) => &Fatbin,
         Magic::Container(Format::OffloadBinary) => &OFFLOAD_BINARY,
         _ => &AnyBundle,
     };
-    Bundles::new(data, container, inflate).with_limits(limits)
+    SearchBundles::new(data, container, inflate).with_limits(limits)
 }
 
 impl<'r, 'j> FileRewrite<'r, 'j> {

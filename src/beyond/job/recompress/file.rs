@@ -13,11 +13,11 @@ use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wh
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
+use crate::beyond::container::host::elf::Header;
 use crate::beyond::container::host::relocatable::Relocatable;
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
-use crate::llvm::container::archive::is_debian_package;
-use crate::llvm::container::host::elf::Header;
 use crate::llvm::event::Observer;
 
 impl<'j> Recompression<'j> {

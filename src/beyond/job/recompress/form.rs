@@ -4,15 +4,16 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use super::super::size_limit::ensure_size_limit;
-use crate::base::bytes::is_zero;
+use crate::base::bytes::{is_zero, len_u64, total};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 use crate::beyond::container::Bundle;
+use crate::beyond::container::sequence::Content;
 use crate::beyond::container::text;
 use crate::llvm::container::binary::Binary;
-use crate::llvm::container::sequence::Content;
-use crate::llvm::container::{Member, Part};
+use crate::llvm::container::text::{MarkerSide, Text};
+use crate::llvm::container::{Entry, Member, Part};
 
 /// The largest alignment of an offset that is kept: the size of a memory page.
 const ALIGNMENT_MAX: u64 = 4096;
@@ -155,10 +156,22 @@ fn bundle_alignment(bundle: &Bundle<'_>) -> NonZeroU32 {
     NonZeroU32::new(common).unwrap_or(NonZeroU32::MIN)
 }
 
+impl Text {
+    /// The length in bytes of a bundle with exactly these entries, as [`plan`](Text::plan) writes it.
+    fn len_of<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> u64 {
+        let lines_len = [MarkerSide::Start, MarkerSide::End].map(|side| len_u64(&self.marker_line(side, "")));
+        let mut len = 0_u64;
+        for entry in entries {
+            len = total([len, total(lines_len), 2 * len_u64(&entry.id), entry.size()]);
+        }
+        len
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beyond::container::Bundles;
+    use crate::beyond::container::SearchBundles;
     use crate::beyond::container::entry::SearchFormat;
     use crate::llvm::container::sequence::Inflate;
 
@@ -191,7 +204,7 @@ mod tests {
             // Any offset may be recorded for an empty code object.
             data[32..40].copy_from_slice(&3_u64.to_le_bytes());
             let searched = SearchFormat(binary);
-            let bundle = Bundles::new(&data, &searched, Inflate::Headers).next().unwrap().unwrap();
+            let bundle = SearchBundles::new(&data, &searched, Inflate::Headers).next().unwrap().unwrap();
             assert_eq!(bundle_alignment(&bundle), alignment);
         }
     }

@@ -17,7 +17,7 @@ use crate::base::bytes::{len_of, total};
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::base::io::piece::ChangedRange;
+use crate::beyond::base::io::ChangedRange;
 use crate::beyond::container::Magic;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};

@@ -36,8 +36,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::base::bytes::add;
-use crate::base::codec::{Codec, Compression};
+use crate::base::codec::Compression;
 use crate::base::io::input::Slice;
+use crate::beyond::codec::Codec;
 pub use crate::beyond::container::host::gaps::HoleReason;
 use crate::beyond::inventory::kernel_names::KernelNames;
 use crate::beyond::inventory::request::Selection;
@@ -83,7 +84,7 @@ pub(super) use run::rewrite_with;
 /// method. A bundle that does not fit even then is an error. So is a section that shares bytes with bundles,
 /// because neither can be rewritten without the other.
 ///
-/// Bundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
+/// SearchBundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
 /// its old offset: the largest power of two that divides it, up to 4096. Everything after the last bundle is kept,
 /// including zeros.
 ///

@@ -6,17 +6,18 @@ use super::bundles::FileRewrite;
 use super::form::{as_member, read_contents};
 use super::picks::{NOTHING_LEFT, PickedBundle};
 use super::run::{Recompression, RewrittenFile};
+use crate::base::bytes::len_of;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
-use crate::base::io::piece::total_len;
+use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
-use crate::beyond::container::{Bundle, Bundles};
+use crate::beyond::container::{Bundle, SearchBundles};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::llvm::container::Member;
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::{MAGIC, Member, Part};
 use crate::llvm::event::Observer;
 
 /// Recompresses the `sections` of a relocatable object. Returns the new object, and the numbers for it.
@@ -72,7 +73,7 @@ pub(super) fn read_fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) 
         Ok(contents) if contents.contains(&SectionContent::FatObject) => {}
         _ => return Ok(None),
     }
-    let mut bundles = Bundles::new(data, &SearchFormat(FatObject), Inflate::Whole).with_limits(run.job.limits);
+    let mut bundles = SearchBundles::new(data, &SearchFormat(FatObject), Inflate::Whole).with_limits(run.job.limits);
     let bundle = bundles.next().transpose()?;
     if let Some(bundle) = &bundle {
         run.take_bundle(data, bundle)?;
@@ -134,4 +135,31 @@ fn ensure_fat(data: Slice<'_>, members: &[Member<'_>]) -> Result<()> {
         return Err(Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint));
     }
     Ok(())
+}
+
+impl FatObject {
+    /// Plans a fat object without the sections of some entries, which are given by their indices. Everything else
+    /// stays, also the old copies of the tables that [`plan`](FatObject::plan) writes again. Returns `None` if that is not
+    /// possible.
+    fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
+        let (object, mut found) = Self::read_object(data.bytes(), data.offset()).ok()??;
+        // A section without an ID is not an entry.
+        found.retain(|section| section.name.len() > MAGIC.len());
+        let mut removed = Vec::with_capacity(dropped.len());
+        for (index, section) in found.into_iter().enumerate() {
+            if dropped.contains(&index) {
+                removed.push(section);
+            }
+        }
+        let parts = object.remove_sections(&removed).ok()?;
+        let mut pieces = Vec::new();
+        for part in parts {
+            pieces.push(match part {
+                Part::Range(range) => Piece::Input(data.slice(range.start, len_of(&range))?),
+                Part::Bytes(bytes) => Piece::Bytes(bytes),
+                Part::Unreadable(_) => return None,
+            });
+        }
+        Some(pieces)
+    }
 }

@@ -15,6 +15,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::code::ContentKind;
 use crate::beyond::container::packed::LastInflated;
+use crate::beyond::container::sequence::Content;
 use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
 use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{ALL, Facts, Pattern, Request};
@@ -27,7 +28,7 @@ use crate::beyond::scan::{
     ReadEvent, Scan, contents, weight_of,
 };
 use crate::llvm::container::Limits;
-use crate::llvm::container::sequence::{Content, Inflate};
+use crate::llvm::container::sequence::Inflate;
 
 pub(super) const NOTHING_LEFT: &str = "no device code would be left";
 

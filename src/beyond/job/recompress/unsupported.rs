@@ -3,12 +3,12 @@
 use crate::base::bytes::slice;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
+use crate::beyond::container::host::elf;
 use crate::beyond::container::magic::is_text;
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::spirv;
 use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
-use crate::llvm::container::archive::is_debian_package;
-use crate::llvm::container::host::elf;
 
 /// The number of bytes that are examined to recognise a text file.
 const TEXT_HEAD: u64 = 4096;

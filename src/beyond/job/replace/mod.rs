@@ -8,22 +8,25 @@ use std::path::{Path, PathBuf};
 
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::rewrite::changed;
-use crate::base::bytes::{len_of, len_u64, shift_range, span, to_u64};
+use crate::base::bytes::{len_of, len_u64, span, to_u64};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Accept, Input, Slice, unless_changed};
 use crate::base::io::output::{self, Output, OverwriteMode};
-use crate::base::io::piece::{ChangedRange, Piece, emit};
+use crate::base::io::piece::{Piece, emit};
 use crate::base::io::sys::{self, Stat};
+use crate::beyond::base::io::ChangedRange;
+use crate::beyond::base::io::shift_range;
 use crate::beyond::code::check;
 use crate::beyond::container::fatbin::{self, CodePacking, Fatbin};
+use crate::beyond::container::offload_binary::plan_with;
+use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::{Magic, Rule, SearchEntry};
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectRef, Format, FoundBundle, Scan, Step, UNKNOWN_SPACE_END, bundle_sections, is_zip,
 };
-use crate::llvm::container::archive::is_debian_package;
 use crate::llvm::container::binary::{ENTRY_FIELDS, header_ends};
-use crate::llvm::container::offload_binary::plan_with;
+
 use crate::llvm::container::{Container, Limits, Part};
 use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Alone, Fault, Verified, VerifyRule};
-use crate::base::display::listed;
+use crate::beyond::base::text::listed;
 use crate::beyond::inventory::{CodeSet, FileSet, LibraryCode, Unit, UnitRole, by_library};
 use crate::beyond::runtime::{Code, CodeUse, Device, NeedingGpus, directory_of};
 use crate::beyond::scan::{Place, Step};

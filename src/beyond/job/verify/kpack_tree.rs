@@ -15,9 +15,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Fault, Verified, VerifyRule};
 use crate::base::bytes;
-use crate::base::display::{listed, shown};
+use crate::base::display::shown;
 use crate::base::id::processors;
 use crate::base::io::sys;
+use crate::beyond::base::text::listed;
 use crate::beyond::container::kpack::{KpackArchive, Reference, target_of};
 use crate::beyond::scan::{Place, Split, Step, target_in};
 

@@ -10,7 +10,7 @@ use crate::base::display::shown;
 use crate::base::error::{Malformed, Result};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
-use crate::base::io::input::note_read;
+use crate::base::io::input::progress::note_read;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::{check, target};
 use crate::beyond::container::Rule;
@@ -475,7 +475,7 @@ mod tests {
 
     use super::*;
     use crate::base::io::write_to;
-    use crate::beyond::container::Bundles;
+    use crate::beyond::container::SearchBundles;
     use crate::beyond::container::entry::SearchFormat;
     use crate::beyond::scan::{EntryFacts, Place, UNKNOWN_SPACE_END};
     use crate::llvm::container::Member;
@@ -491,7 +491,7 @@ mod tests {
             let mut data = Vec::new();
             write_to(&binary.plan(&[member]).unwrap(), &mut data).unwrap();
             let searched = SearchFormat(binary);
-            let mut bundle = Bundles::new(&data, &searched, Inflate::Whole).next().unwrap().unwrap();
+            let mut bundle = SearchBundles::new(&data, &searched, Inflate::Whole).next().unwrap().unwrap();
             let (what, method) = ("compressed bundle", Method::Zstd);
             bundle.compressed = Some(Recorded { what, version: 3, method, total, inflated: 1 << 40, hash: None });
             check_loadable(&FoundBundle {
@@ -557,7 +557,7 @@ mod tests {
             }
             data.resize(usize::try_from(first + 3 * LEN).unwrap(), 0);
             let (binary, place) = (SearchFormat(Binary::default()), Place::of_file(Path::new("in")));
-            let bundle = Bundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
+            let bundle = SearchBundles::new(&data[..], &binary, Inflate::Headers).next().unwrap().unwrap();
             let (format, facts) = (Format::Bundle, &EntryFacts::default());
             let found =
                 FoundBundle { place: &place, bundle: &bundle, index: 0, format, facts, space_end: UNKNOWN_SPACE_END };

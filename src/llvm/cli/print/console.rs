@@ -2,19 +2,16 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use crate::base::display::{inert, printable_start};
+use crate::base::error::Error;
 use crate::base::id::Compatibility;
-use crate::base::io::sys;
 use crate::llvm::container::compressed::Deflation;
 use crate::llvm::container::stream::Inflation;
 use crate::llvm::event::Event;
 
-use super::problem::{ErrorFacts, Problem};
 use super::progress;
 use super::units::{CountsByKind, first, grouped};
-use crate::llvm::cli::program::Program;
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
 
@@ -25,14 +22,8 @@ struct MessageKind {
     color: &'static str,
 }
 
-/// A message for programs, which is written as a line of JSON.
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub(crate) struct Message<'m> {
-    level: &'static str,
-    message: &'m str,
-    #[cfg_attr(feature = "serde", serde(flatten))]
-    facts: Option<&'m ErrorFacts>,
-}
+/// Turns a message into a line for programs: the name of its kind, its text and, for an error of the library, the error.
+pub(crate) type MessageLine = fn(&'static str, &str, Option<&Error>) -> String;
 
 /// An error with LLVM's text, and a note with the details that LLVM omits.
 #[derive(Debug, thiserror::Error)]
@@ -45,14 +36,14 @@ pub(crate) struct NotedError {
 /// Standard error, under the name of the program.
 pub(crate) struct Console {
     /// `argv[0]` as typed.
-    name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     /// Whether standard error is a terminal.
     terminal: bool,
     color: bool,
     /// Whether compression statistics are printed.
     pub(crate) verbose: bool,
-    /// Turns a message into a line of JSON. With `None`, messages are sentences for people.
-    pub(crate) as_json: Option<fn(&Message<'_>) -> String>,
+    /// Turns a message into a line for programs. With `None`, messages are sentences for people.
+    pub(crate) as_line: Option<MessageLine>,
     /// Hints that follow all other messages.
     pub(crate) last_hints: Vec<String>,
 }
@@ -60,7 +51,7 @@ pub(crate) struct Console {
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
         let (name, terminal) = (name.as_encoded_bytes().to_vec(), progress::is_terminal());
-        Self { name, terminal, color: terminal, verbose: false, as_json: None, last_hints: Vec::new() }
+        Self { name, terminal, color: terminal, verbose: false, as_line: None, last_hints: Vec::new() }
     }
 
     /// Whether standard error is a terminal, whose user may read hints.
@@ -68,33 +59,14 @@ impl Console {
         self.terminal
     }
 
-    /// The name of the program, as typed, without its directory.
-    pub(crate) fn program(&self) -> String {
-        String::from_utf8_lossy(Program::new(&sys::os_str(&self.name)).name).into_owned()
-    }
-
     /// Sets whether messages are coloured; `None` colours them on a terminal.
     pub(crate) fn set_color(&mut self, color: Option<bool>) {
         self.color = color.unwrap_or(self.terminal);
     }
 
-    pub(crate) fn error(&self, text: &str) {
-        self.problem(text, None);
-    }
-
-    fn problem(&self, text: &str, facts: Option<&ErrorFacts>) {
-        self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, facts);
-    }
-
-    /// Prints errors with their hints. Returns the exit status.
-    pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
-        for Problem { text, facts, hint } in problems {
-            self.problem(text, facts.as_ref());
-            if let Some(hint) = hint {
-                self.hint(hint);
-            }
-        }
-        if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    /// Prints an error by its text. `error` is the error of the library that the text is of, if any.
+    pub(crate) fn error(&self, text: &str, error: Option<&Error>) {
+        self.tagged(&self.name, MessageKind { name: "error", color: "\x1b[0;1;31m" }, text, error);
     }
 
     pub(crate) fn warning(&self, text: &str) {
@@ -127,9 +99,9 @@ impl Console {
     }
 
     fn escaped_lines(&self, text: &str, escaped: &str) {
-        match self.as_json {
+        match self.as_line {
             None => write(&[escaped.as_bytes(), b"\n"]),
-            Some(as_json) => write_message(as_json, "info", text, None),
+            Some(as_line) => write(&[as_line("info", text, None).as_bytes(), b"\n"]),
         }
     }
 
@@ -176,10 +148,11 @@ impl Console {
         }
     }
 
-    /// Prints a message of this kind in LLVM's form, or as JSON without the name. An empty name is left out.
-    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, facts: Option<&ErrorFacts>) {
-        if let Some(as_json) = self.as_json {
-            return write_message(as_json, level.name, text, facts);
+    /// Prints a message of this kind in LLVM's form, or as a line for programs without the name. An empty name is left
+    /// out.
+    fn tagged(&self, name: &[u8], level: MessageKind, text: &str, error: Option<&Error>) {
+        if let Some(as_line) = self.as_line {
+            return write(&[as_line(level.name, text, error).as_bytes(), b"\n"]);
         }
         let MessageKind { name: tag, color } = level;
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
@@ -189,10 +162,6 @@ impl Console {
     }
 }
 
-fn write_message(as_json: fn(&Message<'_>) -> String, level: &'static str, message: &str, facts: Option<&ErrorFacts>) {
-    write(&[as_json(&Message { level, message, facts }).as_bytes(), b"\n"]);
-}
-
 /// Escapes a text for terminals and CI logs, and cuts it off: it may quote names from a file, of any length.
 fn visible(text: &str) -> String {
     const SHOWN_MAX: usize = 64 << 10;
@@ -200,7 +169,7 @@ fn visible(text: &str) -> String {
 }
 
 /// Writes to standard error. Ignores failures, because they cannot be reported.
-fn write(parts: &[&[u8]]) {
+pub(crate) fn write(parts: &[&[u8]]) {
     let _held = progress::hold();
     drop(io::stderr().write_all(&parts.concat()));
 }

@@ -2,7 +2,6 @@
 //! else removes the line first.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,9 +41,9 @@ pub(crate) struct ProgressLine {
     /// The bytes done and the bytes expected, if a job reports them.
     reported: Option<(u64, u64)>,
     /// The size of all files that will be read, as far as known.
-    expected: u64,
+    pub(crate) expected: u64,
     /// Whether the line may be shown.
-    is_on: bool,
+    pub(crate) is_on: bool,
     /// Whether the line is on the terminal now.
     is_drawn: bool,
     /// Whether the other output on the terminal ends within a line. Progress would be drawn over that line.
@@ -85,24 +84,6 @@ fn is_stdout_pipe() -> bool {
     stat.is_pipe()
 }
 
-/// Adds the sizes of files that will be read to the expected bytes. Does nothing if no progress is shown.
-pub(crate) fn expect<'f>(files: impl Iterator<Item = &'f Path>) {
-    if !lock().is_on {
-        return;
-    }
-    // The line is not locked while the sizes are looked up, because that may take long.
-    let mut expected = 0_u64;
-    for path in files {
-        if let Ok(metadata) = path.metadata()
-            && metadata.is_file()
-        {
-            expected = expected.saturating_add(metadata.len());
-        }
-    }
-    let mut line = lock();
-    line.expected = line.expected.saturating_add(expected);
-}
-
 /// Sets how many bytes of the work are done.
 pub(crate) fn set(done: u64, total: u64) {
     lock().reported = Some((done, total));
@@ -120,7 +101,7 @@ pub(crate) fn end() {
     hold().is_on = false;
 }
 
-fn lock() -> MutexGuard<'static, ProgressLine> {
+pub(crate) fn lock() -> MutexGuard<'static, ProgressLine> {
     LINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -65,11 +65,6 @@ impl Write for Stdout {
     }
 }
 
-/// Prints a text to standard output, as [`to_stdout`].
-pub(crate) fn text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
-    to_stdout(|out| Ok(out.write_all(text)?))
-}
-
 /// Whether the error is only that the reader has closed standard output.
 pub(crate) fn reader_is_gone(error: &anyhow::Error) -> bool {
     let Some(error) = error.downcast_ref::<Error>() else { return false };

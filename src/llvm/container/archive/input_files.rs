@@ -46,12 +46,6 @@ impl<'a> InputFiles<'a> {
         self.open_known(path, identity_of(path))
     }
 
-    /// Opens a file that the input refers to in another way than as the member of a thin archive. The limits on members
-    /// do not apply.
-    pub(crate) fn open_referred(&self, path: &Path) -> Result<Input> {
-        self.referring_input(path)?.open_beside(path)
-    }
-
     /// Opens a member of a thin archive that may be an archive itself. Until [`leave`](Self::leave), the member counts
     /// as one of the archives that enclose the data.
     pub(crate) fn enter(&mut self, path: &Path) -> Result<Input> {
@@ -68,7 +62,7 @@ impl<'a> InputFiles<'a> {
     ///
     /// # Errors
     /// Bytes in memory may not refer to files: their author could choose any file of the machine.
-    fn referring_input(&self, path: &Path) -> Result<&'a Input> {
+    pub(crate) fn referring_input(&self, path: &Path) -> Result<&'a Input> {
         let Some(input) = self.input else {
             let reason = io::Error::other("the input is not read from a file, so files beside it are not opened");
             return Err(Error::io(path, reason).into_referred());

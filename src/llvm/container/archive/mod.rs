@@ -35,14 +35,6 @@ use std::path::Path;
 use crate::base::display::{printable, shown};
 use crate::base::error::Error;
 
-/// Whether an archive is a package of Debian. Its first member has to be `debian-binary`.
-pub(crate) fn is_debian_package(data: &[u8]) -> bool {
-    match data.strip_prefix(b"!<arch>\ndebian-binary") {
-        Some(after) => matches!(after, [b' ' | b'/', ..]),
-        None => false,
-    }
-}
-
 /// The place of a member of an archive, as linkers write it, escaped for terminals.
 pub(crate) fn place_of(archive: &Path, member: &[u8]) -> String {
     format!("{}({})", printable(&archive.to_string_lossy()), shown(member))
@@ -60,16 +52,6 @@ pub(crate) fn locate(error: Error, archive: &Path, member: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn packages_of_debian_are_known_by_their_first_member() {
-        for (name, is_package) in [("debian-binary   ", true), ("debian-binary/  ", true), ("debian-binary2  ", false)]
-        {
-            let data = ["!<arch>\n", name, "0           0     0     100644  4         `\n2.0\n"].concat();
-            assert_eq!(is_debian_package(data.as_bytes()), is_package, "{name}");
-        }
-        assert!(!is_debian_package(b"!<arch>\ndebian-binary"));
-    }
 
     #[test]
     fn errors_name_the_member_if_they_are_in_the_archive() {

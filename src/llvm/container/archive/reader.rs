@@ -39,7 +39,7 @@ pub struct ArchiveMember<'a> {
     /// The location of the content.
     pub location: MemberLocation<'a>,
     /// The offset of the header in the archive.
-    pub(crate) header: u64,
+    pub header: u64,
 }
 
 /// The location of a member's content.

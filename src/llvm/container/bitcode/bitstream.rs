@@ -29,22 +29,17 @@ use crate::llvm::container::limits::{ABBREVIATIONS_MAX, OPERANDS_MAX};
 
 /// The bits of a file or a block, from some position on.
 #[derive(Clone, Debug)]
-pub(super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     data: &'a [u8],
     /// The position in bits.
-    position: u64,
+    pub(crate) position: u64,
 }
 
 const PAST_END: NotBitcode = NotBitcode("the bitstream ends too early");
 
 impl<'a> Bits<'a> {
-    pub(super) fn new(data: &'a [u8]) -> Self {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
         Self { data, position: 0 }
-    }
-
-    /// The number of bytes before the position.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.position.div_ceil(8)
     }
 
     fn remaining(&self) -> u64 {
@@ -52,7 +47,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Reads the next `width` bits, at most 64.
-    pub(super) fn read(&mut self, width: u64) -> Result<u64> {
+    pub(crate) fn read(&mut self, width: u64) -> Result<u64> {
         if width > self.remaining() || width > 64 {
             return Err(PAST_END);
         }
@@ -82,7 +77,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Reads a number in groups of `width` bits (VBR). The highest bit of a group says whether another group follows.
-    pub(super) fn vbr(&mut self, width: u64) -> Result<u64> {
+    pub(crate) fn vbr(&mut self, width: u64) -> Result<u64> {
         let mut value = 0_u64;
         let mut shift = 0_u32;
         // All callers pass 1 to 32. The limits only keep the shift valid.
@@ -149,7 +144,7 @@ impl<'a> Bits<'a> {
 
     /// Reads the next block at the top level. Returns `None` at the end. As in LLVM, up to 8 bytes after the last block
     /// are ignored, because some archivers leave padding there.
-    pub(super) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
+    pub(crate) fn next_block(&mut self) -> Result<Option<Block<'a>>> {
         const TOP_WIDTH: u64 = 2;
         if self.remaining() <= 64 {
             return Ok(None);
@@ -197,9 +192,9 @@ type BlockInfo = Rc<BTreeMap<u64, Rc<Vec<Abbreviation>>>>;
 
 /// A block that is being read.
 #[derive(Clone, Debug)]
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     /// The number of the block's kind.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The width of abbreviation IDs in bits.
     width: u64,
     /// The content that was not read yet.
@@ -214,23 +209,23 @@ pub(super) struct Block<'a> {
 
 /// An item of a block.
 #[derive(Clone, Debug)]
-pub(super) enum Item<'a> {
+pub(crate) enum Item<'a> {
     Block(Block<'a>),
     Record(Record<'a>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     /// The record code.
-    pub(super) code: u64,
+    pub(crate) code: u64,
     values: Values<'a>,
     /// The trailing bytes, if any.
-    pub(super) blob: &'a [u8],
+    pub(crate) blob: &'a [u8],
 }
 
 /// The encoding of a part of a record in an abbreviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Literal(u64),
     Fixed(u64),
     Vbr(u64),
@@ -249,7 +244,7 @@ enum AbbreviationEntry<'a> {
 
 impl<'a> Block<'a> {
     /// Reads the next record or block in this block. Returns `None` at the end.
-    pub(super) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<Item<'a>>> {
         loop {
             match self.next_entry()? {
                 AbbreviationEntry::End => return Ok(None),
@@ -268,7 +263,7 @@ impl<'a> Block<'a> {
     }
 
     /// Reads the next record, and skips blocks inside this one. Returns `None` at the end.
-    pub(super) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
+    pub(crate) fn next_record(&mut self) -> Result<Option<Record<'a>>> {
         loop {
             match self.next_item()? {
                 Some(Item::Block(_)) => {}
@@ -383,18 +378,18 @@ impl<'a> Block<'a> {
 
 impl<'a> Record<'a> {
     /// Returns an iterator over the values after the code.
-    pub(super) fn values(&self) -> Values<'a> {
+    pub(crate) fn values(&self) -> Values<'a> {
         self.values.clone()
     }
 
     /// Decodes the value at an index, counted after the code; 0 if the record has fewer values.
-    pub(super) fn value(&self, index: usize) -> u64 {
+    pub(crate) fn value(&self, index: usize) -> u64 {
         self.values().nth(index).unwrap_or_default()
     }
 
     /// Decodes the values as bytes, of each value the lowest. The result has capacity for `extra` bytes that the caller
     /// will add.
-    pub(super) fn bytes(&self, extra: usize) -> Result<Vec<u8>> {
+    pub(crate) fn bytes(&self, extra: usize) -> Result<Vec<u8>> {
         let mut values = self.values();
         let mut content = Vec::new();
         // Each round decodes the remaining values of one part of the abbreviation.
@@ -420,7 +415,7 @@ impl<'a> Record<'a> {
 
 /// The values of a record, decoded one by one.
 #[derive(Clone, Debug)]
-pub(super) struct Values<'a> {
+pub(crate) struct Values<'a> {
     bits: Bits<'a>,
     abbreviation: Abbreviation,
     /// The index of the part after the current one.

@@ -12,15 +12,12 @@ pub(crate) mod moves;
 
 use std::ops::Range;
 
-use object::elf::{SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, SectionType};
-use object::pe::{
-    IMAGE_SCN_CNT_INITIALIZED_DATA, IMAGE_SCN_LNK_REMOVE, IMAGE_SCN_MEM_DISCARDABLE, IMAGE_SCN_MEM_EXECUTE,
-    ImageFileHeader, ImageSectionHeader,
-};
+use object::elf::SectionType;
+use object::pe::{ImageFileHeader, ImageSectionHeader};
 use object::read::coff::CoffFile;
 use object::{File, LittleEndian, Object, ObjectKind, ObjectSection, SectionFlags};
 
-use crate::base::bytes::{Bounds, add, is_zero, len_u64, number, slice, total};
+use crate::base::bytes::{Bounds, add, len_u64, number, total};
 use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::llvm::container::limits::{Allowance, NAMES_SHARED_MAX};
@@ -29,29 +26,11 @@ use crate::llvm::container::magic::is_coff_object;
 const NAMES_TOO_LONG: &str = "the names of its sections are together longer than four times the file";
 
 // The layout of a plain COFF object: fields of two bytes in the header, the length of the header without the optional
-// part, and the length of a section header, which begins with the name.
-const COFF_SECTION_COUNT_AT: u64 = 2;
-const COFF_OPTIONAL_LEN_AT: u64 = 16;
-const COFF_HEADER_LEN: u64 = 20;
+// part, and the length of a section header.
+pub(crate) const COFF_SECTION_COUNT_AT: u64 = 2;
+pub(crate) const COFF_OPTIONAL_LEN_AT: u64 = 16;
+pub(crate) const COFF_HEADER_LEN: u64 = 20;
 const COFF_SECTION_LEN: u64 = 40;
-const COFF_NAME_LEN: u64 = 8;
-
-/// Whether a file that begins like a COFF object certainly is one, so that it is broken if it cannot be read. COFF has
-/// no magic. So the header has to be that of an object, and the name of the first section has to be valid.
-pub(crate) fn is_certainly_coff(data: &[u8]) -> bool {
-    let Some(section_count) = number::<2>(data, COFF_SECTION_COUNT_AT) else { return false };
-    let Some(optional_len) = number::<2>(data, COFF_OPTIONAL_LEN_AT) else { return false };
-    // Objects have no optional header, so the first section header follows.
-    let Some(name) = slice(data, COFF_HEADER_LEN, COFF_NAME_LEN) else { return false };
-    section_count != 0 && optional_len == 0 && is_section_name(name)
-}
-
-/// Whether the name field of a section holds a name of printable characters, padded with zeros.
-fn is_section_name(field: &[u8]) -> bool {
-    let len = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
-    let (name, padding) = field.split_at(len);
-    !name.is_empty() && name.iter().all(u8::is_ascii_graphic) && is_zero(padding)
-}
 
 /// Parses the object file in `data`. Offsets in errors count from `base`.
 ///
@@ -84,14 +63,19 @@ pub(crate) struct Section<'d> {
     pub(crate) name: object::read::Result<&'d [u8]>,
     /// The name of the segment in Mach-O files, or `None` in other formats.
     pub(crate) segment: Option<&'d [u8]>,
-    /// The type in ELF files, or `None` in COFF and PE, which have no types.
-    pub(crate) section_type: Option<SectionType>,
-    /// Whether the program loads the section and does not run it.
-    pub(crate) is_data: bool,
+    /// The flags, in ELF files with the type.
+    pub(crate) flags: SectionFlags,
     /// The kind of the file: linked, or not yet.
     pub(crate) object: ObjectKind,
     /// The offset and size of the content in the file, or `None` without content.
     pub(crate) range: Option<(u64, u64)>,
+}
+
+impl Section<'_> {
+    /// The type in ELF files, or `None` in COFF and PE, which have no types.
+    pub(crate) fn section_type(&self) -> Option<SectionType> {
+        if let SectionFlags::Elf { sh_type, .. } = self.flags { Some(sh_type) } else { None }
+    }
 }
 
 /// A selected section.
@@ -120,15 +104,10 @@ pub(crate) fn sections<H>(
     let mut names = Allowance::times(NAMES_SHARED_MAX, data);
     let file = parse(data, base)?;
     for section in file.sections() {
-        let flags = section.flags();
         let section = Section {
             name: section.name_bytes(),
             segment: section.segment_name_bytes().unwrap_or_default(),
-            section_type: match flags {
-                SectionFlags::Elf { sh_type, .. } => Some(sh_type),
-                _ => None,
-            },
-            is_data: is_data(flags),
+            flags: section.flags(),
             object: file.kind(),
             range: file_range(&file, &section),
         };
@@ -153,20 +132,6 @@ pub(crate) fn sections<H>(
         return Err(Malformed::value(what, size, base, "together no more than twice the object's"));
     }
     Ok(chosen)
-}
-
-/// Whether the program loads a section with these flags and does not run it.
-fn is_data(flags: SectionFlags) -> bool {
-    match flags {
-        SectionFlags::Elf { sh_type, sh_flags } => {
-            sh_type == SHT_PROGBITS && sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC
-        }
-        SectionFlags::Coff { characteristics } => {
-            let excluded = IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_MEM_DISCARDABLE | IMAGE_SCN_LNK_REMOVE;
-            characteristics & (IMAGE_SCN_CNT_INITIALIZED_DATA | excluded) == IMAGE_SCN_CNT_INITIALIZED_DATA
-        }
-        _ => false,
-    }
 }
 
 /// Returns the offset and size of the content of a section in the file, or `None` without content. For sections that

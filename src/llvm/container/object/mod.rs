@@ -23,7 +23,7 @@ mod elf;
 mod record;
 #[cfg(test)]
 mod tests;
-mod view;
+pub(crate) mod view;
 
 use memchr::memmem;
 
@@ -35,7 +35,7 @@ use super::binary::Binary;
 use super::limits::HOSTS_MAX;
 use super::magic::{Magic, is_coff_object};
 use super::{Container, Contents, Entry, MAGIC, Member, Part, host};
-use crate::base::bytes::{Bounds, bytes_in, len_of, len_u64};
+use crate::base::bytes::{Bounds, bytes_in, len_u64};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
@@ -80,7 +80,7 @@ pub struct FatObject;
 
 impl FatObject {
     /// Reads an object and the sections of its bundle. Returns `None` if `data` is not a fat object.
-    fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
+    pub(crate) fn read_object(data: &[u8], base: u64) -> Result<Option<(Object<'_>, Vec<FoundSection>)>, Malformed> {
         let Some(format @ (HostFormat::Elf | HostFormat::Coff)) = HostFormat::identify(data) else { return Ok(None) };
         let object = match Object::parse(format, View::whole(data, base)) {
             // A broken object that cannot have sections of a bundle is not a fat object, so its faults do not matter.
@@ -124,31 +124,6 @@ impl FatObject {
             added.push(AddedSection { name: [MAGIC, member.id.as_str()].concat().into_bytes(), content });
         }
         append_to_host(host, &added)
-    }
-
-    /// Plans a fat object without the sections of some entries, which are given by their indices. Everything else
-    /// stays, also the old copies of the tables that [`plan`](Self::plan) writes again. Returns `None` if that is not
-    /// possible.
-    pub(crate) fn without<'a>(&self, data: Slice<'a>, dropped: &[usize]) -> Option<Vec<Piece<'a>>> {
-        let (object, mut found) = Self::read_object(data.bytes(), data.offset()).ok()??;
-        // A section without an ID is not an entry.
-        found.retain(|section| section.name.len() > MAGIC.len());
-        let mut removed = Vec::with_capacity(dropped.len());
-        for (index, section) in found.into_iter().enumerate() {
-            if dropped.contains(&index) {
-                removed.push(section);
-            }
-        }
-        let parts = object.remove_sections(&removed).ok()?;
-        let mut pieces = Vec::new();
-        for part in parts {
-            pieces.push(match part {
-                Part::Range(range) => Piece::Input(data.slice(range.start, len_of(&range))?),
-                Part::Bytes(bytes) => Piece::Bytes(bytes),
-                Part::Unreadable(_) => return None,
-            });
-        }
-        Some(pieces)
     }
 }
 
@@ -265,7 +240,7 @@ fn is_host(id: &[u8]) -> bool {
 }
 
 /// An object file in one of the formats.
-enum Object<'a> {
+pub(crate) enum Object<'a> {
     Elf(Elf<'a>),
     Coff(Coff<'a>),
 }
@@ -305,7 +280,7 @@ impl<'a> Object<'a> {
     }
 
     /// Removes some sections, and adjusts references to them.
-    fn remove_sections(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
+    pub(crate) fn remove_sections(&self, found: &[FoundSection]) -> Result<Vec<Part>, Malformed> {
         match self {
             Self::Elf(elf) => elf.remove_sections(found),
             Self::Coff(coff) => coff.remove_sections(found),

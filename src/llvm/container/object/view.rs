@@ -106,11 +106,11 @@ pub(super) struct AddedSection<'a> {
 
 /// A section that holds an entry of a bundle.
 #[derive(Clone, Debug)]
-pub(super) struct FoundSection {
+pub(crate) struct FoundSection {
     /// The index in the section table, from 0.
-    pub(super) index: usize,
-    pub(super) name: Vec<u8>,
-    pub(super) content: Range<u64>,
+    pub(crate) index: usize,
+    pub(crate) name: Vec<u8>,
+    pub(crate) content: Range<u64>,
 }
 
 /// The new numbers of sections after some are removed.

@@ -53,7 +53,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod read;
+pub(crate) mod read;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -68,8 +68,8 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 
+pub(crate) use write::write_metered;
 pub use write::{NewImage, plan, write_compressed};
-pub(crate) use write::{plan_with, write_metered};
 
 /// The first bytes of an offload binary.
 pub const MAGIC: [u8; 4] = [0x10, 0xff, 0x10, 0xad];
@@ -336,8 +336,8 @@ impl Container for OffloadBinary {
 
 /// The fields of a header.
 #[derive(Clone, Copy, Debug)]
-struct Header {
-    version: Version,
+pub(crate) struct Header {
+    pub(crate) version: Version,
     /// The size in bytes: of header and stream if compressed.
     size: u64,
     entries_offset: u64,

@@ -24,7 +24,7 @@ const INFLATED_AT: u64 = 32;
 const WHAT_COMPRESSED: &str = "compressed offload binary";
 
 /// Reads the header at the start of `data`. Returns `None` without the magic. Offsets in errors count from `base`.
-pub(super) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
+pub(crate) fn read_header(data: &[u8], base: u64) -> Result<Option<Header>, Malformed> {
     let Some(mut cursor) = Cursor::after(&MAGIC, data, base) else { return Ok(None) };
     let number = cursor.u32("the version of the offload binary")?;
     let version = Version::from_number(number);
@@ -216,8 +216,8 @@ fn parse_compressed(data: Slice<'_>, limits: Limits) -> Result<Option<Compressed
     let prefix = Header { size: inflated, inflated: 0, ..header }.to_bytes().first_chunk::<PREFIX_LEN>().copied();
     let (what, version, total, hash) = (WHAT_COMPRESSED, version.number(), Some(size), None);
     let recorded = Recorded { what, version, method, total, inflated, hash };
-    let (form, stream_len) = (method.form(), Arc::new(OnceLock::from(body.len())));
-    Ok(Some(Compressed { recorded, form, offset, header_len, prefix, body, stream_len }))
+    let stream_len = Arc::new(OnceLock::from(body.len()));
+    Ok(Some(Compressed { recorded, offset, header_len, prefix, body, stream_len }))
 }
 
 /// Identifies the method of a stream by its first bytes.

@@ -56,7 +56,7 @@ fn read(data: &[u8]) -> Result<(Found, Option<u64>)> {
     for binary in &mut binaries {
         let binary = binary?;
         for (index, entry) in binary.entries.iter().enumerate() {
-            found.push((entry.clone(), binary.content(index)?.as_slice().bytes().to_vec()));
+            found.push((entry.clone(), binary.content(index)?.bytes().to_vec()));
         }
     }
     Ok((found, binaries.stopped_at()))

@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 use std::io::{Seek, SeekFrom, Write};
 
-use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version, read};
+use super::{ALIGNMENT, ENTRY_LEN, Header, ImageInfo, Version};
 use crate::base::bytes::len_u64;
 use crate::base::codec::{Compression, deflate};
-use crate::base::error::{Error, Malformed, Result, WithPath};
+use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
-use crate::llvm::container::Part;
 
 /// An image to write.
 #[derive(Clone, Debug)]
@@ -32,44 +31,20 @@ pub fn plan<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'
         return Ok(Vec::new());
     }
     if version != Version::V1 {
-        return plan_one(version, images, 0);
+        return plan_one(version, images);
     }
     let mut pieces = Vec::new();
     for image in images {
-        pieces.extend(plan_one(version, std::slice::from_ref(image), 0)?);
+        pieces.extend(plan_one(version, std::slice::from_ref(image))?);
     }
     Ok(pieces)
 }
 
-/// Plans the plain offload binary in `data` again, with other content for the image `index`. The result is padded to at
-/// least `least` bytes, so that it can keep its length although the new image is smaller.
-///
-/// # Errors
-/// [`ErrorKind::Malformed`](crate::ErrorKind::Malformed) if `data` does not begin with an offload binary.
-pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, least: u64) -> Result<Vec<Piece<'a>>> {
-    let header = read::read_header(data.bytes(), data.offset()).with_path(data.path())?;
-    let contents = read::read(data.bytes(), data.len(), data.offset()).with_path(data.path())?;
-    let (Some(header), Some(contents)) = (header, contents) else {
-        return Err(Error::malformed(data.path(), Malformed::at("no offload binary", data.offset())));
-    };
-    let mut images = Vec::with_capacity(contents.entries.len());
-    for (at, entry) in contents.entries.into_iter().enumerate() {
-        let content = match entry.parts.as_slice() {
-            _ if at == index => content,
-            [Part::Range(range)] => data.claimed(range)?,
-            _ => return Err(Error::internal("an image of an offload binary has no range")),
-        };
-        // Each entry of an offload binary has an `image`. Its default is never used.
-        images.push(NewImage { info: entry.image.map(|info| *info).unwrap_or_default(), content });
-    }
-    plan_one(header.version, &images, least)
-}
-
-/// Plans one offload binary with all `images`, padded to a size of at least `least` bytes.
-fn plan_one<'a>(version: Version, images: &[NewImage<'a>], least: u64) -> Result<Vec<Piece<'a>>> {
+/// Plans one offload binary with all `images`.
+fn plan_one<'a>(version: Version, images: &[NewImage<'a>]) -> Result<Vec<Piece<'a>>> {
     let strings = StringTable::of(images)?;
     let layout = Layout::new(version, images, &strings)?;
-    let size = aligned(layout.images_end)?.max(least);
+    let size = aligned(layout.images_end)?;
     // Version 1 records the size of its one entry, later versions the number of entries.
     let entries = if version == Version::V1 { ENTRY_LEN } else { count_u64(images.len())? };
     // An inflated size of 0 says that the offload binary is not compressed.

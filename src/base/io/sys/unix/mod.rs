@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -33,9 +33,6 @@ pub(crate) use memory::{AfterMapping, close, forget_temporary, note_temporary, r
 pub(crate) fn symlink(to: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(to, link)
 }
-
-/// The separator of paths in an environment variable.
-pub(crate) const PATH_SEPARATOR: u8 = b':';
 
 /// Whether words of response files follow the rules of Windows.
 pub const HAS_WINDOWS_QUOTING: bool = false;
@@ -59,11 +56,6 @@ pub fn os_str(bytes: &[u8]) -> Cow<'_, OsStr> {
 /// The name with these owned bytes.
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)
-}
-
-/// Joins a directory and a relative path.
-pub(crate) fn join(directory: &Path, relative: &[u8]) -> PathBuf {
-    directory.join(&*os_str(relative))
 }
 
 /// A generated name of a file with these bytes, which must be valid on every system.
@@ -343,30 +335,9 @@ pub fn takes_escapes() -> bool {
     }
 }
 
-/// The free space of a file system in bytes.
-pub(crate) fn free_space(directory: &Path) -> Option<u64> {
-    let space = rustix::fs::statvfs(directory).ok()?;
-    Some(space.f_bavail.saturating_mul(space.f_frsize))
-}
-
-/// The names in a directory.
-pub(crate) fn names_in(directory: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
-    // Not by the standard library, which panics if a directory cannot be closed.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = Dir::new(rustix::fs::open(directory, flags, Mode::empty())?)?;
-    Ok(entries.map(|entry| Ok(entry?.file_name().to_bytes().to_vec())))
-}
-
 /// Removes a file.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
-}
-
-/// Grants execute permission wherever read permission is granted.
-pub(crate) fn make_executable(file: &File) -> io::Result<()> {
-    let mode = file.metadata()?.mode();
-    let readers = (mode & 0o444) >> 2;
-    file.set_permissions(Permissions::from_mode(mode | readers))
 }
 
 /// Leaves permissions of a new file only to its owner, and of these only those that the old file gave to its owner.

@@ -7,7 +7,8 @@ pub(crate) mod pe;
 use std::fmt;
 
 use crate::base::bytes::len_u64;
-use crate::base::io::piece::{ChangedRange, Piece};
+use crate::base::io::piece::Piece;
+use crate::beyond::base::io::ChangedRange;
 
 /// The reason why a hole stays in a file. A hole, or gap, is a range of bytes that the device code no longer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

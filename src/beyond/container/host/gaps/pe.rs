@@ -41,7 +41,8 @@ use super::{GapRemoval, HoleReason, RewrittenSince, replace_bytes, sort_changes}
 use crate::base::bytes::{add, bytes_in, is_zero, len_of, len_u64, number, slice, span, tail, to_u64, total};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::piece::{ChangedRange, Piece, Sink, emit};
+use crate::base::io::piece::{Piece, Sink, emit};
+use crate::beyond::base::io::ChangedRange;
 use crate::llvm::container::host::coff::CoffSection;
 use crate::llvm::container::host::moves::OffsetMap;
 use crate::llvm::container::records::{Encoding, Table, record};

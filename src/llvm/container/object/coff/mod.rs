@@ -38,7 +38,7 @@ const RELOCATION_LEN: usize = 10;
 const LINE_LEN: u64 = 6;
 
 #[derive(Debug)]
-pub(super) struct Coff<'a> {
+pub(crate) struct Coff<'a> {
     view: View<'a>,
     /// The encoding of the records. The width of its words is that of a section number.
     encoding: Encoding,

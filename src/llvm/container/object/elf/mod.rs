@@ -29,7 +29,7 @@ use crate::llvm::container::limits::EntryAllowance;
 const SECTION_NUMBERS: usize = 6;
 
 #[derive(Debug)]
-pub(super) struct Elf<'a> {
+pub(crate) struct Elf<'a> {
     view: View<'a>,
     encoding: Encoding,
     header: Header,

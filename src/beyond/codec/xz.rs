@@ -7,8 +7,8 @@ use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Action, Filters, LzmaOptions, MtStreamBuilder, Status, Stream};
 use liblzma::write::XzEncoder;
 
-use super::decoder::{CountedReader, may_begin_with};
-use super::difference;
+use super::file::{PartsReader, may_begin_with};
+use crate::base::codec::difference;
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -22,7 +22,7 @@ const MEMORY_OF_THREADS_MAX: u64 = 256 << 20;
 ///
 /// The reader of the crate `liblzma` is not used, because it reports no error if a file ends early.
 pub(super) struct Xz<R> {
-    reader: CountedReader<R>,
+    reader: PartsReader<R>,
     /// The decoder of the current stream; `None` at the end.
     stream: Option<Stream>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Xz<R> {
 impl<R: BufRead> Xz<R> {
     /// Returns a reader of all streams in `reader`. The first decoder uses one thread if several would take more than
     /// [`MEMORY_OF_THREADS_MAX`], and fails if one needs more than [`MEMORY_MAX`].
-    pub(super) fn new(reader: CountedReader<R>) -> io::Result<Self> {
+    pub(super) fn new(reader: PartsReader<R>) -> io::Result<Self> {
         let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);
@@ -85,10 +85,7 @@ const LZMA_DICTIONARY_MIN: u64 = 4096;
 
 /// Returns a reader of an LZMA stream of a zip file, which inflates to `inflated` bytes. Data that ends early is no
 /// error of this reader.
-pub(super) fn lzma_decoder<R: BufRead>(
-    mut reader: CountedReader<R>,
-    inflated: u64,
-) -> io::Result<XzDecoder<CountedReader<R>>> {
+pub(super) fn lzma_decoder<R: BufRead>(mut reader: R, inflated: u64) -> io::Result<XzDecoder<R>> {
     let broken = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut header = [0; 9];
     reader.read_exact(&mut header)?;

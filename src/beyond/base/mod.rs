@@ -1,0 +1,6 @@
+//! What the search and its jobs add to the foundation: further methods of its types, and functions.
+
+pub(crate) mod error;
+pub(crate) mod io;
+pub(crate) mod sys;
+pub(crate) mod text;
