@@ -17,7 +17,7 @@ use crate::llvm::container::{Container, Contents, Entry, Limits, object};
 /// The reader of consecutive bundles: fatbins, offload binaries, or bundles of any format of LLVM's bundler.
 #[derive(Clone, Copy)]
 pub(crate) struct BundleReader {
-    pub(crate) container: &'static dyn SearchContainer,
+    pub(crate) container: &'static (dyn SearchContainer + Sync),
     /// Returns the format of a bundle that was read, or the fault that hides it.
     pub(crate) format_of: fn(&Bundle<'_>) -> Result<Format, Malformed>,
 }

@@ -145,7 +145,7 @@ const DEFAULT: FormatRow = FormatRow {
 };
 
 /// The formats, in the order of [`Format`].
-pub(crate) const FORMATS: &[FormatRow; 10] = &[
+pub(crate) static FORMATS: [FormatRow; 10] = [
     FormatRow {
         format: Format::Bundle,
         left_as_they_are: "bundles outside .hip_fatbin",
@@ -289,7 +289,7 @@ impl Format {
 
     /// Returns the row of the format.
     pub(crate) fn row(self) -> &'static FormatRow {
-        let [first, ..] = FORMATS;
+        let [first, ..] = &FORMATS;
         // A test ensures that each format has a row.
         FORMATS.iter().find(|row| row.format == self).unwrap_or(first)
     }

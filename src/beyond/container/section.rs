@@ -79,7 +79,7 @@ pub(crate) const RELOCATABLE_CODE: [&str; 2] = ["__nv_relfatbin", "__nv_rel"];
 
 /// The known sections that are not for containers, and their content. The first matching row applies, so longer names
 /// come before their beginnings.
-const SECTIONS: [(SectionRule, SectionContent); 15] = [
+static SECTIONS: [(SectionRule, SectionContent); 15] = [
     (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__sycl-"), SectionContent::DeviceImages),
     (SectionRule::BeginsLinked("__CLANG_OFFLOAD_BUNDLE__openmp-spir"), SectionContent::DeviceImages),
     (SectionRule::Begins("__CLANG_OFFLOAD_BUNDLE__"), SectionContent::FatObject),
@@ -131,7 +131,7 @@ pub(crate) fn is_linked(section: &Section<'_>) -> bool {
 
 /// Returns the content of a section, or `None` if no rule applies to it.
 pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
-    for row in FORMATS {
+    for row in &FORMATS {
         if let Some(content) = first_content(row.sections, section) {
             return Some(content);
         }
