@@ -89,8 +89,8 @@ impl Codec {
     /// Compresses some bytes. The level is clamped to [`Method::levels`]; LZ4 has one level.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for unknown methods, and for one that was left out when the library was
-    /// built; [`ErrorKind::Io`] with the path `name` if the encoder fails.
+    /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) for unknown methods, and for one that was left out when the library was
+    /// built; [`ErrorKind::Io`](crate::ErrorKind::Io) with the path `name` if the encoder fails.
     pub fn compress(self, data: &[u8], level: i32, name: &Path) -> Result<Vec<u8>> {
         note_read(len_u64(data));
         match self {
