@@ -938,7 +938,7 @@ class VerifiedFile:
     containers in addition to the code objects in them.
     """
     faults: list[Fault]
-    """The faults in file order, at most 10,000 of a file."""
+    """The faults in file order, at most 10,000 of a file. Those about expected GPUs follow the others."""
     kpack_references: int
     """The number of references to kpack archives with the device code of split ROCm libraries."""
     more_faults: int

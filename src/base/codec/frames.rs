@@ -1,4 +1,4 @@
-//! Frames of zstd: their windows and lengths, the settings of the encoder, and files of them.
+//! Frames of zstd: their windows and lengths, and the settings of the encoder.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead};

@@ -1,4 +1,4 @@
-//! Inflates streams of zlib and DEFLATE, with decoders that are used again.
+//! Reads and writes streams of zlib and DEFLATE, with decoders that are used again.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, Read, Write};

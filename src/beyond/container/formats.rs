@@ -195,7 +195,6 @@ pub(crate) static FORMATS: [FormatRow; 10] = [
         magics: &[&offload_binary::MAGIC],
         reader: BundleReader::OFFLOAD_BINARY,
         sections: &[
-            (SectionRule::OFFLOADING_TYPE, SectionContent::OffloadBinaries),
             (SectionRule::Begins(".llvm.offloading"), SectionContent::OffloadBinaries),
             (SectionRule::Is(PE_OFFLOADING), SectionContent::OffloadBinaries),
             (SectionRule::Is(".cray.llvm.offloading"), SectionContent::Containers),

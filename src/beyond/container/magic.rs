@@ -113,8 +113,8 @@ const fn anything(name: &'static str) -> Magic {
 
 /// Offset and first bytes of the formats that are no containers of code objects, and that LLVM's tools do not know.
 pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
-    // A tar archive whose first header is broken. The name of a member comes before this magic, and may begin with any
-    // other magic.
+    // A tar archive whose first header is broken. The name of a member comes before this magic, and may begin with
+    // another magic of this table, which is shorter.
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),

@@ -37,10 +37,13 @@ pub(crate) fn plan_with<'a>(data: Slice<'a>, index: usize, content: Slice<'a>, l
     let mut pieces = plan(header.version, &images)?;
     let len = total_len(&pieces)?;
     if len < least {
+        let size = match pieces.first_mut() {
+            Some(Piece::Bytes(head)) => head.get_mut(SIZE),
+            _ => None,
+        };
+        let Some(size) = size else { return Err(Error::internal("an offload binary begins without a header")) };
+        Encoding::LITTLE_64.write(least, size);
         pieces.push(Piece::Zeros(least.saturating_sub(len)));
-        if let Some(Piece::Bytes(head)) = pieces.first_mut() {
-            Encoding::LITTLE_64.write(least, head.get_mut(SIZE).unwrap_or_default());
-        }
     }
     Ok(pieces)
 }

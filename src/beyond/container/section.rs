@@ -131,6 +131,10 @@ pub(crate) fn is_linked(section: &Section<'_>) -> bool {
 
 /// Returns the content of a section, or `None` if no rule applies to it.
 pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
+    // The type decides before any name, as for LLVM's packager.
+    if SectionRule::OFFLOADING_TYPE.applies_to(section) {
+        return Some(SectionContent::OffloadBinaries);
+    }
     for row in &FORMATS {
         if let Some(content) = first_content(row.sections, section) {
             return Some(content);
@@ -144,4 +148,29 @@ pub(crate) fn known_content(section: &Section<'_>) -> Option<SectionContent> {
 fn first_content(rules: &[(SectionRule, SectionContent)], section: &Section<'_>) -> Option<SectionContent> {
     let (_, content) = rules.iter().find(|(rule, _)| rule.applies_to(section))?;
     Some(*content)
+}
+
+#[cfg(test)]
+mod tests {
+    use object::SectionFlags;
+    use object::elf::{SHF_ALLOC, SHT_PROGBITS};
+
+    use super::*;
+
+    #[test]
+    fn the_type_of_a_section_comes_before_its_name() {
+        let section = |name: &'static str, sh_type| Section {
+            name: Ok(name.as_bytes()),
+            segment: None,
+            flags: SectionFlags::Elf { sh_type, sh_flags: SHF_ALLOC },
+            object: ObjectKind::Relocatable,
+            range: Some((64, 1)),
+        };
+        let SectionRule::Type(offloading) = SectionRule::OFFLOADING_TYPE else { panic!("no type") };
+        for name in [".hip_fatbin", ".nv_fatbin", ".llvm.offloading", ".data"] {
+            assert_eq!(known_content(&section(name, offloading)), Some(SectionContent::OffloadBinaries), "{name}");
+        }
+        assert_eq!(known_content(&section(".llvm.offloading", SHT_PROGBITS)), Some(SectionContent::OffloadBinaries));
+        assert_eq!(known_content(&section(".hip_fatbin", SHT_PROGBITS)), Some(SectionContent::Containers));
+    }
 }

@@ -8,8 +8,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::served::Coverage;
-#[cfg(feature = "cli")]
-use super::unit::UnitPlace;
 use super::unit::{Unit, Units};
 use crate::base::bytes::{add, total};
 use crate::base::display::printable_name;
@@ -117,7 +115,7 @@ impl Contents {
     pub(crate) fn coverage_by_container(&self) -> HashMap<&[Step], Coverage> {
         let mut units: HashMap<&[Step], Vec<&Unit>> = HashMap::new();
         for unit in &self.units {
-            units.entry(unit.container()).or_default().push(unit);
+            units.entry(unit.at.place().steps()).or_default().push(unit);
         }
         units.into_iter().map(|(container, units)| (container, Coverage::of_library(units))).collect()
     }
@@ -232,7 +230,7 @@ impl ContentsBuilder {
         match finding {
             Finding::Bundle(found) => {
                 let bundle = BundleContents::new(found)?;
-                self.units.add(found, &bundle.info);
+                self.units.add(found);
                 self.contents.bundles.push(bundle);
                 // The code object around this bundle, if any, has others inside, which the last step marks.
                 self.holders.note(found.place);
@@ -339,17 +337,6 @@ impl BundleInfo {
     /// Returns the names of the members that the container is in, joined by slashes, or `None` without members.
     pub fn member(&self) -> Option<String> {
         member_of(self.container())
-    }
-}
-
-#[cfg(feature = "cli")]
-impl Unit {
-    /// Returns the steps to the container of the unit, as [`BundleInfo::container`] does.
-    fn container(&self) -> &[Step] {
-        match &self.at {
-            UnitPlace::Bundle(info) | UnitPlace::Objects(info) => info.container(),
-            UnitPlace::Archives(place) => place.steps(),
-        }
     }
 }
 

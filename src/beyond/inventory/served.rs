@@ -87,9 +87,18 @@ impl LibraryCode {
         self.units.is_empty() && self.relinked.is_empty()
     }
 
-    /// Returns whether the library has bundles, and not relocatable code alone.
-    pub(crate) fn has_units(&self) -> bool {
-        !self.units.is_empty()
+    /// Returns whether the library has relocatable code, and no bundles for the same GPUs.
+    fn has_relinked_alone(&self) -> bool {
+        let is_beside = |code: &CodeSet| {
+            let is_shared = |object: &CodeSet| !object.vendors.is_disjoint(&code.vendors);
+            code.vendors.is_empty() || self.relinked.iter().any(is_shared)
+        };
+        self.has_relinked() && !self.units.keys().any(is_beside)
+    }
+
+    /// Returns whether the library has nothing but relocatable code that should serve a GPU.
+    pub(crate) fn is_relinked_alone(&self, device: &Device) -> bool {
+        self.has_relinked_alone() && self.relinked.iter().any(|code| code.is_for(device))
     }
 
     /// Returns whether the library has relocatable code.
@@ -97,10 +106,9 @@ impl LibraryCode {
         !self.relinked.is_empty()
     }
 
-    /// The number of bundles. Relocatable code without any is one.
+    /// The number of bundles. Relocatable code without any for its GPUs is one.
     fn bundles(&self) -> usize {
-        let units = self.units.values().fold(0, |sum: usize, count| sum.saturating_add(*count));
-        if units == 0 { usize::from(self.has_relinked()) } else { units }
+        self.units.values().fold(usize::from(self.has_relinked_alone()), |sum, count| sum.saturating_add(*count))
     }
 
     /// Returns the number of bundles that serve a GPU, and the number that should.
@@ -114,8 +122,8 @@ impl LibraryCode {
                 served.add(ServedBundles { serving: usize::from(code.serves(device)), bundles: 1 }, *count);
             }
         }
-        if !self.has_units() && self.relinked.iter().any(|code| code.is_for(device)) {
-            served.bundles = 1;
+        if self.is_relinked_alone(device) {
+            served.bundles = served.bundles.saturating_add(1);
         }
         if !served.is_complete() && self.is_relinked_for(device) {
             served.serving = served.serving.saturating_add(1);
@@ -276,7 +284,7 @@ impl Coverage {
 
     /// Adds files to the other files of their directory. If there are too many directories already, only notes that, so
     /// that no numbers are reported for single GPUs.
-    fn add_files(&mut self, directory: &Place, files: &FileSet) {
+    pub(crate) fn add_files(&mut self, directory: &Place, files: &FileSet) {
         if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(directory) {
             self.has_too_many = true;
             return;

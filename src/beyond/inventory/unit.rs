@@ -9,7 +9,7 @@ use crate::beyond::container::{Rule, kpack};
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeUse, Device, FoundCode, GpuVendor, UnfoundCode, directory_of, is_loaded_file,
 };
-use crate::beyond::scan::{BundleInfo, Format, FoundBundle, Place, Split};
+use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 
 /// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
 const NO_POSITION: usize = 0;
@@ -69,28 +69,45 @@ impl CodeSet {
 
 /// Where a unit is.
 #[derive(Clone, Debug)]
-pub(crate) enum UnitPlace {
-    /// It is this bundle.
-    Bundle(Arc<BundleInfo>),
-    /// It is several offload binaries, of which this is the first, or a code object without a bundle.
-    Objects(Arc<BundleInfo>),
-    /// It is in kpack archives that the library with a reference at this place loads.
-    Archives(Arc<Place>),
+pub(crate) struct UnitPlace {
+    place: Arc<Place>,
+    part: UnitPart,
+}
+
+/// What is a unit at its place.
+#[derive(Clone, Copy, Debug)]
+enum UnitPart {
+    /// The bundle with this index and offset.
+    Bundle(usize, u64),
+    /// Several containers, one for each target, from this index and offset on, or a code object without a bundle.
+    Objects(usize, u64),
+    /// Code in kpack archives that a library with a reference at this place loads.
+    Archives,
 }
 
 impl UnitPlace {
+    fn of(found: &FoundBundle<'_>, place: Arc<Place>) -> Self {
+        let (index, offset) = (found.index, found.bundle.offset);
+        let is_bundle = !found.format.has(Rule::OnePerTarget) && found.format != Format::CodeObject;
+        let part = if is_bundle { UnitPart::Bundle(index, offset) } else { UnitPart::Objects(index, offset) };
+        Self { place, part }
+    }
+
     pub(crate) fn place(&self) -> &Place {
-        match self {
-            Self::Bundle(info) | Self::Objects(info) => &info.place,
-            Self::Archives(place) => place,
-        }
+        &self.place
     }
 
     /// Returns the index and the offset of the bundle at its place, or `None` if the unit is not a bundle.
     pub(crate) fn bundle(&self) -> Option<(usize, u64)> {
-        match self {
-            Self::Bundle(info) => Some((info.index, info.range.start)),
-            Self::Objects(_) | Self::Archives(_) => None,
+        if let UnitPart::Bundle(index, offset) = self.part { Some((index, offset)) } else { None }
+    }
+
+    /// Returns the index and the offset of the first container at its place, which may be a code object without a
+    /// bundle. `None` for code in kpack archives.
+    pub(crate) fn container(&self) -> Option<(usize, u64)> {
+        match self.part {
+            UnitPart::Bundle(index, offset) | UnitPart::Objects(index, offset) => Some((index, offset)),
+            UnitPart::Archives => None,
         }
     }
 }
@@ -149,12 +166,9 @@ pub(crate) struct FoundUnit {
 
 impl FoundUnit {
     /// Returns a unit for a bundle, still without code.
-    fn new(found: &FoundBundle<'_>, info: &Arc<BundleInfo>, vendors: BTreeSet<GpuVendor>) -> Self {
-        let info = Arc::clone(info);
-        // Several containers, one for each target, may be one unit.
-        let is_bundle = !found.format.has(Rule::OnePerTarget) && found.format != Format::CodeObject;
+    fn new(found: &FoundBundle<'_>, place: &Arc<Place>, vendors: BTreeSet<GpuVendor>) -> Self {
         Self {
-            at: if is_bundle { UnitPlace::Bundle(info) } else { UnitPlace::Objects(info) },
+            at: UnitPlace::of(found, Arc::clone(place)),
             role: UnitRole::Whole,
             code_use: CodeUse::of(found),
             directory: None,
@@ -192,7 +206,7 @@ impl FoundUnit {
             // code.
             if seen.insert(*index) {
                 units.push(Self {
-                    at: UnitPlace::Archives(Arc::clone(&place)),
+                    at: UnitPlace { place: Arc::clone(&place), part: UnitPart::Archives },
                     role: UnitRole::Whole,
                     code_use: CodeUse::Choice,
                     directory: None,
@@ -239,8 +253,8 @@ pub(crate) struct Units {
 
 impl Units {
     /// Adds the next bundle of the search.
-    pub(crate) fn add(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) {
-        let complete = self.building.add(found, info);
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>) {
+        let complete = self.building.add(found);
         self.keep(complete);
     }
 
@@ -299,6 +313,8 @@ pub(crate) struct UnitBuilder {
     ignores_files: bool,
     /// The number of code objects of all bundles so far: the position of the next one.
     code_objects: usize,
+    /// The place of the last bundle.
+    last_place: Option<Arc<Place>>,
 }
 
 impl UnitBuilder {
@@ -308,10 +324,22 @@ impl UnitBuilder {
     }
 
     /// Adds the next bundle of the search, and returns the units that are complete.
-    pub(crate) fn add(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) -> Vec<FoundUnit> {
+    pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
         let mut complete: Vec<FoundUnit> = self.end_file(Some(found.place)).into_iter().collect();
-        complete.extend(self.add_bundle(found, info));
+        complete.extend(self.add_bundle(found));
         complete
+    }
+
+    /// Returns a place that the units of consecutive bundles share.
+    fn shared_place(&mut self, place: &Place) -> Arc<Place> {
+        if let Some(last) = &self.last_place
+            && **last == *place
+        {
+            return Arc::clone(last);
+        }
+        let place = Arc::new(place.clone());
+        self.last_place = Some(Arc::clone(&place));
+        place
     }
 
     /// Takes the file that was read last, and returns its unit. `next` is the place of the next bundle, or `None` if
@@ -330,23 +358,24 @@ impl UnitBuilder {
 
     /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
     /// out of `self.file` before the call.
-    fn add_bundle(&mut self, found: &FoundBundle<'_>, info: &Arc<BundleInfo>) -> Vec<FoundUnit> {
+    fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
         // The position of the first code object of the bundle in the search.
         let first = self.code_objects;
         self.code_objects = first.saturating_add(found.bundle.entries.len());
         let is_file = !self.ignores_files && is_loaded_file(found);
+        let place = self.shared_place(found.place);
         let codes = BundleCodes::of(found);
         // The search reports the containers in such a bundle as bundles themselves.
         if codes.is_outer {
             return Vec::new();
         }
         if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {
-            return self.add_offload_binary(found, info, (first, codes));
+            return self.add_offload_binary(found, &place, (first, codes));
         }
         let BundleCodes { found: codes, unfound, vendors, .. } = codes;
         let codes = codes.into_iter().map(|code| (first.saturating_add(code.index), code.code)).collect();
         let unfound = unfound.into_iter().map(|(_, unfound)| unfound).collect();
-        let mut unit = FoundUnit { codes, unfound, ..FoundUnit::new(found, info, vendors) };
+        let mut unit = FoundUnit { codes, unfound, ..FoundUnit::new(found, &place, vendors) };
         if is_file {
             unit.directory = Some(directory_of(found.place));
             // The file is complete only once the next bundle shows that no more bundles of it follow.
@@ -360,7 +389,9 @@ impl UnitBuilder {
         } else if found.is_for_some_gpus() {
             unit.role = role_of_some(found.place, found.is_file());
         }
-        vec![unit]
+        // An archive may have any number of parts without code, which serve nothing.
+        let is_needed = matches!(unit.role, UnitRole::Whole | UnitRole::Relinked);
+        if is_needed || !unit.codes.is_empty() || !unit.unfound.is_empty() { vec![unit] } else { Vec::new() }
     }
 
     /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
@@ -369,11 +400,11 @@ impl UnitBuilder {
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
-        info: &Arc<BundleInfo>,
+        place: &Arc<Place>,
         (first, codes): (usize, BundleCodes),
     ) -> Vec<FoundUnit> {
         let BundleCodes { found: codes, unfound, vendors, .. } = codes;
-        let new_unit = || FoundUnit::new(found, info, vendors.clone());
+        let new_unit = || FoundUnit::new(found, place, vendors.clone());
         // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
         // compared too.
         let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place() != found.place);
@@ -491,10 +522,8 @@ pub(crate) mod tests {
         let codes: BTreeMap<Code, usize> =
             targets.split_whitespace().enumerate().map(|(index, name)| (code(name), index)).collect();
         let vendors = codes.keys().filter_map(Device::from_code).map(|device| device.vendor()).collect();
-        let info =
-            BundleInfo { place: place(name), format: Format::Bundle, index: 0, range: 0..1, compressed: None, size: 0 };
         Unit {
-            at: UnitPlace::Bundle(Arc::new(info)),
+            at: UnitPlace { place: Arc::new(place(name)), part: UnitPart::Bundle(0, 0) },
             role,
             code_use: CodeUse::Choice,
             directory: None,

@@ -80,7 +80,7 @@ impl Loader {
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
-        let mut units = self.units.add(found, &info);
+        let mut units = self.units.add(found);
         // Code that need not serve every GPU is chosen below.
         units.retain(|unit| unit.role == UnitRole::Whole);
         let mut loaded = self.choose_in(&units);

@@ -534,11 +534,13 @@ impl Walk<'_, '_, '_> {
         search: impl FnOnce(&mut Self, FilePart<'_>, &mut BoundedReader<'_, R>) -> Result<()>,
     ) -> Result<bool> {
         let name_len = len_u64(&step.name());
-        let on_way = self.step_into_package(at.place, step).map(Place::inflated);
-        let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
         // Members of other archives are files with paths. The kernels of an AKS2 file have only names, so they do not
         // count as files.
-        let at = if what == AKS2 { at } else { at.as_file() };
+        let is_file = what != AKS2;
+        let on_way = if is_file { self.step_into_package(at.place, step) } else { self.step(at.place, step) };
+        let on_way = on_way.map(Place::inflated);
+        let at = at.at_place(on_way.as_ref().unwrap_or(at.place), at.data);
+        let at = if is_file { at.as_file() } else { at };
         if !self.begin_member(at, name_len, stored, reader.limit)? {
             return Ok(false);
         }

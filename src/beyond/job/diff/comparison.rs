@@ -13,7 +13,7 @@ use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
-use crate::beyond::inventory::{Coverage, LostGpu, Unit, by_library, lost_gpus};
+use crate::beyond::inventory::{Coverage, FileSet, LostGpu, Unit, by_library, lost_gpus};
 use crate::beyond::parallel;
 use crate::beyond::scan::{CodeObject, Place, Step, top_member};
 
@@ -422,22 +422,22 @@ impl<'c> FileComparison<'c> {
     /// Lists the GPUs that fewer bundles of a library serve than before. A library with too many bundles to compare is
     /// a problem of the file.
     fn compare_coverage(&mut self) {
-        let mut old_libraries = libraries(self.old.units.iter(), &RenamedMembers::default());
-        let mut new_libraries = self.new_libraries();
+        let [old_libraries, new_libraries] = self.libraries();
         for (all, libraries) in
             [(&mut self.diff.old_coverage, &old_libraries), (&mut self.diff.new_coverage, &new_libraries)]
         {
             libraries.values().for_each(|(_, coverage)| all.merge(coverage));
         }
-        // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
-        if self.new.input.is_none() {
-            return;
+        // A file that serves GPUs together with others of its directory is compared with these, unless it is a library
+        // of its own in the other version.
+        let in_directory = [&self.old, &self.new].map(|side| side.file_in_directory().cloned());
+        let is_in_both = self.old.input.is_some() && self.new.input.is_some();
+        if !is_in_both || in_directory.iter().all(Option::is_some) {
+            self.diff.in_directory = in_directory;
         }
-        // A file that serves GPUs together with others of its directory is compared with these.
-        self.diff.in_directory = [&self.old, &self.new].map(|side| side.file_in_directory().cloned());
-        if self.diff.in_directory.iter().any(Option::is_some) {
-            old_libraries.clear();
-            new_libraries.clear();
+        // A file without a counterpart is removed as a whole, so no library of it lost a GPU.
+        if self.new.input.is_none() || self.diff.in_directory.iter().any(Option::is_some) {
+            return;
         }
         let gone_from_file = self.gone_gpus();
         let (mut losses, mut problems) = (Vec::new(), Vec::new());
@@ -463,15 +463,27 @@ impl<'c> FileComparison<'c> {
         self.diff.problems.append(&mut problems);
     }
 
-    /// Returns the libraries of the new file. What was searched in the old file only is in the new file too.
-    fn new_libraries(&self) -> Libraries {
-        let mut libraries = libraries(self.new.units.iter(), &self.renamed);
-        let in_both = self.old.units.iter().filter(|unit| self.is_in_equal_member(unit.at.place()));
-        for (name, (place, coverage)) in self::libraries(in_both, &RenamedMembers::default()) {
-            let (_, known) = libraries.entry(name).or_insert_with(|| (place, Coverage::default()));
-            known.merge(&coverage);
+    /// Returns the libraries of the old and of the new file. What was searched in the old file only is in the new file
+    /// too. Files that serve GPUs together in one version are together in the other version.
+    fn libraries(&self) -> [Libraries; 2] {
+        let of_old = |unit: &Unit| members_of(&unit.at.place().library());
+        let old: Vec<_> = self.old.units.iter().map(|unit| (of_old(unit), unit)).collect();
+        let in_both = old.iter().filter(|(_, unit)| self.is_in_equal_member(unit.at.place())).cloned();
+        let new = self.new.units.iter().map(|unit| (self.renamed.old_library_name(of_old(unit)), unit));
+        let new: Vec<_> = new.chain(in_both).collect();
+        let mut directories: HashMap<LibraryName, LibraryName> = HashMap::new();
+        for (name, unit) in old.iter().chain(&new) {
+            if let Some(directory) = &unit.directory {
+                directories.insert(name.clone(), members_of(directory));
+            }
         }
-        libraries
+        [old, new].map(|units| {
+            let mut by_name: HashMap<LibraryName, Vec<&Unit>> = HashMap::new();
+            for (name, unit) in units {
+                by_name.entry(directories.get(&name).cloned().unwrap_or(name)).or_default().push(unit);
+            }
+            by_name.into_iter().map(|(name, units)| (name, library(units))).collect()
+        })
     }
 
     /// Returns the GPUs that no library of the new file serves any longer, or `None` if there are too many bundles to
@@ -513,21 +525,31 @@ impl<'c> FileComparison<'c> {
 /// The libraries of a file, by name: where each is, and the GPUs that its bundles serve.
 type Libraries = HashMap<LibraryName, (Place, Coverage)>;
 
-/// Returns the libraries with these units. Libraries in `renamed` have their names in the old file.
-fn libraries<'u>(units: impl Iterator<Item = &'u Unit>, renamed: &RenamedMembers) -> Libraries {
-    let mut libraries = Libraries::new();
-    for (place, units) in by_library(units) {
-        let name = renamed.old_library_name(members_of(&place));
-        // A file that is alone in its directory is the library.
-        let place = match units.as_slice() {
-            [unit] if unit.directory.is_some() => unit.at.place().clone(),
-            _ => place,
-        };
-        // Several libraries have one name if only their versions differ.
-        let (_, coverage) = libraries.entry(name).or_insert_with(|| (place, Coverage::default()));
-        coverage.merge(&Coverage::of_library(units));
+/// Returns the place of the library with these units, and the GPUs that its bundles serve. Several libraries have one
+/// name, and are one here, if only their versions differ.
+fn library(units: Vec<&Unit>) -> (Place, Coverage) {
+    let mut coverage = Coverage::default();
+    let (mut files, mut place_of_files) = (FileSet::default(), None);
+    let (in_directory, others): (Vec<&Unit>, Vec<&Unit>) = units.into_iter().partition(|unit| unit.directory.is_some());
+    for unit in &in_directory {
+        files.add(&unit.code);
+        place_of_files = place_of_files.or(unit.directory.as_deref());
     }
-    libraries
+    if let Some(directory) = place_of_files {
+        coverage.add_files(directory, &files);
+    }
+    let mut place = None;
+    for (library, units) in by_library(others) {
+        coverage.merge(&Coverage::of_library(units));
+        place.get_or_insert(library);
+    }
+    // A file that is alone in its directory is the library.
+    let place = match (in_directory.as_slice(), place, place_of_files) {
+        ([file], None, _) => file.at.place().clone(),
+        ([], Some(place), _) => place,
+        (_, place, directory) => directory.cloned().or(place).unwrap_or_else(|| Place::of_file("".as_ref())),
+    };
+    (place, coverage)
 }
 
 /// Returns whether two code objects that were paired by [`pair_by_stored_bytes`](FileComparison::pair_by_stored_bytes)

@@ -325,7 +325,7 @@ impl<'i> Side<'i> {
         reads: &mut ReadList<usize, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
-        self.building.add(found, &bundle);
+        self.building.add(found);
         // If the bundle is inside of a code object, that one is left out at the end, and its parts are compared.
         self.holders.note(found.place);
         for code_object in found.code_objects() {

@@ -84,7 +84,7 @@ pub(super) use run::rewrite_with;
 /// method. A bundle that does not fit even then is an error. So is a section that shares bytes with bundles,
 /// because neither can be rewritten without the other.
 ///
-/// SearchBundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
+/// Bundles in a row move together. Each begins at the first offset after the previous one with exactly the alignment of
 /// its old offset: the largest power of two that divides it, up to 4096. Everything after the last bundle is kept,
 /// including zeros.
 ///

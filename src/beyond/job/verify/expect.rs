@@ -166,9 +166,7 @@ impl<'e> Comparison<'e> {
     /// alone, until an [`ExpectTree`] merges the results. In a package, the directory is compared at the end.
     fn compare_file(&mut self, unit: &Unit, directory: &Place, directories: &mut ServingDirectories) {
         // Code is unexpected whatever the other files have.
-        for mismatch in self.unexpected(unit) {
-            self.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
-        }
+        self.list_unexpected(unit);
         if !unit.at.place().steps().is_empty() {
             return directories.add(directory, unit);
         }
@@ -193,9 +191,7 @@ impl<'e> Comparison<'e> {
             self.expect.devices.iter().filter(|gpu| is_complete(gpu)).map(Device::name).collect();
         for unit in units {
             if unit.role != UnitRole::Whole {
-                for mismatch in self.unexpected(unit) {
-                    self.list(MismatchedBundle::of_unit(unit).fault(&mismatch));
-                }
+                self.list_unexpected(unit);
             } else if self.expect.extent != ExpectExtent::Libraries {
                 self.compare_unit(unit, &complete, &of_library);
             }
@@ -204,8 +200,13 @@ impl<'e> Comparison<'e> {
             return;
         }
         self.result.has_unserved_library |= !of_library.is_empty();
-        if self.expect.extent == ExpectExtent::Libraries || !code.has_units() {
-            for mismatch in &of_library {
+        for (device, mismatch) in self
+            .expect
+            .devices
+            .iter()
+            .filter_map(|device| Some((device, of_library.iter().find(|mismatch| mismatch.gpu == device.name())?)))
+        {
+            if self.expect.extent == ExpectExtent::Libraries || code.is_relinked_alone(device) {
                 self.list(mismatch.fault(library));
             }
         }
@@ -265,6 +266,14 @@ impl<'e> Comparison<'e> {
         }
         faults.into_iter().for_each(|fault| self.list(fault));
         self.last = Some((Arc::clone(&unit.code), unit.code_use, mismatches));
+    }
+
+    /// Lists the code of a file, or of a container for some GPUs, that no expected GPU needs.
+    fn list_unexpected(&mut self, unit: &Unit) {
+        let container = MismatchedBundle { bundle: unit.at.container(), ..MismatchedBundle::of_unit(unit) };
+        for mismatch in self.unexpected(unit) {
+            self.list(container.fault(&mismatch));
+        }
     }
 
     /// Returns a mismatch for each code of a unit that no expected GPU needs, if nothing else is expected.

@@ -75,7 +75,7 @@ pub struct Verified {
     /// The number of code objects for devices that are text, in bundles that have nothing else for devices, such as
     /// bundles of assembly. Next to other code objects, text and empty entries are faults.
     pub without_code: usize,
-    /// The faults in file order, at most 10,000 of a file.
+    /// The faults in file order, at most 10,000 of a file. Those about expected GPUs follow the others.
     pub faults: Vec<Fault>,
     /// The number of faults that are not listed.
     pub more_faults: usize,
@@ -117,6 +117,9 @@ pub struct Verified {
     /// The size of the listed faults, in bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
+    /// Whether there must be room for more faults in the end.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    keeps_room: bool,
 }
 
 /// A part that is recognised but not read.
@@ -312,6 +315,9 @@ const TEXT_MAX: usize = 800;
 const LISTED_MAX: usize = 10_000;
 const LISTED_BYTES: u64 = 32 << 20;
 
+/// The same for the faults before those about expected GPUs, so that there is room for some of these.
+const FIRST_LISTED: (usize, u64) = (9_000, 28 << 20);
+
 impl Verify {
     /// Checks a file.
     ///
@@ -328,6 +334,7 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let path = input.path().to_owned();
         let mut verified = Verified { path, is_package: scan::is_package(input.as_slice()), ..Verified::default() };
+        verified.keeps_room = self.expect.is_some();
         let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
@@ -341,7 +348,7 @@ impl Verify {
                     containers.note(found.place);
                     verified.check_bundle(&found, self.plain_max)?;
                     if self.expect.is_some() {
-                        units.add(&found, &found.info()?);
+                        units.add(&found);
                     }
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
@@ -383,6 +390,7 @@ impl Verify {
 impl Verified {
     /// Compares the units of the file with the expected GPUs.
     fn compare(&mut self, expect: &Expect, input: &Input, units: &[Unit]) {
+        self.keeps_room = false;
         // The symbols are read when a fault needs them.
         let sources = LazyCell::new(|| scan::source_files(input.bytes()));
         let source_at = |offset| sources.get(&offset).cloned();
@@ -473,7 +481,8 @@ impl Verified {
     /// there was room. The first item always has room, even if the names of its place are long.
     fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
-        listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES)
+        let (most, bytes) = if self.keeps_room { FIRST_LISTED } else { (LISTED_MAX, LISTED_BYTES) };
+        listed == 0 || (listed < most && self.listed_bytes <= bytes)
     }
 
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
