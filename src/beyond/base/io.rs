@@ -113,3 +113,14 @@ impl Output {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_in_memory_is_spooled() {
+        let big = vec![7; 20 << 20];
+        assert_eq!(Input::spool(Path::new("pipe"), &big[..]).unwrap().bytes(), big);
+    }
+}
