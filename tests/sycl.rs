@@ -134,7 +134,7 @@ fn images_are_listed_and_extracted_one_by_one() {
         assert_eq!(extracted(args, &data).len(), count, "{args:?}");
     }
     let verified = out(&run(&["verify"], &data));
-    let counts = verified.starts_with("in: 12 code objects in 4 bundles, 4 code objects ");
+    let counts = verified.starts_with("in: 10 code objects in 4 bundles, 4 code objects ");
     assert!(counts && verified.ends_with(", nothing wrong\n"), "{verified}");
 }
 
