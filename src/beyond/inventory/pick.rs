@@ -3,12 +3,12 @@
 //! A search keeps what it has [`Seen`]. Everything that a message says is computed from that when the message is made.
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(feature = "cli")]
+#[cfg(any(test, feature = "cli"))]
 use std::path::PathBuf;
 
 use super::request::{Facts, Part, Request};
 use super::similar_names::SimilarNames;
-#[cfg(feature = "cli")]
+#[cfg(any(test, feature = "cli"))]
 use crate::base::error::{Error, Result};
 use crate::beyond::runtime::UnfoundCode;
 use crate::beyond::scan::{Format, ParsedId};
@@ -174,7 +174,7 @@ impl<'a> Picked<'a> {
     /// # Errors
     /// The kind is [`NotFound`](crate::ErrorKind::NotFound). The message lists the GPUs that the files have code
     /// objects for.
-    #[cfg(feature = "cli")]
+    #[cfg(any(test, feature = "cli"))]
     pub(crate) fn ensure_all_match(&self, inputs: &[PathBuf]) -> Result<()> {
         let unmatched = self.unmatched_names();
         if unmatched.is_empty() { Ok(()) } else { Err(Error::no_match(inputs, &unmatched, &self.present())) }
