@@ -568,7 +568,7 @@ fn names_are_shown_in_part_and_findings_are_charged_for_theirs() {
     list("an ID of 60 MB to be escaped", "bc", long(1, b"\0")).memory(200 * MB).ends();
     let many = long(80_000, b"9");
     list("80,000 IDs of 750 bytes", "bc", many.clone()).memory(100 * MB).ends();
-    Bomb::new("80,000 IDs of 750 bytes", &["extract", "-n", "in"]).file("in", many).memory(480 * MB).ends();
+    Bomb::new("80,000 IDs of 750 bytes", &["extract", "-n", "in"]).file("in", many).memory(400 * MB).ends();
 }
 
 /// A text of this byte, of `len` bytes.

@@ -134,6 +134,9 @@ fn begins_gzip(data: &[u8]) -> bool {
     may_begin_with(data, b"\x1f\x8b\x08")
 }
 
+/// The bytes after the level in a bzip2 file: the start of a block, or the end of a part without content.
+pub(crate) const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
+
 /// Whether data begins with a part of a bzip2 file: `BZh`, a digit for the size of the blocks, and the magic number of
 /// a block or of the end of the part. Data that is shorter has to be the beginning of these.
 fn begins_bzip2(data: &[u8]) -> bool {
@@ -142,8 +145,7 @@ fn begins_bzip2(data: &[u8]) -> bool {
         return false;
     }
     let Some((size, rest)) = rest.split_first() else { return true };
-    let (block, end_of_part) = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90");
-    matches!(size, b'1'..=b'9') && (may_begin_with(rest, block) || may_begin_with(rest, end_of_part))
+    matches!(size, b'1'..=b'9') && BZIP2_BLOCKS.iter().any(|block| may_begin_with(rest, block))
 }
 
 /// A reader of all compressed parts of a file, one after the other, for decoders that end with their part.

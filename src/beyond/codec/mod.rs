@@ -47,8 +47,8 @@ use crate::base::codec::zlib;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::input::progress::note_read;
-pub(crate) use file::Coding;
 use file::PartsReader;
+pub(crate) use file::{BZIP2_BLOCKS, Coding};
 
 /// The level of high compression of LZ4, from 1 to 12. Higher ones take three times as long for 1 % less.
 const LZ4_LEVEL: i32 = 9;

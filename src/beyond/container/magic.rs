@@ -11,7 +11,7 @@ use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
 use super::{dxbc, lto_ir, ptx, text};
 use crate::base::bytes::{number, slice, span};
-use crate::beyond::codec::Coding;
+use crate::beyond::codec::{BZIP2_BLOCKS, Coding};
 use crate::beyond::container::host::elf::EM_INTELGT;
 use crate::llvm::container::compressed;
 use crate::llvm::container::magic::{self, elf_machine, elf_number};
@@ -162,9 +162,6 @@ const TEXT_HEAD: u64 = 64;
 
 /// The number of bytes at the start of a file in which the header of PTX has to end, comments before it included.
 const PTX_HEAD: u64 = 512;
-
-/// The bytes after the level in a bzip2 file: the start of a block, or the end of a file without content.
-const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 
 /// Returns the offset, the magic and the format of each row that identifies a format by its first bytes.
 fn rows() -> impl Iterator<Item = (usize, &'static [u8], Magic)> {

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::groups::Groups;
 use super::served::Coverage;
 use super::unit::{Unit, Units};
 use crate::base::bytes::{add, total};
@@ -124,19 +125,17 @@ impl Contents {
     /// [place](Place::library)'s to say. Files that serve GPUs together with others of their directory are not among
     /// the libraries, but [`files`](Self::files).
     pub(crate) fn libraries(&self) -> Vec<(Place, LibraryContents<'_>)> {
-        let mut by_place = HashMap::new();
+        let mut libraries: Groups<Place, LibraryContents<'_>> = Groups::new();
         for bundle in self.bundles.iter().filter(|bundle| bundle.directory.is_none()) {
-            library_of(&mut by_place, &bundle.info.place).bundles.push(bundle);
+            libraries.at(bundle.info.place.library()).bundles.push(bundle);
         }
         for unit in self.units.iter().filter(|unit| unit.directory.is_none()) {
-            library_of(&mut by_place, unit.at.place()).units.push(unit);
+            libraries.at(unit.library()).units.push(unit);
         }
         for reference in &self.references {
-            library_of(&mut by_place, &reference.place).references.push(reference);
+            libraries.at(reference.place.library()).references.push(reference);
         }
-        let mut all: Vec<_> = by_place.into_iter().collect();
-        all.sort_unstable_by_key(|(_, (index, _))| *index);
-        all.into_iter().map(|(place, (_, library))| (place, library)).collect()
+        libraries.into_vec()
     }
 
     /// Returns the files that serve GPUs together with others of their directory, each with the directory.
@@ -156,9 +155,12 @@ impl Contents {
     /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
     #[cfg(feature = "cli")]
     pub(crate) fn libraries_with_code(&self) -> usize {
-        let directories: HashSet<&Place> = self.files().map(|(directory, _)| &**directory).collect();
-        let libraries = self.libraries().into_iter().filter(|(_, library)| !library.bundles.is_empty());
-        libraries.count().saturating_add(directories.len())
+        // A directory is not the library of the same place.
+        let libraries = self.bundles.iter().map(|bundle| match &bundle.directory {
+            Some(directory) => (true, (**directory).clone()),
+            None => (false, bundle.info.place.library()),
+        });
+        libraries.collect::<HashSet<(bool, Place)>>().len()
     }
 
     /// Returns whether nothing was found: no code, no formats that are not read, and no problems.
@@ -191,16 +193,6 @@ impl LibraryContents<'_> {
     pub(crate) fn coverage(&self) -> Coverage {
         Coverage::of_library(self.units.iter().copied())
     }
-}
-
-/// Returns the library that a place belongs to. A new one gets the next number.
-fn library_of<'l, 'c>(
-    by_place: &'l mut HashMap<Place, (usize, LibraryContents<'c>)>,
-    place: &Place,
-) -> &'l mut LibraryContents<'c> {
-    let next = by_place.len();
-    let (_, library) = by_place.entry(place.library()).or_insert_with(|| (next, LibraryContents::default()));
-    library
 }
 
 /// The contents of a file while it is searched.

@@ -26,6 +26,7 @@
 
 mod code_for;
 mod contents;
+mod groups;
 pub(crate) mod kernel_names;
 mod lost;
 pub(crate) mod pick;

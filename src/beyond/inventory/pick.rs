@@ -75,19 +75,21 @@ impl Seen {
         self.is_incomplete |= more.is_incomplete;
     }
 
-    /// Returns the IDs with the facts about their code objects, in the order in which the search has seen them.
-    fn codes(&self) -> Vec<(ParsedId, &Facts)> {
+    /// Returns the recorded IDs with the facts about their code objects, in the order in which the search has seen them.
+    /// Each is parsed when it is taken: there may be many, and long ones.
+    fn codes(&self) -> impl ExactSizeIterator<Item = (&[u8], ParsedId, &Facts)> {
         let mut codes: Vec<_> = self.by_id.iter().collect();
         codes.sort_unstable_by_key(|(_, code)| code.position);
-        let parse =
-            |(id, is_alone): &SeenId| ParsedId::parse(id, if *is_alone { Format::CodeObject } else { Format::Bundle });
-        codes.into_iter().map(|(id, code)| (parse(id), &code.facts)).collect()
+        codes.into_iter().map(|((id, is_alone), code)| {
+            let format = if *is_alone { Format::CodeObject } else { Format::Bundle };
+            (&**id, ParsedId::parse(id, format), &code.facts)
+        })
     }
 
     /// Returns the targets of the code objects without that of hosts, or all entry IDs, as messages list them.
     pub(crate) fn present(&self, by_whole_id: bool) -> Vec<String> {
         let mut names = PresentNames::default();
-        for (id, _) in self.codes() {
+        for (_, id, _) in self.codes() {
             match id.target() {
                 _ if by_whole_id => names.note(&id.shown),
                 Some(target) => names.note(&target),
@@ -108,8 +110,8 @@ impl Seen {
 pub(crate) struct Picked<'a> {
     request: &'a Request<'a>,
     seen: &'a Seen,
-    /// The IDs of the code objects that the request takes, in the order of the search.
-    pub(crate) chosen: Vec<ParsedId>,
+    /// The recorded IDs of the code objects that the request takes, in the order of the search.
+    pub(crate) chosen: Vec<&'a [u8]>,
     /// The positions of the parts of the request that match a code object, whatever kernels it defines.
     matched: BTreeSet<usize>,
 }
@@ -117,11 +119,11 @@ pub(crate) struct Picked<'a> {
 /// Picks the code objects that a request takes.
 pub(crate) fn pick<'a>(seen: &'a Seen, request: &'a Request<'a>) -> Picked<'a> {
     let mut picked = Picked { request, seen, chosen: Vec::new(), matched: BTreeSet::new() };
-    for (id, facts) in seen.codes() {
+    for (recorded, id, facts) in seen.codes() {
         let Some(parts) = request.parts_of(&id, facts) else { continue };
         picked.matched.extend(parts);
         if request.kernels.is_none() || !facts.kernels.is_empty() {
-            picked.chosen.push(id);
+            picked.chosen.push(recorded);
         }
     }
     picked
@@ -270,7 +272,8 @@ mod tests {
             let mut expected = ids.clone();
             expected.retain(|id| request.takes(&ParsedId::parse(id.as_bytes(), Format::Bundle)));
             let picked = pick(&seen, &request);
-            assert_eq!(picked.chosen.iter().map(|id| &id.shown).collect::<Vec<_>>(), expected, "{targets:?}");
+            let expected: Vec<_> = expected.into_iter().map(str::as_bytes).collect();
+            assert_eq!(picked.chosen, expected, "{targets:?}");
         }
     }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::unit::{CodeSet, Unit, UnitRole};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
@@ -58,9 +59,9 @@ impl fmt::Display for ServedBundles {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LibraryCode {
     /// The number of units with each set of code. Most units of a library have code for the same GPUs.
-    units: BTreeMap<CodeSet, usize>,
+    units: BTreeMap<Arc<CodeSet>, usize>,
     /// The relocatable code of each object that was linked into the library.
-    relinked: BTreeSet<CodeSet>,
+    relinked: BTreeSet<Arc<CodeSet>>,
 }
 
 impl LibraryCode {
@@ -69,15 +70,15 @@ impl LibraryCode {
         let mut library = Self::default();
         for unit in units {
             match unit.role {
-                UnitRole::Whole => library.add_whole((*unit.code).clone()),
-                UnitRole::Relinked => _ = library.relinked.insert((*unit.code).clone()),
+                UnitRole::Whole => library.add_whole(Arc::clone(&unit.code)),
+                UnitRole::Relinked => _ = library.relinked.insert(Arc::clone(&unit.code)),
                 UnitRole::Some | UnitRole::SomeOfFiles => {}
             }
         }
         library
     }
 
-    fn add_whole(&mut self, code: CodeSet) {
+    fn add_whole(&mut self, code: Arc<CodeSet>) {
         let count = self.units.entry(code).or_default();
         *count = count.saturating_add(1);
     }
@@ -89,8 +90,8 @@ impl LibraryCode {
 
     /// Returns whether the library has relocatable code, and no bundles for the same GPUs.
     fn has_relinked_alone(&self) -> bool {
-        let is_beside = |code: &CodeSet| {
-            let is_shared = |object: &CodeSet| !object.vendors.is_disjoint(&code.vendors);
+        let is_beside = |code: &Arc<CodeSet>| {
+            let is_shared = |object: &Arc<CodeSet>| !object.vendors.is_disjoint(&code.vendors);
             code.vendors.is_empty() || self.relinked.iter().any(is_shared)
         };
         self.has_relinked() && !self.units.keys().any(is_beside)
@@ -136,7 +137,8 @@ impl LibraryCode {
     /// LTO-IR.
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
         let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
-        let has_ptx = |code: &CodeSet| code.codes.keys().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
+        let has_ptx =
+            |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
         self.relinked.iter().any(has_ptx)
             && self
                 .relinked
@@ -158,7 +160,7 @@ impl LibraryCode {
 
     /// Returns the sets of code of the units, and those of the relocatable code.
     fn sets(&self) -> impl Iterator<Item = &CodeSet> {
-        self.units.keys().chain(&self.relinked)
+        self.units.keys().chain(&self.relinked).map(Arc::as_ref)
     }
 
     /// Returns the number of comparisons that it takes to compare a GPU with the library. A unit without code costs one
@@ -194,7 +196,7 @@ impl FileSet {
     /// Returns the code as that of a library, which is one unit.
     fn library(&self) -> LibraryCode {
         let mut library = LibraryCode::default();
-        library.add_whole(self.code.clone());
+        library.add_whole(Arc::new(self.code.clone()));
         library
     }
 }
@@ -244,7 +246,6 @@ impl Coverage {
     }
 
     /// Returns the coverage of the files of a directory.
-    #[cfg(feature = "cli")]
     pub(crate) fn of_files(files: &FileSet) -> Self {
         let mut coverage = Self::default();
         coverage.add_library(files.library(), 1);
@@ -298,8 +299,7 @@ impl Coverage {
         for (place, files) in &self.directories {
             // A coverage with nothing but this directory finds out its GPUs. If there was too much to count, it reports
             // no GPUs, like the whole coverage.
-            let mut alone = Self { has_too_many: self.has_too_many, ..Self::default() };
-            alone.add_library(files.library(), 1);
+            let alone = Self { has_too_many: self.has_too_many, ..Self::of_files(files) };
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
         }
         directories.sort_by_cached_key(|directory| directory.place.to_string());
@@ -404,7 +404,7 @@ mod tests {
     /// Adds libraries with one bundle each.
     fn count(coverage: &mut Coverage, code: CodeSet, libraries: usize) {
         let mut library = LibraryCode::default();
-        library.add_whole(code);
+        library.add_whole(Arc::new(code));
         coverage.add_library(library, libraries);
     }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::groups::Groups;
 use crate::base::id::OffloadKind;
 use crate::beyond::container::{Rule, kpack};
 use crate::beyond::runtime::{
@@ -139,15 +140,11 @@ impl Unit {
 
 /// Returns the libraries of some units, in the order of their first units.
 pub(crate) fn by_library<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<(Place, Vec<&'u Unit>)> {
-    let mut libraries: HashMap<Place, (usize, Vec<&Unit>)> = HashMap::new();
+    let mut libraries: Groups<Place, Vec<&Unit>> = Groups::new();
     for unit in units {
-        let next = libraries.len();
-        let (_, library) = libraries.entry(unit.library()).or_insert_with(|| (next, Vec::new()));
-        library.push(unit);
+        libraries.at(unit.library()).push(unit);
     }
-    let mut libraries: Vec<_> = libraries.into_iter().collect();
-    libraries.sort_unstable_by_key(|(_, (index, _))| *index);
-    libraries.into_iter().map(|(place, (_, units))| (place, units)).collect()
+    libraries.into_vec()
 }
 
 /// A unit while it is put together, with the position of each code object in the search: its index among all code

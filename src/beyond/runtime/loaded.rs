@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::code::{BundleCodes, Code, UnfoundCode};
+use super::code::{Code, UnfoundCode};
 use super::device::Device;
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
@@ -80,18 +80,15 @@ impl Loader {
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Result<Vec<(usize, LoadedCodeObject)>> {
         let (info, first) = (found.info()?, self.units.code_objects());
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
-        let mut units = self.units.add(found);
-        // Code that need not serve every GPU is chosen below.
-        units.retain(|unit| unit.role == UnitRole::Whole);
-        let mut loaded = self.choose_in(&units);
-        if found.is_for_some_gpus() {
-            let BundleCodes { found: codes, unfound, .. } = BundleCodes::of(found);
-            self.note_unfound(unfound.iter().map(|(_, unfound)| unfound));
-            let codes: Vec<_> = codes.into_iter().map(|found| (first + found.index, found.code)).collect();
-            // `chunks` panics for a size of 0.
-            let codes_per_choice = if found.format.has(Rule::EachNeeded) { 1 } else { codes.len().max(1) };
-            for codes in codes.chunks(codes_per_choice) {
-                loaded.extend(self.choose(codes));
+        let mut loaded = Vec::new();
+        for unit in self.units.add(found) {
+            // Of code that need not serve every GPU, a program may need each code object that runs on its GPU. Such a
+            // unit is that of this bundle: only others wait for later bundles.
+            if unit.role != UnitRole::Whole && found.format.has(Rule::EachNeeded) {
+                self.note_unfound(&unit.unfound);
+                unit.codes.chunks(1).for_each(|code| loaded.extend(self.choose(code)));
+            } else {
+                loaded.extend(self.choose_in(&[unit]));
             }
         }
         // If no unit waits for later bundles, no code object of the bundles so far can still be chosen. Files that

@@ -104,10 +104,11 @@ pub(crate) struct Libraries {
 impl Libraries {
     /// Adds the libraries in a file: the file itself, or files in it if it is a package.
     pub(crate) fn add(&mut self, file: &Contents) {
-        self.coverage.merge(&file.coverage());
         let mut targets = Targets::default();
         for (place, contents) in file.libraries() {
-            self.kept.push(Library::new(file, &place, &contents, &mut targets));
+            let library = Library::new(file, &place, &contents, &mut targets);
+            self.coverage.merge(&library.coverage);
+            self.kept.push(library);
             // Sorting after each library would take too long, so more libraries than the limit may be kept for a while.
             // `sort_and_name` keeps only the largest at the end.
             if self.kept.len() > 2 * LIBRARIES_MAX {
@@ -117,6 +118,7 @@ impl Libraries {
         for (directory, contents) in file.files() {
             let Some(bundle) = contents.bundles.first() else { continue };
             let library = Library::new(file, &bundle.info.place.library(), &contents, &mut targets);
+            self.coverage.merge(&library.coverage);
             self.add_file(library, directory);
         }
     }

@@ -183,6 +183,10 @@ impl<'e> Comparison<'e> {
     /// Compares the units of a library. Lists the faults of the library as a whole if libraries are expected to serve
     /// the GPUs as a whole, or if the library has only relocatable code, which is no unit.
     fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
+        // The files of directories are no libraries of their own.
+        if units.is_empty() {
+            return;
+        }
         let code = LibraryCode::of(units.iter().copied());
         let of_library = self.mismatches_of_library(&code);
         // GPUs that the whole library serves have no faults in its units.
@@ -200,13 +204,12 @@ impl<'e> Comparison<'e> {
             return;
         }
         self.result.has_unserved_library |= !of_library.is_empty();
-        for (device, mismatch) in self
-            .expect
-            .devices
-            .iter()
-            .filter_map(|device| Some((device, of_library.iter().find(|mismatch| mismatch.gpu == device.name())?)))
-        {
-            if self.expect.extent == ExpectExtent::Libraries || code.is_relinked_alone(device) {
+        for device in &self.expect.devices {
+            let mismatch = of_library.iter().find(|mismatch| mismatch.gpu == device.name());
+            let is_whole = self.expect.extent == ExpectExtent::Libraries || code.is_relinked_alone(device);
+            if let Some(mismatch) = mismatch
+                && is_whole
+            {
                 self.list(mismatch.fault(library));
             }
         }

@@ -339,7 +339,8 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let (mut units, mut containers) = (Units::default(), CodeObjectsWithParts::default());
+        let mut units = self.expect.as_ref().map(|_| Units::default());
+        let mut containers = CodeObjectsWithParts::default();
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         let scanned = scan.run(input, &mut |finding| {
@@ -347,9 +348,7 @@ impl Verify {
                 Finding::Bundle(found) => {
                     containers.note(found.place);
                     verified.check_bundle(&found, self.plain_max)?;
-                    if self.expect.is_some() {
-                        units.add(&found);
-                    }
+                    units.iter_mut().for_each(|units| units.add(&found));
                 }
                 Finding::Broken { error, .. } if error.is_io() => return Err(error),
                 // Sections are hidden if their names or tables are broken. Code in them could not be checked.
@@ -373,14 +372,14 @@ impl Verify {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
                     verified.list_kpack_faults(place, faults);
-                    units.add_split(place, &split);
+                    units.iter_mut().for_each(|units| units.add_split(place, &split));
                 }
             }
             Ok(())
         });
         input.unless_changed(scanned)?;
         verified.code_objects = verified.code_objects.saturating_sub(containers.len()).max(verified.without_bundle);
-        if let Some(expect) = &self.expect {
+        if let (Some(expect), Some(units)) = (&self.expect, units) {
             verified.compare(expect, input, &units.finish());
         }
         Ok(verified)
