@@ -265,6 +265,22 @@ impl Device {
         self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
+    /// Returns the processor of some code that the GPU does not take, but that it runs if its user names the GPU that
+    /// way in `HSA_OVERRIDE_GFX_VERSION`: code for another processor of the same generic target. Nobody promises that it
+    /// works.
+    pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
+        let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
+        let family = generic_of(own.processor())?;
+        codes.find_map(|code| match code {
+            Code::Amd(target)
+                if generic_of(target.processor()) == Some(family) && target.processor() != own.processor() =>
+            {
+                Some(target.processor())
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the variants of the GPU that take none of the codes of a bundle.
     pub(crate) fn unserved_variants<'c>(
         &self,
