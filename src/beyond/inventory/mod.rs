@@ -35,7 +35,6 @@ mod served;
 pub(crate) mod similar_names;
 mod unit;
 
-#[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
 pub(crate) use contents::ContentsBuilder;
 #[cfg(feature = "cli")]

@@ -8,7 +8,7 @@ pub(crate) mod loadable;
 mod loaded;
 mod needed;
 
-pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
+pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode, lacks_target};
 pub use device::{Device, DeviceError, split_ptx};
 pub(crate) use directory::{directory_of, is_loaded_file};
 pub use load::{LoadedCode, load};

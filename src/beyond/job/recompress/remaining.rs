@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::RemovedCode;
-use super::picks::Picker;
+use super::pick::Picker;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
