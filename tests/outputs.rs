@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::lists::share_of;
@@ -311,7 +311,7 @@ fn a_failure_names_the_output() {
     let inputs = inputs();
     for (name, words, _) in COMMANDS {
         let directory = copy(&inputs);
-        let mut output = output(&inputs, words);
+        let mut output = PathBuf::from(output(&inputs, words));
         if words[0] == "recompress" {
             // A directory gets a file with the name of the input.
             output.push(words[1]);

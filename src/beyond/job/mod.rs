@@ -41,6 +41,4 @@ pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
-pub use verify::{
-    Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
-};
+pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, Verified, Verify, VerifyRule};

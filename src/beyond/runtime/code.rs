@@ -96,6 +96,14 @@ impl Code {
         }
     }
 
+    /// Returns whether the code is compiled when a program starts, or links it: it is not machine code.
+    pub(crate) fn is_jit(&self) -> bool {
+        match self {
+            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) => true,
+            Self::Amd(_) | Self::Cubin(_) | Self::Other(_) => false,
+        }
+    }
+
     /// Returns whether the code is for NVIDIA's GPUs.
     fn is_of_nvidia(&self) -> bool {
         matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))

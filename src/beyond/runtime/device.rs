@@ -39,6 +39,8 @@ pub struct Device {
     /// The GPU with each setting of features that its name leaves open, such as XNACK on and off. A bundle has to serve
     /// all variants.
     variants: Vec<GpuVariant>,
+    /// Whether only machine code counts: none that is compiled when a program starts.
+    is_without_jit: bool,
 }
 
 /// A GPU with known features.
@@ -127,7 +129,11 @@ impl Device {
     /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
     pub fn parse(text: &str) -> Result<Self, DeviceError> {
         if is_any_ptx(text) {
-            return Ok(Self { name: ANY_PTX.to_owned(), variants: vec![GpuVariant::Ptx(LATEST)] });
+            return Ok(Self {
+                name: ANY_PTX.to_owned(),
+                variants: vec![GpuVariant::Ptx(LATEST)],
+                is_without_jit: false,
+            });
         }
         if let Some((form @ ("sm" | "compute" | "lto"), sm)) = text.split_once('_') {
             let sm = Sm::parse(sm).ok_or_else(|| DeviceError::new(text, NOT_SM))?;
@@ -136,7 +142,7 @@ impl Device {
                 "compute" => GpuVariant::Ptx(sm),
                 _ => GpuVariant::LtoIr(sm),
             };
-            return Ok(Self { name: text.to_owned(), variants: vec![variant] });
+            return Ok(Self { name: text.to_owned(), variants: vec![variant], is_without_jit: false });
         }
         let target = text.parse::<TargetId>().map_err(|reason| DeviceError::new(text, reason))?;
         target.check_features().map_err(|reason| DeviceError::new(text, reason))?;
@@ -145,7 +151,7 @@ impl Device {
         let Some(variants) = variants_of(target) else {
             return Err(DeviceError::new(text, "expected a name like gfx90a:xnack+ or sm_90"));
         };
-        Ok(Self { name, variants })
+        Ok(Self { name, variants, is_without_jit: false })
     }
 
     /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` means `sm_90` and
@@ -209,7 +215,23 @@ impl Device {
     /// of a generic target also takes code for itself, and bitcode is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
         let variants = self.variants.iter().flat_map(GpuVariant::gpus).collect();
-        Self { name: self.name.clone(), variants }
+        Self { name: self.name.clone(), variants, is_without_jit: self.is_without_jit }
+    }
+
+    /// Returns the GPU as one that takes only machine code. Returns `None` if the name means GPUs by the code that is
+    /// compiled for them, as `compute_90` does.
+    pub fn without_jit(&self) -> Option<Self> {
+        let is_by_code =
+            |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
+        if self.variants.iter().any(is_by_code) {
+            return None;
+        }
+        Some(Self { is_without_jit: true, ..self.clone() })
+    }
+
+    /// Returns whether some code counts for the GPU, which may take it or not.
+    fn counts(&self, code: &Code) -> bool {
+        !(self.is_without_jit && code.is_jit())
     }
 
     /// Describes a bundle without any code for the GPU, for the end of a message.
@@ -218,6 +240,7 @@ impl Device {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
             Some(GpuVariant::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
+            _ if self.is_without_jit => format!("it has no machine code for {self}"),
             _ => format!("it does not serve {self}"),
         }
     }
@@ -239,7 +262,7 @@ impl Device {
 
     /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
-        self.variants.iter().any(|variant| variant.rank(code).is_some())
+        self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
     /// Returns the variants of the GPU that take none of the codes of a bundle.
@@ -247,6 +270,7 @@ impl Device {
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
+        let codes = codes.filter(|code| self.counts(code));
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
@@ -260,7 +284,8 @@ impl Device {
     pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
-            let ranked = codes.iter().filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
+            let counting = codes.iter().filter(|(_, code)| self.counts(code));
+            let ranked = counting.filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
             if let Some((_, best)) = ranked.min() {
                 chosen.insert(best);
             }
