@@ -18,11 +18,12 @@ use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
 use crate::beyond::inventory::request::{ALL, Pattern, Request};
+use crate::beyond::inventory::{Keep, Reading, Visit, each_bundle};
 use crate::beyond::job::size_limit::ensure_size_limit;
 use crate::beyond::runtime::{Code, Device};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, Finding, FoundBundle, Place, PlaceOrigin, ReadEvent,
-    Scan, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, FoundBundle, Place, PlaceOrigin, Scan, contents,
+    weight_of,
 };
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
@@ -104,16 +105,13 @@ impl<'j> Picker<'j> {
         let (inflate, checksums) = (Inflate::Whole, Checksums::OfAll);
         let scan = Scan { inflate, checksums, limits: self.job.limits, ..Scan::default() };
         let mut picks = Picks::default();
-        scan.run_at(&Place::of_file(data.path()), data, &mut |finding| {
-            picks.has_faults |= FoundCode::is_fault(&finding);
-            if let Finding::Bundle(found) = finding
-                && !is_in_code_object(found.place)
-            {
-                picks.add(&found, || self.pick_in_bundle(&found));
+        let bad_parts = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |found| {
+            if !is_in_code_object(found.place) {
+                picks.add(found, || self.pick_in_bundle(found));
             }
             Ok(())
         })?;
-        Ok(picks)
+        Ok(Picks { has_faults: FoundCode::count_faults(&bad_parts) > 0, ..picks })
     }
 
     /// Picks the code objects of a bundle.
@@ -235,9 +233,9 @@ fn meant_in(names: &KernelNames, limits: Limits, input: &Input) -> Result<MeantN
         })
     };
     let scan = Scan { limits, ..Scan::default() };
-    scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |step| {
-        match step {
-            ReadEvent::Found(Finding::Bundle(found), reads) => {
+    Reading::new(&scan, Keep::Faults).run(input, read, &|read| weight_of(read, MeantNames::len), &mut |visit| {
+        match visit {
+            Visit::Bundle(_, found, reads) => {
                 // Entries may share bytes, so a small file can have code objects of any total size.
                 let size_checked = ensure_size_limit(input.path(), found.bundle, 0..found.bundle.entries.len());
                 if let (Ok(()), Ok(info)) = (size_checked, found.info()) {
@@ -246,14 +244,14 @@ fn meant_in(names: &KernelNames, limits: Limits, input: &Input) -> Result<MeantN
                     }
                 }
             }
-            ReadEvent::Found(..) | ReadEvent::End(..) => {}
-            ReadEvent::Read(read) => {
+            Visit::Read(read) => {
                 for (_, meant) in read {
                     if let Ok(meant) = meant {
                         in_file.extend(&meant);
                     }
                 }
             }
+            Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;
