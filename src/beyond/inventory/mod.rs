@@ -40,7 +40,6 @@ mod served;
 pub(crate) mod similar_names;
 mod unit;
 
-#[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
 #[cfg(feature = "cli")]
 pub(crate) use contents::LibraryContents;

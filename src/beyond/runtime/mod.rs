@@ -9,7 +9,7 @@ mod native;
 mod needed;
 mod ptx_versions;
 
-pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
+pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode, lacks_target};
 pub use device::{Device, DeviceError};
 pub(crate) use directory::{directory_of, is_loaded_file};
 #[cfg(any(test, feature = "cli"))]
