@@ -205,6 +205,27 @@ pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     pipes > 1
 }
 
+/// Works on files or pairs of files, on several threads unless they have to be read in turn, and passes the results to
+/// `take` in their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that
+/// its result takes until its turn, in findings. See [`parallel::in_order`].
+///
+/// All items are read, whatever `take` does with the results: if printing fails because the reader has gone away, the
+/// problems of the other files are reported nevertheless.
+pub(super) fn for_each<I: Send, T: Send>(
+    items: Vec<I>,
+    in_turn: bool,
+    work: impl Fn(I) -> Result<T, Error> + Sync,
+    weight: impl Fn(&T) -> usize + Sync,
+    take: impl FnMut(Result<T, Error>),
+) {
+    if in_turn {
+        return items.into_iter().map(work).for_each(take);
+    }
+    // An error counts as one finding.
+    let weight = |result: &Result<T, Error>| result.as_ref().map_or(1, &weight);
+    parallel::in_order(items, work, weight, |results| results.for_each(take));
+}
+
 /// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
 /// their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that its
 /// result takes until it is printed, in findings. `note` gets each result before `print` does. See

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::files::{Problems, SearchOptions};
+use super::files::SearchOptions;
 use super::print::problem::Problem;
 
 /// The options of a subcommand that judges: where it searches, and whether it may have nothing to judge.
@@ -43,8 +43,12 @@ impl Judgement {
 
     /// Adds `error` to the problems, with a hint, unless something was judged. Adds nothing if `--allow-none` permits that,
     /// or if there are problems already: they say why.
-    pub(super) fn add_error_if_not_judged(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
-        let mut problems = problems.borrow_mut();
+    pub(super) fn add_error_if_not_judged(
+        self,
+        judged: Judged,
+        error: impl FnOnce() -> String,
+        problems: &mut Vec<Problem>,
+    ) {
         if judged != Judged::Something && !self.allows_none && problems.is_empty() {
             problems.push(Problem::from(error()).with_hint(self.hint(judged)));
         }

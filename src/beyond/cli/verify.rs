@@ -1,6 +1,5 @@
 //! `verify`: checks the device code in files.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
@@ -15,11 +14,11 @@ use crate::beyond::scan::{Follow, Place};
 use crate::beyond::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 use clap::Parser;
 
-use super::files::{self, Problems, SearchOptions, WorkFile};
+use super::files::{self, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::judged::{Judged, Judgement};
-use super::print::json::{self, ComputedLate, Streamed};
-use super::print::out::Out;
+use super::print::json::Document;
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
@@ -121,8 +120,8 @@ impl Outcome {
     }
 
     /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves,
-    /// or one if nothing was verified. Call it after the last file; a second call does nothing.
-    fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
+    /// or one if nothing was verified. Call it once, after the last file.
+    fn finish(&mut self, problems: &mut Vec<Problem>) -> Vec<Fault> {
         let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
         // A fault means that the libraries of a directory do not serve an expected GPU even together.
         if !of_directories.is_empty() {
@@ -134,8 +133,7 @@ impl Outcome {
         faults.extend(of_directories);
         self.total.faults += faults.len();
         // All problems that are added from here on are our own, and not errors of reading.
-        let before = problems.borrow().len();
-        // In a second call, there is a problem already if nothing was verified, and no other is added.
+        let before = problems.len();
         self.judgement.add_error_if_not_judged(
             self.judged(),
             || "no device code was read, so nothing was verified".to_owned(),
@@ -145,10 +143,10 @@ impl Outcome {
             let unserved = std::mem::take(&mut self.unserved);
             self.total.faults += unserved.len();
             for gpu in unserved {
-                problems.borrow_mut().push(format!("no code in any file serves {gpu}").into());
+                problems.push(format!("no code in any file serves {gpu}").into());
             }
         }
-        self.own_problems += problems.borrow().len() - before;
+        self.own_problems = problems.len() - before;
         faults
     }
 
@@ -210,56 +208,69 @@ impl VerifyOptions {
         }
         None
     }
+}
 
-    /// Prints the report of each file as soon as it is available, and then the total.
-    fn print(
-        &self,
-        files: &mut dyn Iterator<Item = CheckedFile>,
-        has_total: bool,
-        outcome: &RefCell<Outcome>,
-        problems: &Problems,
-        mut out: Out<'_>,
-    ) -> anyhow::Result<()> {
-        if self.json {
-            // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and
-            // `total` reads the result.
-            let files = Streamed::new(files.map(|(_, verified)| verified));
-            let faults = ComputedLate(|| {
-                let faults = outcome.borrow_mut().finish(problems);
-                faults.into_iter().map(FaultOfTree::new).collect::<Vec<_>>()
-            });
-            let total = ComputedLate(|| outcome.borrow().total.clone());
-            return json::write(VerifyReport { files, faults, total }, problems, out);
+/// Prints the report of each file, and what all of them show together.
+enum Printer<'o> {
+    Json(Document<'o>),
+    /// Lines, and whether a total over several files follows those of the files.
+    Text(Out<'o>, bool),
+}
+
+impl<'o> Printer<'o> {
+    fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
+        if !options.json {
+            return Ok(Self::Text(out, has_total));
         }
-        for checked in files {
-            write_file(&checked, has_total, &mut out)?;
-        }
-        let faults = outcome.borrow_mut().finish(problems);
-        for fault in faults {
-            out.write_line(&fault.to_string())?;
-        }
-        Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), &mut out)?)
+        let mut document = Document::begin::<VerifyReport<(), (), ()>>(out)?;
+        document.begin_list("files")?;
+        Ok(Self::Json(document))
     }
 
-    /// Writes the last line: the total of all files, or the result of the only one.
-    fn write_summary(
-        &self,
-        has_total: bool,
-        outcome: &Outcome,
-        problems: &[Problem],
-        out: &mut Out<'_>,
-    ) -> io::Result<()> {
-        let Outcome { total, unread, .. } = outcome;
-        let verdict = outcome.verdict(problems);
-        if has_total {
-            let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
-            return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+    fn write_file(&mut self, checked: &CheckedFile) -> anyhow::Result<()> {
+        match self {
+            Self::Json(document) => document.item(&checked.1),
+            Self::Text(out, has_total) => Ok(write_file(checked, *has_total, out)?),
         }
-        match self.files.as_slice() {
-            // If the only file could not be read, its error is all there is to say.
-            [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
-            _ => Ok(()),
+    }
+
+    /// Writes the faults that only several files together show, and the total.
+    fn end(self, faults: Vec<Fault>, outcome: &Outcome, named: &[PathBuf], problems: &[Problem]) -> anyhow::Result<()> {
+        match self {
+            Self::Json(mut document) => {
+                document.end_list()?;
+                document.field("faults", &faults.into_iter().map(FaultOfTree::new).collect::<Vec<_>>())?;
+                document.field("total", &outcome.total)?;
+                document.end(problems)
+            }
+            Self::Text(mut out, has_total) => {
+                for fault in faults {
+                    out.write_line(&fault.to_string())?;
+                }
+                Ok(write_summary(named, has_total, outcome, problems, &mut out)?)
+            }
         }
+    }
+}
+
+/// Writes the last line: the total of all files, or the result of the only one of the `named` files.
+fn write_summary(
+    named: &[PathBuf],
+    has_total: bool,
+    outcome: &Outcome,
+    problems: &[Problem],
+    out: &mut Out<'_>,
+) -> io::Result<()> {
+    let Outcome { total, unread, .. } = outcome;
+    let verdict = outcome.verdict(problems);
+    if has_total {
+        let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
+        return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+    }
+    match named {
+        // If the only file could not be read, its error is all there is to say.
+        [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
+        _ => Ok(()),
     }
 }
 
@@ -285,21 +296,31 @@ impl Options for VerifyOptions {
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
-        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files), judgement));
-        let problems = Problems::default();
+        let mut outcome = Outcome::new(verify.expect.as_ref(), &files::paths(&files), judgement);
+        let mut problems = Vec::new();
         let in_turn = files::has_pipes(&files);
-        let written = files::report(
-            files,
-            in_turn,
-            |file| check_file(&verify, file),
-            weight,
-            |checked, _| outcome.borrow_mut().add(checked),
-            &problems,
-            |files, out| self.print(files, has_total, &outcome, &problems, out),
-        );
-        let mut outcome = outcome.into_inner();
-        outcome.finish(&problems);
-        let problems = problems.into_inner();
+        let written = to_stdout(|out| {
+            let mut printer = Printer::begin(self, has_total, out)?;
+            let mut written = Ok(());
+            files::for_each(
+                files,
+                in_turn,
+                |file| check_file(&verify, file),
+                weight,
+                |checked| match checked {
+                    Ok(mut checked) => {
+                        outcome.add(&mut checked);
+                        if written.is_ok() {
+                            written = printer.write_file(&checked);
+                        }
+                    }
+                    Err(error) => problems.push(error.into()),
+                },
+            );
+            let faults = outcome.finish(&mut problems);
+            written?;
+            printer.end(faults, &outcome, &self.files, &problems)
+        });
         // Faults fail too, so the outcome decides the exit status below, and not the problems alone.
         console.problems(&problems);
         written?;

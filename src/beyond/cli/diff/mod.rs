@@ -183,7 +183,11 @@ impl DiffOptions {
         let judged = conditions.judged(total);
         let named = [&self.old, &self.new].into_iter();
         let judgement = Judgement::new(&self.search.search, named, self.allow_none);
-        judgement.add_error_if_not_judged(judged, || self.error_if_not_judged(judged, total), problems);
+        judgement.add_error_if_not_judged(
+            judged,
+            || self.error_if_not_judged(judged, total),
+            &mut problems.borrow_mut(),
+        );
     }
 
     /// Returns the error that `--fail-on` judged nothing: code that records no numbers, or a file without code.

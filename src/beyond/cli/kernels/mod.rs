@@ -244,7 +244,7 @@ impl KernelsOptions {
             _ => "no kernels were read, so --fail-on judged nothing".to_owned(),
         };
         let judgement = Judgement::new(&self.search.search, self.files.iter(), self.allow_none);
-        judgement.add_error_if_not_judged(judged, || error, problems);
+        judgement.add_error_if_not_judged(judged, || error, &mut problems.borrow_mut());
     }
 
     /// Returns the name that selects kernels, as typed.
