@@ -110,6 +110,20 @@ impl Display for ShownBytes<'_> {
     }
 }
 
+/// A number with commas between groups of three digits.
+#[cfg(any(feature = "llvm", feature = "search"))]
+pub(crate) fn grouped(number: impl ToString) -> String {
+    let mut out = String::new();
+    let digits = number.to_string();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Joins words as `a, b or c`.
 #[doc(hidden)]
 pub fn alternatives<S: Borrow<str>>(words: &[S]) -> String {

@@ -4,10 +4,8 @@
 //! Names and texts are safe to show on a terminal. Paths are not escaped; they have U+FFFD for bytes that are not
 //! UTF-8.
 
-mod code_object;
-mod diff;
+pub(crate) mod code_object;
 pub(crate) mod fields;
-mod kernels;
 mod place;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,8 +23,6 @@ use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place};
 use fields::{serialized_as, shown};
 
-pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
-pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
 pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
 serialized_as!(Contents => File, KpackReference => Reference, MemberCopies => Copies);

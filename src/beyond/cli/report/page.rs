@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::base::display::is_shown;
 use crate::beyond::codec::Codec;
+use crate::beyond::job::DiffTotals;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
-use crate::beyond::cli::diff::total::DiffTotal;
 use crate::beyond::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped, file_name};
 use crate::beyond::cli::print::json::push_escaped;
 use crate::beyond::cli::print::problem::Problem;
@@ -47,7 +47,7 @@ pub(super) struct Page {
 /// The differences between the old and the new files.
 #[derive(Debug)]
 pub(super) struct Changes {
-    pub(super) total: DiffTotal,
+    pub(super) total: DiffTotals,
     pub(super) kernels: Columns,
 }
 
