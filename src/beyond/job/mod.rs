@@ -39,5 +39,6 @@ pub use recompress::{
 };
 pub use replace::{Replace, Replaced};
 pub use verify::{
-    Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
+    Expect, ExpectExtent, ExpectTree, Fault, FaultOfTree, KpackTree, UndefinedInCode, UnreadPart, Verified,
+    VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
 };

@@ -11,7 +11,6 @@ mod kernels;
 mod place;
 #[cfg(test)]
 pub(crate) mod tests;
-mod verify;
 
 use std::borrow::Cow;
 
@@ -27,7 +26,6 @@ use fields::{serialized_as, shown};
 
 pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
 pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
-pub(crate) use verify::{FaultOfTree, VerifyReport, VerifyTotal};
 
 serialized_as!(Contents => File, KpackReference => Reference, MemberCopies => Copies);
 

@@ -4,12 +4,12 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
+use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
-use crate::beyond::job::{DiffChange, VerifyRule};
+use crate::beyond::job::{DiffChange, VerifyReport, VerifyRule};
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -110,7 +110,7 @@ fn the_schemas_in_docs_match_the_types() {
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
         ("kernels", generate_schema::<KernelsReport<(), (), (), ()>>("kernels")),
         ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
-        ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
+        ("verify", generate_schema::<VerifyReport>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if bless {
