@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::base::error::Result;
+use crate::beyond::inventory::UnreadPart;
 use crate::beyond::job::{
-    Expect, Fault, FaultOfTree, UnreadPart, Verified, VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
+    Expect, Fault, FaultOfTree, Verified, VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
 };
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
@@ -317,7 +318,7 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, out: &mut O
     }
     // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
-    for UnreadPart { place, offset, what } in unread {
+    for UnreadPart { place, offset, what, .. } in unread {
         let more = match alike.remove(&(place, what.name())) {
             None => continue,
             Some(1) => String::new(),

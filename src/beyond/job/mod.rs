@@ -39,6 +39,6 @@ pub use recompress::{
 };
 pub use replace::{Replace, Replaced};
 pub use verify::{
-    Expect, ExpectExtent, ExpectTree, Fault, FaultOfTree, KpackTree, UndefinedInCode, UnreadPart, Verified,
-    VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
+    Expect, ExpectExtent, Fault, FaultOfTree, UndefinedInCode, Verified, VerifiedFiles, Verify, VerifyReport,
+    VerifyRule, VerifyTotal,
 };

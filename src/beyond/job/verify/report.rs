@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Expect, ExpectTree, Fault, KpackTree, Verified, VerifyRule};
+use super::expect::ExpectTree;
+use super::kpack_tree::KpackTree;
+use super::{Expect, Fault, Verified, VerifyRule};
 #[cfg(feature = "serde")]
 use crate::beyond::serialized::Report;
 
@@ -138,8 +140,9 @@ impl VerifiedFiles {
         files
     }
 
-    /// Adds the result of a file. Removes faults from it that other files may correct, as [`ExpectTree::add`] does.
-    /// `is_named` is whether the user named the file itself, and not a directory that holds it.
+    /// Adds the result of a file. Removes faults from it that other files may correct: [`finish`](Self::finish) finds
+    /// them again if all files together still have them. `is_named` is whether the user named the file itself, and not
+    /// a directory that holds it. A named file and a package have to serve each expected GPU; other files need not.
     pub fn add(&mut self, verified: &mut Verified, is_named: bool) {
         if let Some(together) = &mut self.together {
             together.add(verified, is_named);
@@ -191,8 +194,7 @@ fn is_in_faults(gpu: &str, faults: &[Fault]) -> bool {
 mod tests {
     use super::*;
     use crate::beyond::inventory::tests::{place, unit};
-    use crate::beyond::inventory::{Unit, UnitRole};
-    use crate::beyond::job::verify::UnreadPart;
+    use crate::beyond::inventory::{Unit, UnitRole, UnreadPart};
     use crate::beyond::job::verify::expect::Comparison;
     use crate::beyond::runtime::Device;
     use crate::beyond::scan::Unread;
@@ -257,7 +259,7 @@ mod tests {
     fn a_total_counts_listed_and_unlisted_items() {
         let mut listed = Verified { bundles: 2, code_objects: 5, without_bundle: 1, ..Verified::default() };
         listed.faults.push(Fault::new(&place("a"), VerifyRule::Readable, "broken".to_owned()));
-        listed.unread.push(UnreadPart { place: place("a"), offset: 0, what: OBFUSCATED });
+        listed.unread.push(UnreadPart { place: place("a"), offset: 0, what: OBFUSCATED, number: 0 });
         let mut more =
             Verified { code_objects: 3, more_faults: 2, more_undefined: 4, kpack_references: 1, ..listed.clone() };
         more.more_unread.insert(OBFUSCATED.name(), 7);
