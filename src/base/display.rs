@@ -12,6 +12,14 @@ use crate::base::bytes;
 /// The maximum length of a name in a message, in characters.
 const NAME_MAX: usize = 200;
 
+/// A number with commas between groups of three digits.
+#[cfg(any(feature = "llvm", feature = "search"))]
+pub(crate) fn grouped(number: impl ToString) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
+
 /// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor
 /// one that changes the text direction.
 pub fn is_shown(c: char) -> bool {

@@ -199,7 +199,6 @@ impl Contents {
     }
 
     /// Returns the files that serve GPUs together with others of their directory, each with the directory.
-    #[cfg(feature = "cli")]
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<Place>, LibraryContents<'_>)> {
         // A file that has a directory has one bundle, and is one unit.
         let mut units: HashMap<&Place, &Unit> = HashMap::new();

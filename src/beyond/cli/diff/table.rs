@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::display::{printable, printable_name};
+use crate::beyond::base::text::common_directory;
 use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
 use crate::beyond::scan::{Place, Step};
 use crate::beyond::serialized::Counts;
@@ -20,7 +21,7 @@ use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_directory};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 

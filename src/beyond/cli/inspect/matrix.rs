@@ -3,12 +3,13 @@
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::ServedBundles;
+use crate::beyond::inventory::{Libraries, ServedBundles};
 use crate::beyond::runtime::Device;
 use crate::beyond::serialized::LibraryCoverage;
 
 use super::table::unfound_lines;
-use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, Libraries, ServedLibrary, ServedTable};
+use crate::beyond::cli::gpus::by_generation;
+use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{count, grouped};
@@ -54,7 +55,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line(&format!("GPUs not shown: {}", served.other_gpus))?;
     }
     write_left_out(&served, &mut text)?;
-    for line in unfound_lines(libraries.all_coverage()) {
+    for line in unfound_lines(libraries.coverage()) {
         text.write_line(&line)?;
     }
     text.write_line(&legend(tables.iter().flat_map(|(_, grids)| grids)))
@@ -62,7 +63,8 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
 
 /// Returns the libraries for a JSON report, in the order of the tables.
 pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
-    let gpus: Option<Vec<Device>> = libraries.served().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
+    let gpus: Option<Vec<Device>> =
+        by_generation(libraries.coverage()).map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
     let mut report = Vec::new();
     for library in libraries.by_name() {
         // `None` is for a library that is not compared.
@@ -77,7 +79,7 @@ pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
             // GPUs of vendors that the library has no code for are left out.
             served = Some(numbers.filter(|(_, served)| served.bundles > 0).collect());
         }
-        report.push(LibraryCoverage::new(library.path(), library.member(), library.bundles(), served));
+        report.push(LibraryCoverage::new(library.path(), library.member(), library.coverage.bundles(), served));
     }
     report
 }

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::container::Magic;
-use crate::beyond::inventory::{Contents, Coverage, ServedBundles};
+use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedBundles};
 use crate::beyond::job::Inspect;
 use crate::beyond::runtime::Device;
 use crate::beyond::serialized::{Directory, InspectReport};
@@ -22,7 +22,7 @@ use clap::Parser;
 
 use super::deep;
 use super::files::{self, FollowOptions, WorkFile};
-use super::picture::{Libraries, ensure_apart, picture};
+use super::picture::{ensure_apart, picture};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
@@ -111,7 +111,8 @@ impl Options for InspectOptions {
         (job.scan, job.inflate) = (scan, self.inflate);
         let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
-        let (mut coverage, mut libraries) = (Coverage::default(), Libraries::default());
+        let (mut coverage, mut builder) = (Coverage::default(), LibrariesBuilder::default());
+        let mut libraries = Libraries::default();
         let (mut problems, mut hints, mut has_read, mut has_found) = (Vec::new(), Vec::new(), false, false);
         let written = to_stdout(|out| {
             let mut printer = Printer::begin(self, out)?;
@@ -128,7 +129,7 @@ impl Options for InspectOptions {
                         has_read |= contents.problems.is_empty() || !contents.bundles.is_empty();
                         problems.extend(contents.problems.iter().map(Problem::from));
                         if self.svg.is_some() || self.matrix {
-                            libraries.add(&contents);
+                            builder.add(&contents);
                         }
                         if self.json {
                             coverage.merge(&contents.coverage());
@@ -140,7 +141,7 @@ impl Options for InspectOptions {
                     Err(error) => problems.push(error.into()),
                 },
             );
-            libraries.sort_and_name();
+            libraries = builder.finish();
             written?;
             printer.end(&coverage, self.matrix.then_some(&libraries), &problems)
         });
@@ -222,7 +223,7 @@ impl<'o> Printer<'o> {
                 Some(libraries) => Ok(matrix::write(libraries, &mut text)?),
                 None => Ok(()),
             },
-            Self::Tables(mut tables) => Ok(tables.write_rest()?),
+            Self::Tables(tables) => Ok(tables.write_rest()?),
         }
     }
 }

@@ -7,18 +7,18 @@ use std::io;
 use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
-use crate::beyond::inventory::UnreadPart;
-use crate::beyond::inventory::{BundleContents, Contents, Coverage, MemberCopies};
+use crate::beyond::inventory::{
+    BundleContents, Contents, Coverage, Libraries, LibrariesBuilder, MemberCopies, UnreadPart,
+};
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 
 use super::answer::{self, Servers};
 use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::gpus::Targets;
-use crate::beyond::cli::picture::Libraries;
 use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
-use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
+use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first};
 
 /// The text report. Files are added one at a time.
 ///
@@ -31,7 +31,7 @@ pub(super) struct InspectTables<'o> {
     /// The file of the first library, as long as there is no second one.
     only: Option<Contents>,
     /// The libraries of all files, once there are several.
-    libraries: Libraries,
+    libraries: LibrariesBuilder,
     /// The texts about files without tables: about files before the only library, and about files after it.
     notes: [Buffer; 2],
     /// The lines about copies in files with tables.
@@ -52,7 +52,7 @@ impl<'o> InspectTables<'o> {
             text,
             totals: Totals::default(),
             only: None,
-            libraries: Libraries::default(),
+            libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
             unread: CountsByKind::default(),
@@ -113,30 +113,30 @@ impl<'o> InspectTables<'o> {
 
     /// Writes everything that was kept, and the totals. Call it after the last file. With `--each`, the texts of all
     /// files are written already, and only the totals follow.
-    pub(super) fn write_rest(&mut self) -> io::Result<()> {
-        self.libraries.sort_and_name();
+    pub(super) fn write_rest(mut self) -> io::Result<()> {
+        let libraries = std::mem::take(&mut self.libraries).finish();
         if self.rows.is_summary() {
-            return self.totals.write_summary(self.rows, &self.libraries, &mut self.text);
+            return self.totals.write_summary(self.rows, &libraries, &mut self.text);
         }
         if !self.rows.is_each() && self.totals.libraries > 1 {
-            return self.write_several_libraries();
+            return self.write_several_libraries(&libraries);
         }
         // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
         // notes are the texts about files before it and after it.
-        let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
-        text.out.write_buffer(before)?;
+        let Self { rows, mut text, totals, only, notes: [before, after], is_silent, .. } = self;
+        text.out.write_buffer(&before)?;
         if let Some(file) = only {
-            write_file(file, *rows, text)?;
+            write_file(&file, rows, &mut text)?;
         }
-        text.out.write_buffer(after)?;
+        text.out.write_buffer(&after)?;
         if rows.is_each() && totals.tables > 1 {
-            totals.write_table(text)?;
+            totals.write_table(&mut text)?;
         }
         if totals.is_unsure {
             text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
         // Without any other line, the report says why it is empty. If no file could be read, the errors say that.
-        if !*is_silent || totals.files == 0 {
+        if !is_silent || totals.files == 0 {
             return Ok(());
         }
         if totals.unread.total() == 0 {
@@ -146,17 +146,17 @@ impl<'o> InspectTables<'o> {
     }
 
     /// Writes the report about several libraries: the table of GPUs, the table of libraries, and notes.
-    fn write_several_libraries(&mut self) -> io::Result<()> {
-        let Self { text, totals, libraries, .. } = self;
+    fn write_several_libraries(self, libraries: &Libraries) -> io::Result<()> {
+        let Self { mut text, totals, .. } = self;
         match &totals.heading {
             Some((name, rest)) if totals.files == 1 => text.write_heading(name, rest)?,
-            _ => totals.write_heading(text)?,
+            _ => totals.write_heading(&mut text)?,
         }
         let is_full = false;
-        totals.write_gpus(is_full, libraries, text)?;
+        totals.write_gpus(is_full, libraries, &mut text)?;
         // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
-            answer::write_libraries(libraries, totals.is_compressed, text)?;
+            answer::write_libraries(libraries, totals.is_compressed, &mut text)?;
         }
         for line in unfound_lines(&totals.coverage).iter().chain(&self.copies) {
             text.write_item(line)?;
@@ -229,7 +229,7 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
 fn facts(file: &Contents) -> String {
-    let sizes = sum(file.bundles.iter().map(BundleContents::sizes));
+    let sizes: Sizes = file.bundles.iter().map(BundleContents::sizes).sum();
     let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
     let inflated = if is_inflated { ", members inflated" } else { "" };
     format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::ServedBundles;
+use crate::beyond::inventory::{Libraries, Library, ServedBundles};
 use crate::beyond::runtime::{Device, GpuVendor};
 
-use super::library::{Libraries, Library};
-use crate::beyond::cli::gpus::{family_of, label_of_family};
+use crate::beyond::cli::gpus::{by_generation, family_of, label_of_family};
 use crate::beyond::cli::print::names::CommonParts;
 
 /// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
@@ -105,7 +104,7 @@ impl<'l> ServedTable<'l> {
     /// Returns the table, or `None` if there are too many GPUs and bundles to compare. The table has no rows if no
     /// bundle has code for a GPU.
     pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
-        let served = libraries.served()?;
+        let served = by_generation(libraries.coverage())?;
         let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
         let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();

@@ -1,12 +1,8 @@
 //! Formats numbers for humans.
 
-use crate::beyond::scan::{CodeObject, Sizes};
+pub(crate) use crate::beyond::base::text::count;
+use crate::beyond::scan::CodeObject;
 pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
-
-/// A number with its noun in the singular or plural.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
 
 impl CountsByKind {
     /// Adds `more` to the count of a kind.
@@ -63,15 +59,6 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let share = per_mille(part, whole);
     format!("{}.{} %", share / 10, share % 10)
-}
-
-/// Returns the sum of sizes.
-pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
-    let mut sum = Sizes::default();
-    for more in sizes {
-        sum += more;
-    }
-    sum
 }
 
 /// Returns the URI of a code object, or a dash if it has none.
