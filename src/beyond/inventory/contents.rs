@@ -212,7 +212,6 @@ impl Contents {
     }
 
     /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
-    #[cfg(feature = "cli")]
     pub(crate) fn libraries_with_code(&self) -> usize {
         // A directory is not the library of the same place.
         let libraries = self.bundles.iter().map(|bundle| match &bundle.directory {

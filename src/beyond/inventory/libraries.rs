@@ -15,6 +15,9 @@ use crate::beyond::scan::{Place, Sizes};
 /// libraries are merged into one entry.
 const LIBRARIES_MAX: usize = 10_000;
 
+/// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
+pub(crate) const COMPARED_GPUS_MAX: usize = 200;
+
 /// The sizes of code objects by GPU, or `host`.
 pub type SizesByGpu = BTreeMap<String, Sizes>;
 

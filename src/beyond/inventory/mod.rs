@@ -38,17 +38,21 @@ mod lost;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
+#[cfg(feature = "serde")]
+mod serialized;
 mod served;
 pub(crate) mod similar_names;
 mod unit;
 
 #[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
+pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
-pub(crate) use code_for::{Targets, short_target};
+pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+pub(crate) use libraries::COMPARED_GPUS_MAX;
 #[cfg(feature = "cli")]
 pub(crate) use libraries::make_unique;
 pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
@@ -58,6 +62,8 @@ pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
+#[cfg(feature = "serde")]
+pub use serialized::ServedGpu;
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]

@@ -32,7 +32,9 @@ pub use diff::{
 #[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
-pub use inspect::Inspect;
+#[cfg(feature = "serde")]
+pub use inspect::{Directory, InspectReport, LibraryCoverage};
+pub use inspect::{GpuSizes, Inspect, InspectTotal};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,

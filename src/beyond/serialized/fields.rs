@@ -28,10 +28,10 @@ macro_rules! serialized_as {
         }
     )*};
 }
-pub(super) use serialized_as;
+pub(crate) use serialized_as;
 
 /// Returns a path as text, with U+FFFD for bytes that are not UTF-8.
-pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 

@@ -7,7 +7,7 @@ use std::io;
 
 use crate::base::display::printable;
 use crate::beyond::base::text::natural_order;
-use crate::beyond::inventory::{Coverage, Libraries, Library, ServedBundles, ServingLibraries};
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
@@ -15,7 +15,6 @@ use super::lines::Line;
 use crate::beyond::cli::gpus::{
     by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
 };
-use crate::beyond::cli::picture::COMPARED_GPUS_MAX;
 use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};

@@ -15,13 +15,13 @@ use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::container::Magic;
 use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedBundles};
-use crate::beyond::job::Inspect;
+use crate::beyond::job::{Directory, Inspect, InspectReport, LibraryCoverage};
 use crate::beyond::runtime::Device;
-use crate::beyond::serialized::{Directory, InspectReport};
 use clap::Parser;
 
 use super::deep;
 use super::files::{self, FollowOptions, WorkFile};
+use super::gpus::by_generation;
 use super::picture::{ensure_apart, picture};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
@@ -192,7 +192,7 @@ enum Printer<'o> {
 impl<'o> Printer<'o> {
     fn begin(options: &InspectOptions, out: Out<'o>) -> anyhow::Result<Self> {
         if options.json {
-            let mut document = Document::begin::<InspectReport<(), (), ()>>(out)?;
+            let mut document = Document::begin::<InspectReport>(out)?;
             document.begin_list("files")?;
             return Ok(Self::Json(document));
         }
@@ -214,9 +214,9 @@ impl<'o> Printer<'o> {
         match self {
             Self::Json(mut document) => {
                 document.end_list()?;
-                let directories = coverage.served_directories().into_iter().map(Directory::new);
+                let directories = coverage.served_directories().into_iter().map(Directory::from);
                 document.field("directories", &directories.collect::<Vec<_>>())?;
-                document.field("libraries", &libraries.map(matrix::report))?;
+                document.field("libraries", &libraries.map(library_coverage))?;
                 document.end(problems)
             }
             Self::Matrix(mut text) => match libraries {
@@ -226,6 +226,13 @@ impl<'o> Printer<'o> {
             Self::Tables(tables) => Ok(tables.write_rest()?),
         }
     }
+}
+
+/// Returns the libraries with the numbers of their bundles that serve each GPU, GPUs by generation.
+fn library_coverage(libraries: &Libraries) -> Vec<LibraryCoverage> {
+    let gpus: Option<Vec<Device>> =
+        by_generation(libraries.coverage()).map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
+    LibraryCoverage::all(libraries, gpus.as_deref())
 }
 
 /// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with

@@ -21,7 +21,7 @@ use anyhow::bail;
 
 pub(super) use library::{PicturedLibraries, sections};
 pub(super) use matrix::Matrix;
-pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
+pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;
 
 /// Returns the picture for `inspect --svg`: the sizes of code in libraries, and the bundles that serve each GPU.

@@ -4,14 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::{Libraries, Library, ServedBundles};
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Libraries, Library, ServedBundles};
 use crate::beyond::runtime::{Device, GpuVendor};
 
 use crate::beyond::cli::gpus::{by_generation, family_of, label_of_family};
 use crate::beyond::cli::print::names::CommonParts;
-
-/// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
-pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
 #[derive(Debug, Default)]
