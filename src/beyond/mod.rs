@@ -23,7 +23,7 @@ pub(crate) mod once;
 pub(crate) mod parallel;
 #[cfg(feature = "cli")]
 pub(crate) mod products;
-pub mod runtime;
+pub(crate) mod runtime;
 pub mod scan;
 #[cfg(feature = "serde")]
 pub(crate) mod serialized;

@@ -4,10 +4,11 @@ use std::fs;
 
 use offload_bundle::container::Limits;
 use offload_bundle::container::sequence::Inflate;
+use offload_bundle::inventory::{Pattern, Selection};
 use offload_bundle::io::Input;
 use offload_bundle::job::{Expect, Fault, Recompress, Recompressed, Replace, Verify, VerifyRule};
 use offload_bundle::runtime::{self, Device};
-use offload_bundle::scan::{Finding, Pattern, Scan, Selection, Uri};
+use offload_bundle::scan::{Finding, Scan, Uri};
 
 use super::*;
 use crate::machine::memory_directory;

@@ -37,7 +37,9 @@ pub use diff::{
 #[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
-pub use inspect::Inspect;
+#[cfg(feature = "serde")]
+pub use inspect::{Directory, InspectReport, LibraryCoverage};
+pub use inspect::{GpuSizes, Inspect, InspectTotal};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 pub use kernels_report::{
     ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
@@ -48,5 +50,6 @@ pub use recompress::{
 };
 pub use replace::{Replace, Replaced};
 pub use verify::{
-    Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
+    Expect, ExpectExtent, Fault, FaultOfTree, UndefinedInCode, Verified, VerifiedFiles, Verify, VerifyReport,
+    VerifyRule, VerifyTotal,
 };

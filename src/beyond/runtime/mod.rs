@@ -3,15 +3,10 @@
 mod code;
 mod device;
 mod directory;
-mod load;
 pub(crate) mod loadable;
-mod loaded;
 mod needed;
 
 pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
 pub use device::{Device, DeviceError, split_ptx};
 pub(crate) use directory::{directory_of, is_loaded_file};
-pub use load::{LoadedCode, load};
-pub(crate) use loaded::Loader;
-pub use loaded::{LoadedCodeObject, loaded};
 pub(crate) use needed::{CodeUse, NeedingGpus};

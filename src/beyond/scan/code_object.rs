@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::iter::Sum;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
@@ -85,6 +86,16 @@ impl AddAssign for Sizes {
         self.code_objects = self.code_objects.saturating_add(more.code_objects);
         add(&mut self.size, more.size);
         add(&mut self.stored, more.stored);
+    }
+}
+
+impl Sum for Sizes {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        let mut sum = Self::default();
+        for more in sizes {
+            sum += more;
+        }
+        sum
     }
 }
 

@@ -4,12 +4,12 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Document, ExtractReport, InspectReport, Report, VerifyReport};
+use super::{Document, ExtractReport, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
-use crate::beyond::job::{DiffChange, DiffReport, KernelsReport, VerifyRule};
+use crate::beyond::job::{DiffChange, DiffReport, InspectReport, KernelsReport, VerifyReport, VerifyRule};
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -106,11 +106,11 @@ fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> String {
 fn the_schemas_in_docs_match_the_types() {
     let bless = std::env::var("BLESS").as_deref() == Ok("1");
     for (subcommand, schema) in [
-        ("inspect", generate_schema::<InspectReport<(), (), ()>>("inspect")),
+        ("inspect", generate_schema::<InspectReport>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
         ("kernels", generate_schema::<KernelsReport>("kernels")),
         ("diff", generate_schema::<DiffReport>("diff")),
-        ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
+        ("verify", generate_schema::<VerifyReport>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if bless {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::base::display::{printable, printable_name};
+use crate::beyond::base::text::common_directory;
 use crate::beyond::job::{
     Compared, Counts, DiffTotals, GpuDiff, GpuTotal, KernelRow, KernelRows, LibraryLoss, Presence,
 };
@@ -13,7 +14,7 @@ use crate::beyond::scan::{Place, Step};
 use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_directory};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 

@@ -2,7 +2,7 @@
 
 use crate::beyond::base::text::rounded_quotient;
 pub(crate) use crate::beyond::base::text::{bytes, count};
-use crate::beyond::scan::{CodeObject, Sizes};
+use crate::beyond::scan::CodeObject;
 pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
 
 impl CountsByKind {
@@ -28,15 +28,6 @@ pub(crate) fn per_mille(part: u64, whole: u64) -> u64 {
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let share = per_mille(part, whole);
     format!("{}.{} %", share / 10, share % 10)
-}
-
-/// Returns the sum of sizes.
-pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
-    let mut sum = Sizes::default();
-    for more in sizes {
-        sum += more;
-    }
-    sum
 }
 
 /// Returns the URI of a code object, or a dash if it has none.

@@ -83,10 +83,10 @@ impl ReportOptions {
             |file| read_file(&job, file),
             weight,
             |read| match read {
-                Ok((inspected, kernels)) => {
+                Ok((contents, kernels)) => {
                     problems.extend(kernels.problems.iter().map(Problem::from));
                     if added.is_ok() {
-                        added = page.add_file(&inspected, &kernels);
+                        added = page.add_file(&contents, &kernels);
                     }
                 }
                 Err(error) => problems.push(error.into()),
@@ -130,11 +130,11 @@ impl ReportOptions {
 
 impl Page {
     /// Adds a file.
-    fn add_file(&mut self, inspected: &Contents, kernels: &KernelsOfFile) -> serde_json::Result<()> {
+    fn add_file(&mut self, contents: &Contents, kernels: &KernelsOfFile) -> serde_json::Result<()> {
         self.files += 1;
         // Code of other kinds, such as PTX, has no registers before it is compiled.
         self.without_registers += kernels.sums.others.values().sum::<usize>();
-        self.libraries.add(inspected);
+        self.libraries.add(contents);
         kernels.rows.iter().try_for_each(|kernel| self.kernels.add(kernel, is_shown))
     }
 }
