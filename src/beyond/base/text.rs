@@ -89,6 +89,34 @@ fn directory_of(path: &[u8]) -> &[u8] {
     }
 }
 
+/// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut unit = 1_u128;
+    for name in UNITS {
+        unit *= 1000;
+        // Uses hundredths, tenths or whole units: the first that gives three digits.
+        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
+            let rounded = rounded_quotient(u128::from(count) * parts, unit);
+            if rounded < 1000 {
+                let (value, rest) = (rounded / parts, rounded % parts);
+                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
+                return format!("{value}{rest} {name}");
+            }
+        }
+    }
+    // Never reached: the largest `u64` is 18.4 EB.
+    format!("{count} B")
+}
+
+/// Returns a quotient, rounded to the nearest number; 0 if `by` is 0.
+pub(crate) fn rounded_quotient(number: u128, by: u128) -> u128 {
+    (number + by / 2).checked_div(by).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +126,24 @@ mod tests {
         let mut names = ["rocm715", "cuda121", "rocm64", "cuda118", "b10", "b9", "a", "b009", "", "b"];
         names.sort_by(|one, other| natural_order(one, other));
         assert_eq!(names, ["", "a", "b", "b009", "b9", "b10", "cuda118", "cuda121", "rocm64", "rocm715"]);
+    }
+
+    #[test]
+    fn bytes_have_three_digits() {
+        for (count, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (12_345, "12.3 kB"),
+            (9_994, "9.99 kB"),
+            (9_995, "10.0 kB"),
+            (25_384_336, "25.4 MB"),
+            (999_499, "999 kB"),
+            (999_999, "1.00 MB"),
+            (1_290_000_000, "1.29 GB"),
+            (u64::MAX, "18.4 EB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
     }
 }

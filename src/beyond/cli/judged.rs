@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+pub(super) use crate::beyond::job::Judged;
+
 use super::files::SearchOptions;
 use super::print::problem::Problem;
 
@@ -15,19 +17,6 @@ pub(super) struct Judgement {
     is_deep: bool,
     /// Whether the subcommand succeeds although it had nothing to judge.
     allows_none: bool,
-}
-
-/// The result of looking for something to judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    /// Some device code.
-    Something,
-    /// No device code.
-    Nothing,
-    /// Only libraries whose device code is in kpack archives, which were not searched.
-    Elsewhere,
-    /// Device code that does not record the numbers of one of the conditions or, for `diff`, of any.
-    Unrecorded,
 }
 
 impl Judgement {

@@ -9,6 +9,7 @@
 //! [`Input::read`](crate::io::Input::read), and use the readers and the [scan](crate::scan). A change that the job
 //! notices is an error, and no output is put in place.
 
+mod condition;
 mod diff;
 mod digest;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod each_byte_once;
 mod extract;
 mod inspect;
 mod kernels;
+mod kernels_report;
 mod recompress;
 mod replace;
 mod rewrite;
@@ -25,8 +27,11 @@ mod verify;
 
 pub use crate::beyond::inventory::kernel_names::{Demangle, KernelNames, NameMatch};
 pub use crate::beyond::inventory::pick::Seen;
+pub use condition::{Failure, Judged};
 pub use diff::{
-    CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
+    CodeObjectDiff, Compared, ComparedFiles, Counts, Diff, DiffChange, DiffCondition, DiffConditions, DiffReport,
+    DiffTotals, EqualCounts, FailOnValue, FileDiff, GpuDiff, GpuTotal, Growth, KernelDiff, KernelRow, KernelRows,
+    LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
     without_hash,
 };
 #[cfg(feature = "cli")]
@@ -36,6 +41,10 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Directory, InspectReport, LibraryCoverage};
 pub use inspect::{GpuSizes, Inspect, InspectTotal};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
+pub use kernels_report::{
+    ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
+    KernelsReport, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode, RecordedKeys, SortKey, WantedKernels,
+};
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };

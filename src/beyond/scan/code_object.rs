@@ -620,3 +620,25 @@ impl<'f> CodeObjectRef<'f> {
         short_name(self.entry.id(), ID_MAX)
     }
 }
+
+#[cfg(test)]
+impl CodeObject {
+    /// Returns a code object of 64 bytes with this ID, in a bundle at the start of a file.
+    pub(crate) fn in_bundle(place: Place, id: &str) -> Self {
+        let (format, range) = (Format::Bundle, 0..4160);
+        Self {
+            bundle: Arc::new(BundleInfo { place, format, index: 0, range, compressed: None, size: 64 }),
+            entry: 0,
+            id: id.as_bytes().into(),
+            size: 64,
+            kind: Some(ContentKind::Elf),
+            range: Some(4096..4160),
+            packed: None,
+            recorded_target: None,
+            source: None,
+            has_parts: false,
+            shared: 0,
+            number: 0,
+        }
+    }
+}

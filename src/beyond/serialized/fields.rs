@@ -40,6 +40,11 @@ pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S
     shown(path).serialize(serializer)
 }
 
+/// Serializes a text that is shared.
+pub(crate) fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    (**text).serialize(serializer)
+}
+
 /// Serializes the sum of the numbers in a map.
 pub(crate) fn sum<S: Serializer>(numbers: &BTreeMap<&str, usize>, serializer: S) -> Result<S::Ok, S::Error> {
     numbers.values().sum::<usize>().serialize(serializer)

@@ -4,10 +4,8 @@
 //! Names and texts are safe to show on a terminal. Paths are not escaped; they have U+FFFD for bytes that are not
 //! UTF-8.
 
-mod code_object;
-mod diff;
+pub(crate) mod code_object;
 pub(crate) mod fields;
-mod kernels;
 mod place;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,9 +19,6 @@ use serde::{Serialize, Serializer};
 use crate::beyond::job::Extracted;
 use crate::beyond::scan::CodeObject;
 use fields::shown;
-
-pub(crate) use diff::{ComparedFile, Counts, DiffReport, DiffTotals, GpuTotal, KernelChange, LostGpu, Summary};
-pub(crate) use kernels::{Failure, KernelRow, KernelsReport, NotJudged, OtherCode};
 
 /// A report, with the fields that all reports have.
 ///

@@ -4,11 +4,12 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{DiffReport, Document, ExtractReport, KernelsReport, Report};
+use super::{Document, ExtractReport, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
+use crate::beyond::job::{DiffChange, DiffReport, KernelsReport, VerifyRule};
 use crate::beyond::job::{DiffChange, InspectReport, VerifyReport, VerifyRule};
 
 fn names(names: &[&str]) -> Schema {
@@ -38,11 +39,11 @@ pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
     names(&[Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Unknown].map(Codec::name))
 }
 
-pub(super) fn changes(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn changes(_: &mut SchemaGenerator) -> Schema {
     names(&[DiffChange::Changed, DiffChange::Added, DiffChange::Removed].map(DiffChange::name))
 }
 
-pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn presences(_: &mut SchemaGenerator) -> Schema {
     names(&["lost", "gained", "replaced", "in both"])
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
     names(&of_bundles.into_iter().chain(others).map(VerifyRule::name).collect::<Vec<_>>())
 }
 
-pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn uri(_: &mut SchemaGenerator) -> Schema {
     let inflated = "(&inflated-offset=[0-9]+&inflated-size=[0-9]+)?";
     let pattern = format!("^file://[^#]*#(member=[^&]*&)*offset=[0-9]+&size=[0-9]+{inflated}$");
     json_schema!({ "type": ["string", "null"], "pattern": pattern })
@@ -108,8 +109,8 @@ fn the_schemas_in_docs_match_the_types() {
     for (subcommand, schema) in [
         ("inspect", generate_schema::<InspectReport>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
-        ("kernels", generate_schema::<KernelsReport<(), (), (), ()>>("kernels")),
-        ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
+        ("kernels", generate_schema::<KernelsReport>("kernels")),
+        ("diff", generate_schema::<DiffReport>("diff")),
         ("verify", generate_schema::<VerifyReport>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));

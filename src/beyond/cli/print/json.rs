@@ -1,6 +1,5 @@
 //! JSON documents, written field by field.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
 
 use super::out::Out;
@@ -8,7 +7,7 @@ use super::problem::{Message, Problem};
 use crate::base::display::is_shown;
 use crate::beyond::serialized::{self, Report};
 use memchr::memmem;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::ser::{Formatter as _, PrettyFormatter};
 
 /// The JSON document of a report, which is written as its parts become known. The bytes are those of `serde_json` for a
@@ -87,7 +86,7 @@ fn error_of(error: serde_json::Error) -> anyhow::Error {
     if error.is_io() { io::Error::from(error).into() } else { error.into() }
 }
 
-/// Writes the document of a report. The problems are serialized last, when everything streamed before them is complete.
+/// Writes the document of a report that is complete.
 pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>) -> anyhow::Result<()> {
     write_value(&serialized::Document::new(report, problems), out.for_json())
 }
@@ -111,32 +110,6 @@ pub(crate) fn message(message: &Message<'_>) -> String {
 pub(crate) fn push_escaped(out: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         out.push_str(&format!("\\u{unit:04x}"));
-    }
-}
-
-/// A field of a document that is computed only when it is serialized. Fields are serialized in order, so the field may
-/// be a sum over the items of a [`Streamed`] field before it.
-pub(crate) struct ComputedLate<F>(pub(crate) F);
-
-impl<T: Serialize, F: Fn() -> T> Serialize for ComputedLate<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.0)().serialize(serializer)
-    }
-}
-
-/// A field of a document with a list of items. Each item is made, serialized and dropped before the next one, so that
-/// only one is in memory. It can be serialized only once.
-pub(crate) struct Streamed<I>(RefCell<I>);
-
-impl<I> Streamed<I> {
-    pub(crate) fn new(items: I) -> Self {
-        Self(RefCell::new(items))
-    }
-}
-
-impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(&mut *self.0.borrow_mut())
     }
 }
 
@@ -176,6 +149,7 @@ impl Write for Escaping<'_> {
 mod tests {
     use super::super::out::Buffer;
     use super::*;
+    use serde::Serializer;
 
     #[test]
     fn a_document_holds_nothing_that_a_terminal_obeys() {

@@ -10,15 +10,13 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::inventory::Contents;
-use crate::beyond::job::{Diff, ListKernels};
+use crate::beyond::job::{Compared, ComparedFiles, Diff, KernelsOfFile, ListKernels, ListedKernels, WantedKernels};
 use anyhow::{bail, ensure};
 use clap::Parser;
 
-use super::diff::compared::Compared;
 use super::diff::sets::FileSets;
-use super::diff::total::DiffTotal;
 use super::files::{self, FollowOptions, WorkFile};
-use super::kernels::report::{FileKernels, WantedKernels, with_uris};
+use super::kernels::demangle::Demangler;
 use super::picture::ensure_apart;
 use super::print::problem::Problem;
 use super::subcommand::Options;
@@ -88,13 +86,13 @@ impl ReportOptions {
                 Ok((contents, kernels)) => {
                     problems.extend(kernels.problems.iter().map(Problem::from));
                     if added.is_ok() {
-                        added = page.add_file(&contents, kernels);
+                        added = page.add_file(&contents, &kernels);
                     }
                 }
                 Err(error) => problems.push(error.into()),
             },
         );
-        added
+        Ok(added?)
     }
 
     /// Compares two files or directories.
@@ -104,66 +102,57 @@ impl ReportOptions {
         problems.extend(sets.problems);
         let mut job = Diff::default();
         job.scan = self.search.scan(&sets.paths);
-        let mut changes = Changes { total: DiffTotal::default(), kernels: Columns::default() };
+        let (mut files, mut kernels, mut added) = (ComparedFiles::default(), Columns::default(), Ok(()));
         // Only files that the command line names may be pipes, and these are a single pair.
         let in_turn = false;
         // The page can sort and filter its kernels, so it has all of them.
-        let all_kernels = usize::MAX;
-        let mut added = Ok(());
-        let work = |pair| Compared::new(&job, pair, all_kernels);
-        files::for_each(sets.pairs, in_turn, work, Compared::weight, |compared| match compared {
-            Ok(mut compared) => {
-                problems.extend(compared.diff.problems.drain(..).map(Problem::from));
-                if added.is_ok() {
-                    added = changes.add(&compared);
+        let all_kernels = (usize::MAX, ListedKernels::All);
+        files::for_each(
+            sets.pairs,
+            in_turn,
+            |pair| pair.compare(&job, all_kernels),
+            Compared::weight,
+            |compared| match compared {
+                Ok(mut compared) => {
+                    problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+                    files.add(&compared);
+                    if added.is_ok() {
+                        added = compared.rows.kept.iter().try_for_each(|kernel| kernels.add(kernel, is_shown));
+                    }
                 }
-            }
-            Err(error) => problems.push(error.into()),
-        });
+                Err(error) => problems.push(error.into()),
+            },
+        );
         added?;
-        Ok(changes)
-    }
-}
-
-impl Changes {
-    /// Adds a pair of files.
-    fn add(&mut self, compared: &Compared) -> anyhow::Result<()> {
-        self.total.add(compared);
-        for kernel in compared.kernels() {
-            self.kernels.add(&kernel, is_shown)?;
-        }
-        Ok(())
+        Ok(Changes { total: files.finish(), kernels })
     }
 }
 
 impl Page {
     /// Adds a file.
-    fn add_file(&mut self, contents: &Contents, kernels: FileKernels) -> anyhow::Result<()> {
+    fn add_file(&mut self, contents: &Contents, kernels: &KernelsOfFile) -> serde_json::Result<()> {
         self.files += 1;
         // Code of other kinds, such as PTX, has no registers before it is compiled.
-        self.without_registers += kernels.sums.others.total();
+        self.without_registers += kernels.sums.others.values().sum::<usize>();
         self.libraries.add(contents);
-        for kernel in with_uris(kernels.rows.into_iter()) {
-            self.kernels.add(&kernel, is_shown)?;
-        }
-        Ok(())
+        kernels.rows.iter().try_for_each(|kernel| self.kernels.add(kernel, is_shown))
     }
 }
 
 /// The code objects and kernels of a file.
-type ReadFile = (Contents, FileKernels);
+type ReadFile = (Contents, KernelsOfFile);
 
 /// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
-    let (inspected, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
+    let (contents, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.
-    let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
-    Ok((inspected, FileKernels::new(kernels, wanted)?))
+    let (wanted, demangler) = (WantedKernels::default(), Demangler::default());
+    Ok((contents, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
 }
 
 /// Returns the number of findings in a file, which limits how many files wait to be added to the page.
-fn weight((inspected, kernels): &ReadFile) -> usize {
-    inspected.bundles.len() + kernels.rows.len() + 1
+fn weight((contents, kernels): &ReadFile) -> usize {
+    contents.bundles.len() + kernels.rows.len() + 1
 }
 
 /// Returns whether a field of a kernel is in the page. No table of the page shows the other fields.

@@ -8,11 +8,11 @@ use crate::base::display::is_shown;
 use crate::beyond::base::text::file_name;
 use crate::beyond::codec::Codec;
 use crate::beyond::inventory::LibrariesBuilder;
+use crate::beyond::job::DiffTotals;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
-use crate::beyond::cli::diff::total::DiffTotal;
 use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, changes, escaped};
 use crate::beyond::cli::print::json::push_escaped;
 use crate::beyond::cli::print::problem::Problem;
@@ -49,7 +49,7 @@ pub(super) struct Page {
 /// The differences between the old and the new files.
 #[derive(Debug)]
 pub(super) struct Changes {
-    pub(super) total: DiffTotal,
+    pub(super) total: DiffTotals,
     pub(super) kernels: Columns,
 }
 
