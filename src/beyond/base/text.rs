@@ -11,34 +11,6 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if count < 1000 {
-        return format!("{count} B");
-    }
-    let mut unit = 1_u128;
-    for name in UNITS {
-        unit *= 1000;
-        // Uses hundredths, tenths or whole units: the first that gives three digits.
-        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
-            let rounded = rounded_quotient(u128::from(count) * parts, unit);
-            if rounded < 1000 {
-                let (value, rest) = (rounded / parts, rounded % parts);
-                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
-                return format!("{value}{rest} {name}");
-            }
-        }
-    }
-    // Never reached: the largest `u64` is 18.4 EB.
-    format!("{count} B")
-}
-
-/// Returns a quotient, rounded to the nearest number; 0 if `by` is 0.
-pub(crate) fn rounded_quotient(number: u128, by: u128) -> u128 {
-    (number + by / 2).checked_div(by).unwrap_or(0)
-}
-
 /// Returns the last name in a path, or the whole path if it has none, such as `..`.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
@@ -117,9 +89,44 @@ fn directory_of(path: &[u8]) -> &[u8] {
     }
 }
 
+/// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut unit = 1_u128;
+    for name in UNITS {
+        unit *= 1000;
+        // Uses hundredths, tenths or whole units: the first that gives three digits.
+        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
+            let rounded = rounded_quotient(u128::from(count) * parts, unit);
+            if rounded < 1000 {
+                let (value, rest) = (rounded / parts, rounded % parts);
+                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
+                return format!("{value}{rest} {name}");
+            }
+        }
+    }
+    // Never reached: the largest `u64` is 18.4 EB.
+    format!("{count} B")
+}
+
+/// Returns a quotient, rounded to the nearest number; 0 if `by` is 0.
+pub(crate) fn rounded_quotient(number: u128, by: u128) -> u128 {
+    (number + by / 2).checked_div(by).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_names_are_sorted_by_value() {
+        let mut names = ["rocm715", "cuda121", "rocm64", "cuda118", "b10", "b9", "a", "b009", "", "b"];
+        names.sort_by(|one, other| natural_order(one, other));
+        assert_eq!(names, ["", "a", "b", "b009", "b9", "b10", "cuda118", "cuda121", "rocm64", "rocm715"]);
+    }
 
     #[test]
     fn bytes_have_three_digits() {
@@ -138,12 +145,5 @@ mod tests {
         ] {
             assert_eq!(bytes(count), text);
         }
-    }
-
-    #[test]
-    fn numbers_in_names_are_sorted_by_value() {
-        let mut names = ["rocm715", "cuda121", "rocm64", "cuda118", "b10", "b9", "a", "b009", "", "b"];
-        names.sort_by(|one, other| natural_order(one, other));
-        assert_eq!(names, ["", "a", "b", "b009", "b9", "b10", "cuda118", "cuda121", "rocm64", "rocm715"]);
     }
 }

@@ -144,15 +144,15 @@ type ReadFile = (Contents, KernelsOfFile);
 
 /// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
-    let (inspected, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
+    let (contents, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.
     let (wanted, demangler) = (WantedKernels::default(), Demangler::default());
-    Ok((inspected, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
+    Ok((contents, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
 }
 
 /// Returns the number of findings in a file, which limits how many files wait to be added to the page.
-fn weight((inspected, kernels): &ReadFile) -> usize {
-    inspected.bundles.len() + kernels.rows.len() + 1
+fn weight((contents, kernels): &ReadFile) -> usize {
+    contents.bundles.len() + kernels.rows.len() + 1
 }
 
 /// Returns whether a field of a kernel is in the page. No table of the page shows the other fields.
