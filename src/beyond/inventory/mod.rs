@@ -44,7 +44,6 @@ mod served;
 pub(crate) mod similar_names;
 mod unit;
 
-#[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
 pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
