@@ -3,6 +3,7 @@
 //! | module | says |
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
+//! | `libraries` | the libraries of several files: sizes by section and GPU, and the GPUs that they serve |
 //! | `code_for` | which GPUs a code object is for |
 //! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
 //! | `unit` | which code a program loads together |
@@ -31,6 +32,7 @@ mod code_for;
 mod contents;
 mod groups;
 pub(crate) mod kernel_names;
+mod libraries;
 mod load;
 mod loader;
 mod lost;
@@ -38,15 +40,23 @@ mod needs;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
+#[cfg(feature = "serde")]
+mod serialized;
 mod served;
 pub(crate) mod similar_names;
 mod unit;
 
 pub(crate) use code_for::CodeFor;
+pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
+pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+pub(crate) use libraries::COMPARED_GPUS_MAX;
+#[cfg(feature = "cli")]
+pub(crate) use libraries::make_unique;
+pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};
@@ -54,6 +64,8 @@ pub(crate) use lost::{LostGpu, lost_gpus};
 pub use needs::Need;
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
+#[cfg(feature = "serde")]
+pub use serialized::ServedGpu;
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]

@@ -166,7 +166,7 @@ impl<'c> BundleFields<'c> {
 /// The location of a code object in its file.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(super) struct Location<'c> {
+pub(crate) struct Location<'c> {
     #[serde(flatten)]
     bundle: BundleFields<'c>,
     /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
@@ -175,13 +175,13 @@ pub(super) struct Location<'c> {
 }
 
 impl<'c> Location<'c> {
-    pub(super) fn of(code_object: &'c CodeObject) -> Self {
+    pub(crate) fn of(code_object: &'c CodeObject) -> Self {
         Self { bundle: BundleFields::of(code_object), entry_id: code_object.shown_id() }
     }
 }
 
 /// The URI of a code object. Serializing it fails if the current directory is not known, which a relative path needs.
-pub(super) struct UriOf<'c>(pub(super) &'c CodeObject);
+pub(crate) struct UriOf<'c>(pub(crate) &'c CodeObject);
 
 impl Serialize for UriOf<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -28,16 +28,21 @@ macro_rules! serialized_as {
         }
     )*};
 }
-pub(super) use serialized_as;
+pub(crate) use serialized_as;
 
 /// Returns a path as text, with U+FFFD for bytes that are not UTF-8.
-pub(super) fn shown(path: &Path) -> Cow<'_, str> {
+pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 
 /// Serializes a path, with U+FFFD for bytes that are not UTF-8.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     shown(path).serialize(serializer)
+}
+
+/// Serializes a text that is shared.
+pub(crate) fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    (**text).serialize(serializer)
 }
 
 /// Serializes the sum of the numbers in a map.

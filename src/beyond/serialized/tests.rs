@@ -4,12 +4,12 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
+use super::{Document, ExtractReport, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
-use crate::beyond::job::{DiffChange, VerifyRule};
+use crate::beyond::job::{DiffChange, DiffReport, InspectReport, KernelsReport, VerifyReport, VerifyRule};
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -38,11 +38,11 @@ pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
     names(&[Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Unknown].map(Codec::name))
 }
 
-pub(super) fn changes(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn changes(_: &mut SchemaGenerator) -> Schema {
     names(&[DiffChange::Changed, DiffChange::Added, DiffChange::Removed].map(DiffChange::name))
 }
 
-pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn presences(_: &mut SchemaGenerator) -> Schema {
     names(&["lost", "gained", "replaced", "in both"])
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
     names(&of_bundles.into_iter().chain(others).map(VerifyRule::name).collect::<Vec<_>>())
 }
 
-pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn uri(_: &mut SchemaGenerator) -> Schema {
     let inflated = "(&inflated-offset=[0-9]+&inflated-size=[0-9]+)?";
     let pattern = format!("^file://[^#]*#(member=[^&]*&)*offset=[0-9]+&size=[0-9]+{inflated}$");
     json_schema!({ "type": ["string", "null"], "pattern": pattern })
@@ -106,11 +106,11 @@ fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> String {
 fn the_schemas_in_docs_match_the_types() {
     let bless = std::env::var("BLESS").as_deref() == Ok("1");
     for (subcommand, schema) in [
-        ("inspect", generate_schema::<InspectReport<(), (), ()>>("inspect")),
+        ("inspect", generate_schema::<InspectReport>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
-        ("kernels", generate_schema::<KernelsReport<(), (), (), ()>>("kernels")),
-        ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
-        ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
+        ("kernels", generate_schema::<KernelsReport>("kernels")),
+        ("diff", generate_schema::<DiffReport>("diff")),
+        ("verify", generate_schema::<VerifyReport>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if bless {

@@ -2,10 +2,11 @@
 
 mod expect;
 mod kpack_tree;
+mod report;
 mod rules;
 
-pub use expect::{Expect, ExpectExtent, ExpectTree};
-pub use kpack_tree::KpackTree;
+pub use expect::{Expect, ExpectExtent};
+pub use report::{FaultOfTree, VerifiedFiles, VerifyReport, VerifyTotal};
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::beyond::scan::{self, Checksums, CodeObject, CodeObjectsOfBundle, Form
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{Comparison, Expected, ServingDirectories};
+use kpack_tree::KpackTree;
 
 /// Verifies all device code in a file.
 ///
@@ -33,9 +35,8 @@ use expect::{Comparison, Expected, ServingDirectories};
 /// of code objects: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
 /// within its limits. Formats that are recognised but not read are reported.
 ///
-/// A split library is compared with its kpack archives. Archives and libraries in zip files are compared by a
-/// [`KpackTree`], and so are archives without libraries: add every result to it. Files that serve the expected GPUs
-/// together are compared by an [`ExpectTree`].
+/// A split library is compared with its kpack archives. [`VerifiedFiles`] sums up several files, and finds the faults
+/// that only several files show together.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
@@ -247,6 +248,13 @@ pub enum VerifyRule {
     Unexpected,
     /// A bundle, a fatbin or an offload binary is compressed.
     Compressed,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for VerifyRule {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl VerifyRule {
