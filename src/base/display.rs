@@ -15,9 +15,15 @@ const NAME_MAX: usize = 200;
 /// A number with commas between groups of three digits.
 #[cfg(any(feature = "llvm", feature = "search"))]
 pub(crate) fn grouped(number: impl ToString) -> String {
+    let mut out = String::new();
     let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
-    groups.collect::<Vec<_>>().join(",")
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor

@@ -29,6 +29,8 @@
 
 mod code_for;
 mod contents;
+#[cfg(feature = "serde")]
+mod fields;
 mod groups;
 pub(crate) mod kernel_names;
 mod libraries;
@@ -38,8 +40,6 @@ mod lost;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
-#[cfg(feature = "serde")]
-mod serialized;
 mod served;
 pub(crate) mod similar_names;
 mod unit;
@@ -52,6 +52,8 @@ pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+#[cfg(feature = "serde")]
+pub use fields::ServedGpu;
 pub(crate) use libraries::COMPARED_GPUS_MAX;
 #[cfg(feature = "cli")]
 pub(crate) use libraries::make_unique;
@@ -62,8 +64,6 @@ pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
-#[cfg(feature = "serde")]
-pub use serialized::ServedGpu;
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]
