@@ -30,6 +30,8 @@
 
 mod code_for;
 mod contents;
+#[cfg(feature = "serde")]
+mod fields;
 mod groups;
 pub(crate) mod kernel_names;
 mod libraries;
@@ -40,8 +42,6 @@ mod needs;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
-#[cfg(feature = "serde")]
-mod serialized;
 mod served;
 pub(crate) mod similar_names;
 mod unit;
@@ -53,6 +53,8 @@ pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+#[cfg(feature = "serde")]
+pub use fields::ServedGpu;
 pub(crate) use libraries::COMPARED_GPUS_MAX;
 #[cfg(feature = "cli")]
 pub(crate) use libraries::make_unique;
@@ -64,8 +66,6 @@ pub(crate) use lost::{LostGpu, lost_gpus};
 pub use needs::Need;
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
-#[cfg(feature = "serde")]
-pub use serialized::ServedGpu;
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub use diff::{
     LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
     without_hash,
 };
+#[cfg(feature = "serde")]
+pub use extract::ExtractReport;
 #[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};

@@ -93,9 +93,7 @@ impl AddAssign for Sizes {
 impl Sum for Sizes {
     fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
         let mut sum = Self::default();
-        for more in sizes {
-            sum += more;
-        }
+        sizes.for_each(|more| sum.add_assign(more));
         sum
     }
 }

@@ -186,7 +186,7 @@ enum Printer<'o> {
     Json(Document<'o>),
     /// The table of libraries and GPUs, which is complete only after the last file.
     Matrix(Text<'o>),
-    Tables(InspectTables<'o>),
+    Tables(Box<InspectTables<'o>>),
 }
 
 impl<'o> Printer<'o> {
@@ -197,7 +197,7 @@ impl<'o> Printer<'o> {
             return Ok(Self::Json(document));
         }
         let text = Text { style: options.table.style(), out };
-        Ok(if options.matrix { Self::Matrix(text) } else { Self::Tables(InspectTables::new(options.rows(), text)) })
+        Ok(if options.matrix { Self::Matrix(text) } else { Self::Tables(Box::new(InspectTables::new(options.rows(), text))) })
     }
 
     /// Adds a file, which is printed now or in the end.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::out::Out;
 use super::problem::{Message, Problem};
 use crate::base::display::is_shown;
-use crate::beyond::serialized::{self, Report};
+use crate::beyond::document::{self, Report};
 use memchr::memmem;
 use serde::Serialize;
 use serde_json::ser::{Formatter as _, PrettyFormatter};
@@ -88,7 +88,7 @@ fn error_of(error: serde_json::Error) -> anyhow::Error {
 
 /// Writes the document of a report that is complete.
 pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>) -> anyhow::Result<()> {
-    write_value(&serialized::Document::new(report, problems), out.for_json())
+    write_value(&document::Document::new(report, problems), out.for_json())
 }
 
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.

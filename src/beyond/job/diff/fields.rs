@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::super::kernels_report::KernelNameFields;
@@ -11,11 +11,11 @@ use super::CodeObjectDiff;
 use super::report::{Compared, Presence};
 use super::rows::KernelRow;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::scan::CodeObject;
-use crate::beyond::serialized::code_object::{Location, UriOf};
-use crate::beyond::serialized::fields::{serialized_as, shown};
 #[cfg(test)]
-use crate::beyond::serialized::tests;
+use crate::beyond::document::schemas;
+use crate::beyond::document::{serialized_as, shown};
+use crate::beyond::scan::CodeObject;
+use crate::beyond::scan::fields::{Location, UriOf};
 
 serialized_as!(Compared => ComparedFile, CodeObjectDiff => CodeObjectChange, KernelRow => KernelChange);
 
@@ -61,7 +61,7 @@ impl<'r> ComparedFile<'r> {
 #[cfg_attr(test, derive(JsonSchema))]
 struct CodeObjectChange<'r> {
     /// Whether it is in both files (`changed`), only in the new one (`added`) or only in the old one (`removed`).
-    #[cfg_attr(test, schemars(schema_with = "tests::changes"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::changes"))]
     change: &'static str,
     /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
     /// entry ID.
@@ -109,7 +109,7 @@ impl<'r> Version<'r> {
 #[cfg_attr(test, derive(JsonSchema))]
 struct KernelChange<'r> {
     /// Whether it is in both files (`changed`), only in the new one (`added`) or only in the old one (`removed`).
-    #[cfg_attr(test, schemars(schema_with = "tests::changes"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::changes"))]
     change: &'static str,
     /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
     /// entry ID.

@@ -10,11 +10,11 @@ use super::rows::{KernelRows, ListedKernels, SpillsByGpu};
 use super::{DiffChange, FileDiff, GpuDiff};
 use crate::base::display::printable;
 use crate::beyond::base::text::count;
-use crate::beyond::inventory::ServedBundles;
 #[cfg(feature = "serde")]
-use crate::beyond::serialized::Report;
+use crate::beyond::document::Report;
 #[cfg(all(test, feature = "serde"))]
-use crate::beyond::serialized::tests;
+use crate::beyond::document::schemas;
+use crate::beyond::inventory::ServedBundles;
 
 /// The differences of the device code in two files or directories. Code objects with the same bytes are only counted.
 #[derive(Debug, Default)]
@@ -23,11 +23,11 @@ use crate::beyond::serialized::tests;
 #[non_exhaustive]
 pub struct DiffReport {
     /// The old file or directory.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::path"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::path"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "String"))]
     pub old: PathBuf,
     /// The new file or directory.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::path"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::path"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "String"))]
     pub new: PathBuf,
     /// The files with code objects that differ: each file of a directory with the one of the same name in the other.
@@ -139,13 +139,13 @@ impl DiffTotals {
 pub struct GpuTotal {
     /// The target ID in the bundle entry ID, such as `gfx90a:xnack-` or `sm_90`. Otherwise the triple or the bundle
     /// entry ID.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::text"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::text"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "String"))]
     pub target_id: Arc<str>,
     /// Whether there is code for the GPU only in the old one (`lost`), only in the new one (`gained`), or in both.
     /// `replaced`: only one has code of this name, but all bundles of the other serve the GPU with other code, such as
     /// that for its generic target.
-    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "tests::presences"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "schemas::presences"))]
     pub presence: Presence,
     /// The numbers of code objects, and their sizes.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -194,7 +194,7 @@ impl Presence {
 #[non_exhaustive]
 pub struct LibraryLoss {
     /// The target ID, such as `gfx90a:xnack-` or `sm_90`.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::text"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::text"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "String"))]
     pub target_id: Arc<str>,
     /// The library: the file, and in parentheses its member.

@@ -1,8 +1,8 @@
 //! The document of `inspect`.
 
+use crate::beyond::document::Report;
 use crate::beyond::inventory::{COMPARED_GPUS_MAX, Contents, Libraries, ServedDirectory, ServedGpu};
 use crate::beyond::runtime::Device;
-use crate::beyond::serialized::Report;
 
 /// The GPU code objects in files.
 #[derive(Debug, serde::Serialize)]

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::names::mangled;
 use super::row::NamedKernel;
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::serialized::code_object::Location;
-use crate::beyond::serialized::fields::{serialized_as, shown};
 #[cfg(test)]
-use crate::beyond::serialized::tests;
+use crate::beyond::document::schemas;
+use crate::beyond::document::{serialized_as, shown};
+use crate::beyond::scan::fields::Location;
 
 serialized_as!(NamedKernel => KernelRow);
 
@@ -30,7 +30,7 @@ struct KernelRow<'r> {
     #[serde(flatten)]
     name: KernelNameFields<'r>,
     /// The URI of the code object, as in the report of `inspect`.
-    #[cfg_attr(test, schemars(schema_with = "tests::uri"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::uri"))]
     uri: Option<&'r str>,
     #[serde(flatten)]
     numbers: &'r Kernel,

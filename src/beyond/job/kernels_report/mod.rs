@@ -14,10 +14,10 @@ use std::sync::Arc;
 use super::condition::Failure;
 use super::kernels::{CodeObjectKernels, KernelList};
 use crate::base::error::{Error, Result};
+#[cfg(feature = "serde")]
+use crate::beyond::document::Report;
 use crate::beyond::inventory::kernel_names::KernelNames;
 use crate::beyond::inventory::pick::Seen;
-#[cfg(feature = "serde")]
-use crate::beyond::serialized::Report;
 pub use column::{FLAGS, KernelColumn, NUMBERS, RecordedKeys, SortKey};
 pub(super) use column::{LDS, SCRATCH, spills};
 pub use condition::{ConditionResults, KernelCondition, NotJudged};

@@ -60,7 +60,7 @@ pub struct Verify {
 pub struct Verified {
     /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
     /// U+FFFD, so such a path cannot be opened.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::path"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::path"))]
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
@@ -84,7 +84,7 @@ pub struct Verified {
     pub unread: Vec<UnreadPart>,
     /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
     /// format.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::sum"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::sum"))]
     #[cfg_attr(
         all(test, feature = "serde"),
         schemars(with = "usize", description = "The number of parts that are recognised but neither read nor listed.")
@@ -179,7 +179,7 @@ pub struct Fault {
     /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
     /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
     /// `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
-    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::document::schemas::rules"))]
     pub rule: VerifyRule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]

@@ -7,7 +7,7 @@ use super::expect::ExpectTree;
 use super::kpack_tree::KpackTree;
 use super::{Expect, Fault, Verified, VerifyRule};
 #[cfg(feature = "serde")]
-use crate::beyond::serialized::Report;
+use crate::beyond::document::Report;
 
 /// Whether the device code in files is sound.
 #[derive(Clone, Debug, Default)]

@@ -1,15 +1,17 @@
-//! The schemas in `docs`, which are generated from the types of this module.
+//! The schemas in `docs`, which are generated from the types of reports.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Document, ExtractReport, Report};
+use super::{Document, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
-use crate::beyond::job::{DiffChange, DiffReport, InspectReport, KernelsReport, VerifyReport, VerifyRule};
+use crate::beyond::job::{
+    DiffChange, DiffReport, ExtractReport, InspectReport, KernelsReport, VerifyReport, VerifyRule,
+};
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -20,21 +22,21 @@ fn names_or_null(names: &[&str]) -> Schema {
     json_schema!({ "type": ["string", "null"], "enum": names })
 }
 
-pub(super) fn formats(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn formats(_: &mut SchemaGenerator) -> Schema {
     names(&FORMATS.each_ref().map(|row| row.name))
 }
 
-pub(super) fn kinds(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn kinds(_: &mut SchemaGenerator) -> Schema {
     names_or_null(&OffloadKind::all().map(OffloadKind::name).collect::<Vec<_>>())
 }
 
-pub(super) fn content_kinds(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn content_kinds(_: &mut SchemaGenerator) -> Schema {
     use ContentKind::*;
     let all = [Empty, Elf, Bitcode, SpirV, Ptx, Cubin, LtoIr, FatBinary, Bundle, Archive, Coff, Text, Unknown];
     names_or_null(&all.map(ContentKind::name))
 }
 
-pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
     names(&[Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Unknown].map(Codec::name))
 }
 

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 #[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Contents, KpackReference, MemberCopies, ServedBundles, UnreadPart};
+use crate::beyond::document::{serialized_as, shown};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place};
-use crate::beyond::serialized::fields::{serialized_as, shown};
 
 serialized_as!(Contents => File, KpackReference => Reference, MemberCopies => Copies);
 
