@@ -122,7 +122,9 @@ impl Code {
             return Some(Self::AmdSpirV);
         }
         if target.is_empty() {
-            return Self::from_name(recorded?);
+            // Images for Intel's GPUs have such triples.
+            let is_intel = id.triple().arch_name().starts_with("spir");
+            return if is_intel { Some(Self::Other(recorded?.to_owned())) } else { Self::from_name(recorded?) };
         }
         match id.triple().arch() {
             "amdgpu" => Some(Self::Amd(target.into_owned())),
