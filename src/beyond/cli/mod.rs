@@ -13,6 +13,7 @@ mod inspect;
 mod judged;
 mod kernels;
 mod man;
+mod meant;
 mod overview;
 mod patterns;
 mod picture;

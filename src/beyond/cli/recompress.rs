@@ -140,6 +140,7 @@ impl Options for RecompressOptions {
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
+        Gpus::warn_of_unknown(&recompress.keep_for, console);
         recompress.keep_kernels.clone_from(&self.keep_kernels);
         if let Some(names) = &mut recompress.keep_kernels {
             names.allow_unused = self.allow_unused;

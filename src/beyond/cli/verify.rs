@@ -24,7 +24,6 @@ use super::print::out::Out;
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
-use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
 /// Check bundles and GPU code objects for faults
@@ -74,7 +73,7 @@ struct Outcome {
     /// The files that must serve the expected GPUs together, or `None` if no GPUs are expected.
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
-    unserved: Vec<String>,
+    unserved: Vec<Device>,
     /// `None` as long as all bundles serve the expected GPUs. If some do not, whether each library with such a bundle
     /// serves the GPUs with other bundles. In that case, `--expect-any` would accept the libraries.
     is_served_by_libraries: Option<bool>,
@@ -90,7 +89,7 @@ impl Outcome {
     fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
         let (mut together, mut unserved) = (None, Vec::new());
         if let Some(expect) = expect {
-            unserved.extend(expect.devices.iter().map(|device| device.name().to_owned()));
+            unserved.extend_from_slice(&expect.devices);
             together = Some(ExpectTree::new(expect.clone(), paths.iter().map(PathBuf::as_path)));
         }
         let (total, unread, kpack) = (VerifyTotal::default(), CountsByKind::default(), KpackTree::default());
@@ -103,7 +102,9 @@ impl Outcome {
             together.add(verified, file.is_named());
         }
         // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
-        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
+        self.unserved.retain(|gpu| {
+            !verified.served.iter().any(|name| name == gpu.name()) && !is_in_faults(gpu.name(), &verified.faults)
+        });
         // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
         // only if it accepts each file that has such a fault.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
@@ -130,7 +131,7 @@ impl Outcome {
             self.is_served_by_libraries = Some(false);
         }
         // A GPU that a fault names is not reported again as a problem.
-        self.unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
+        self.unserved.retain(|gpu| !is_in_faults(gpu.name(), &of_directories));
         let mut faults = std::mem::take(&mut self.kpack).faults();
         faults.extend(of_directories);
         self.total.faults += faults.len();
@@ -281,6 +282,9 @@ impl Options for VerifyOptions {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
+        if let Some(expect) = &verify.expect {
+            Gpus::warn_of_unknown(&expect.devices, console);
+        }
         // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
         verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
@@ -310,20 +314,7 @@ impl Options for VerifyOptions {
         if outcome.is_clean(&problems) {
             return Ok(ExitCode::SUCCESS);
         }
-        if let Some(expect) = &verify.expect {
-            hint_at_unknown_gpus(&expect.devices, console);
-        }
         Ok(ExitCode::FAILURE)
-    }
-}
-
-/// Prints a hint for each expected GPU whose name is unknown and near to a known one. An unknown name is no error,
-/// since it may be a GPU that is newer than our table.
-fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
-    for device in devices {
-        if let Some(meant) = suggest::known_gpu(device.name()) {
-            console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
-        }
     }
 }
 
