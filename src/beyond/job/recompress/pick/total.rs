@@ -17,7 +17,7 @@ use crate::beyond::scan::{CodeObjectRef, FoundBundle, Place};
 
 /// The pick in some bundles.
 #[derive(Debug, Default)]
-pub(in crate::beyond::job::recompress) struct PickTotal {
+pub(crate) struct PickTotal {
     pub(super) seen: Seen,
     /// The number of kept code objects for devices.
     kept_devices: usize,
@@ -78,7 +78,7 @@ impl PickTotal {
     }
 
     /// Adds the pick in a bundle that is rewritten.
-    pub(in crate::beyond::job::recompress) fn add(&mut self, picked: &mut PickedBundle) {
+    pub(crate) fn add(&mut self, picked: &mut PickedBundle) {
         let more = std::mem::take(&mut picked.total);
         self.seen.extend(more.seen);
         self.kept_devices += more.kept_devices;
@@ -103,12 +103,7 @@ impl PickTotal {
 impl Picker<'_> {
     /// Adds the removed code, and the removed code that GPUs would have used, to the result. Fails if a part of the job
     /// has matched nothing in the rewritten bundles, whose code objects `total` has, or if no device code is left.
-    pub(in crate::beyond::job::recompress) fn add_to_result(
-        &self,
-        total: PickTotal,
-        input: &Input,
-        result: &mut Recompressed,
-    ) -> Result<()> {
+    pub(crate) fn add_to_result(&self, total: PickTotal, input: &Input, result: &mut Recompressed) -> Result<()> {
         let (path, unmatched) = (input.path(), self.unmatched(&total.seen));
         if !unmatched.is_empty() {
             return Err(self.mismatch_error(total.seen, &unmatched, input));
