@@ -6,7 +6,8 @@
 
 use std::error::Error;
 
-use offload_bundle::scan::{Finding, Pattern, Scan, Selection};
+use offload_bundle::inventory::{Pattern, Selection};
+use offload_bundle::scan::{Finding, Scan};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let fixture = "fixtures/compressed/llvm22-v3.ccob";

@@ -212,8 +212,16 @@ pub use beyond::code::kernels;
 #[doc(hidden)]
 pub use beyond::job;
 #[cfg(feature = "search")]
-pub use beyond::{inventory, runtime, scan};
+pub use beyond::{inventory, scan};
 pub use llvm::event::{Event, Observer};
+
+#[cfg(feature = "search")]
+pub mod runtime {
+    //! The code that the runtimes of GPUs load. [`inventory`](crate::inventory) counts the bundles that serve a GPU.
+
+    pub use crate::beyond::inventory::{LoadedCode, LoadedCodeObject, load, loaded};
+    pub use crate::beyond::runtime::*;
+}
 
 /// The formats of containers.
 pub mod container {

@@ -22,7 +22,7 @@ pub(crate) mod messagepack;
 pub(crate) mod once;
 pub(crate) mod parallel;
 pub(crate) mod products;
-pub mod runtime;
+pub(crate) mod runtime;
 pub mod scan;
 #[cfg(feature = "serde")]
 pub(crate) mod serialized;

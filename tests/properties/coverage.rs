@@ -4,11 +4,12 @@ use std::io::{Cursor, Write as _};
 use offload_bundle::ErrorKind;
 use offload_bundle::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Version};
 use offload_bundle::id::{EntryId, OffloadKind};
+use offload_bundle::inventory::Selection;
 use offload_bundle::inventory::{Contents, Coverage};
 use offload_bundle::io::{self, Input};
 use offload_bundle::job::{Destination, Expect, Extract, Source, Verify, VerifyRule};
 use offload_bundle::runtime::Device;
-use offload_bundle::scan::{Scan, Selection};
+use offload_bundle::scan::Scan;
 
 use super::choices::Choices;
 use super::fatbins::{self, Code};

@@ -3,9 +3,10 @@ use std::fs;
 
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::id::OffloadKind;
+use offload_bundle::inventory::{Comparison, Pattern, Selection};
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Extract, Extracted, Source};
-use offload_bundle::scan::{Comparison, FoundBundle, Pattern, Selection};
+use offload_bundle::scan::FoundBundle;
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,7 +1,8 @@
 use offload_bundle::id::target_id::TargetId;
 use offload_bundle::id::triple::{Form, Triple, normalize};
 use offload_bundle::id::{Compatibility, EntryId, OffloadKind, Rules};
-use offload_bundle::scan::{Comparison, Finding, Pattern, Scan, Selection};
+use offload_bundle::inventory::{Comparison, Pattern, Selection};
+use offload_bundle::scan::{Finding, Scan};
 
 use super::formats;
 

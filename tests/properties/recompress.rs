@@ -5,10 +5,11 @@ use offload_bundle::container::fatbin::CudaKind;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method, Recorded};
 use offload_bundle::id::OffloadKind;
+use offload_bundle::inventory::Selection;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, KernelNames, Recompress, Recompressed, Verify};
 use offload_bundle::runtime::{self, Device};
-use offload_bundle::scan::{CodeObjectRef, Format, FoundBundle, Scan, Selection, Step};
+use offload_bundle::scan::{CodeObjectRef, Format, FoundBundle, Scan, Step};
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;

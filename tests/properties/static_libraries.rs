@@ -7,8 +7,9 @@ use object::{LittleEndian, elf};
 use offload_bundle::container::offload_binary::{ImageInfo, NewImage, Version, plan};
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
+use offload_bundle::inventory::{Pattern, Selection};
 use offload_bundle::io::{Input, write_to};
-use offload_bundle::scan::{FoundBundle, Pattern, Selection};
+use offload_bundle::scan::FoundBundle;
 
 use super::choices::Choices;
 use super::fatbins::{Code, entry, fatbin};

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use offload_bundle::id::EntryId;
+use offload_bundle::inventory::{Pattern, Selection};
 use offload_bundle::job::{Destination, Extract, Source};
 use offload_bundle::llvm::{FileType, Unbundle};
-use offload_bundle::scan::{Pattern, Selection};
 
 use super::inspect::bundle;
 use super::*;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use offload_bundle::container::sequence::Inflate;
 use offload_bundle::container::stream::{Compression, Method};
 use offload_bundle::inventory::Contents;
+use offload_bundle::inventory::{Pattern, Selection};
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Diff, Expect, Extract, ListKernels, Recompress, Source, Verify};
 use offload_bundle::runtime::Device;
-use offload_bundle::scan::{Checksums, Finding, Pattern, Scan, Selection};
+use offload_bundle::scan::{Checksums, Finding, Scan};
 
 use super::{GFX90A, GFX906, HOST, fixture};
 use crate::kpack::tree::program;

@@ -3,11 +3,12 @@
 
 use object::{Object as _, ObjectSection as _};
 use offload_bundle::ErrorKind;
+use offload_bundle::inventory::Selection;
 use offload_bundle::inventory::{Contents, ServedBundles};
 use offload_bundle::io::Input;
 use offload_bundle::job::{Destination, Expect, Extract, Recompress, Source, Verify, VerifyRule};
 use offload_bundle::runtime::Device;
-use offload_bundle::scan::{Scan, Selection};
+use offload_bundle::scan::Scan;
 
 use super::*;
 use crate::machine::memory_directory;

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, UnreadPart, Verified, Verify, VerifyRule};
+use crate::beyond::inventory::UnreadPart;
+use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, Verified, Verify, VerifyRule};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
 use crate::beyond::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
@@ -376,7 +377,7 @@ fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut Out<'_>
     }
     // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
-    for UnreadPart { place, offset, what } in unread {
+    for UnreadPart { place, offset, what, .. } in unread {
         let more = match alike.remove(&(place, what.name())) {
             None => continue,
             Some(1) => String::new(),

@@ -4,22 +4,23 @@
 use std::collections::HashMap;
 #[cfg(feature = "cli")]
 use std::collections::HashSet;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::groups::Groups;
+use super::read::Reading;
 use super::served::Coverage;
 use super::unit::{Unit, Units};
 use crate::base::bytes::{add, total};
 use crate::base::display::printable_name;
 use crate::base::error::{Error, Result};
-use crate::base::io::input::Input;
+use crate::base::io::input::{Input, Slice};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::Rule;
-use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{
     BundleInfo, CodeObject, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Sizes, Split, Step,
-    member_of,
+    Unread, member_of,
 };
 
 /// The device code of a file. With the feature `serde`, it is serialized as a file in `docs/inspect.schema.json`.
@@ -40,8 +41,78 @@ pub struct Contents {
     pub copies: Vec<MemberCopies>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
+    /// The parts that could not be read, and bytes that do not belong where they are, in file order. [`Contents::read`]
+    /// makes problems of them.
+    pub(crate) bad_parts: Vec<BadPart>,
     /// The code that programs load together, in the order in which it ends.
     pub(crate) units: Vec<Unit>,
+    /// The code objects that have others inside.
+    pub(crate) holders: CodeObjectsWithParts,
+    /// Whether there is more in compressed bundles than code objects. A search that inflates only the beginnings of
+    /// compressed bundles does not find all of it.
+    pub(crate) has_nested: bool,
+}
+
+/// What is kept of the bundles of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Their code objects and units.
+    #[default]
+    All,
+    /// Their units.
+    Units,
+    /// Nothing: the job itself keeps what it needs.
+    Faults,
+}
+
+/// A part of a file that could not be read, or bytes that do not belong where they are.
+#[derive(Debug)]
+pub(crate) struct BadPart {
+    /// Its number among all findings of the file.
+    pub(crate) number: usize,
+    pub(crate) place: Place,
+    pub(crate) what: Bad,
+}
+
+/// What is wrong with a part of a file.
+#[derive(Debug)]
+pub(crate) enum Bad {
+    /// It begins like device code, or like a container of device code, but cannot be read.
+    Broken(Error),
+    /// It may hold device code, but its names or tables are broken.
+    Hidden(Error),
+    /// Its bundles, or the package with this name, are followed by other bytes, at this offset if it is known.
+    Trailing { offset: Option<u64>, after: Option<&'static str> },
+}
+
+impl BadPart {
+    /// Returns the error for a part that could not be read.
+    pub(crate) fn into_error(self) -> Option<Error> {
+        match self.what {
+            Bad::Broken(error) | Bad::Hidden(error) => Some(error.at(&self.place)),
+            Bad::Trailing { .. } => None,
+        }
+    }
+}
+
+/// A part that is recognised but not read.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Unread"))]
+#[non_exhaustive]
+pub struct UnreadPart {
+    /// The place.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub place: Place,
+    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated
+    /// member of a zip file.
+    pub offset: u64,
+    /// The format.
+    #[cfg_attr(feature = "serde", serde(flatten))]
+    pub what: Unread,
+    /// Its number among all findings of the file.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) number: usize,
 }
 
 /// A bundle and its code objects.
@@ -94,20 +165,9 @@ impl Contents {
     /// # Errors
     /// The errors of [`Scan::run`].
     pub fn read(input: &Input, scan: &Scan) -> Result<Self> {
-        let mut contents = ContentsBuilder::new(input);
-        let visitor = &mut |finding: Finding<'_>| match finding {
-            Finding::Broken { place, error } | Finding::Hidden { place, error } => {
-                contents.add_problem(error.at(place));
-                Ok(())
-            }
-            finding => contents.add(&finding),
-        };
-        let scanned = scan.run(input, visitor);
-        let mut contents = contents.finish();
-        match scanned {
-            Ok(()) => contents.problems.extend(input.ensure_unchanged().err()),
-            Err(error) => input.unless_changed(Err(error))?,
-        }
+        let read = Reading::new(scan, Keep::All).list(input);
+        let mut contents = input.unless_changed(read)?;
+        contents.problems.extend(mem::take(&mut contents.bad_parts).into_iter().filter_map(BadPart::into_error));
         Ok(contents)
     }
 
@@ -197,49 +257,93 @@ impl LibraryContents<'_> {
 
 /// The contents of a file while it is searched.
 #[derive(Debug, Default)]
-pub(crate) struct ContentsBuilder {
+pub(super) struct ContentsBuilder {
     contents: Contents,
+    keep: Keep,
+    /// The number of findings so far.
+    findings: usize,
     units: Units,
     /// The indices in `copies`, by the places of the first members.
     index_of_copies: HashMap<Place, usize>,
-    /// The code objects that have others inside.
-    holders: CodeObjectsWithParts,
+    /// The place of the last compressed bundle. Findings inside of its code objects follow it.
+    compressed: Option<Place>,
 }
 
 impl ContentsBuilder {
-    pub(crate) fn new(input: &Input) -> Self {
-        let contents = Contents { path: input.path().to_owned(), size: input.len(), ..Contents::default() };
-        Self { contents, ..Self::default() }
+    pub(super) fn new(data: Slice<'_>, keep: Keep) -> Self {
+        let contents = Contents { path: data.path().to_owned(), size: data.len(), ..Contents::default() };
+        Self { contents, keep, ..Self::default() }
     }
 
-    /// Adds the error of a part that could not be read.
-    pub(crate) fn add_problem(&mut self, error: Error) {
-        self.contents.problems.push(error);
-    }
-
-    /// Adds a finding, except problems.
-    pub(crate) fn add(&mut self, finding: &Finding<'_>) -> Result<()> {
+    /// Adds a finding and returns its number, counted from 0.
+    ///
+    /// # Errors
+    /// The errors of [`FoundBundle::info`].
+    pub(super) fn add(&mut self, finding: &Finding<'_>) -> Result<usize> {
+        let number = self.findings;
+        self.findings = number.saturating_add(1);
+        self.note_nested(finding);
         match finding {
             Finding::Bundle(found) => {
-                let bundle = BundleContents::new(found)?;
-                self.units.add(found);
-                self.contents.bundles.push(bundle);
-                // The code object around this bundle, if any, has others inside, which the last step marks.
-                self.holders.note(found.place);
+                if self.keep == Keep::All {
+                    self.contents.bundles.push(BundleContents::new(found)?);
+                }
+                if self.keep != Keep::Faults {
+                    self.units.add(found);
+                }
+                // The code object around this bundle, if any, has others inside.
+                self.contents.holders.note(found.place);
             }
             Finding::Unread { place, offset, what } => {
-                self.contents.unread.push(UnreadPart { place: (*place).clone(), offset: *offset, what: *what });
+                let (place, offset, what) = ((*place).clone(), *offset, *what);
+                self.contents.unread.push(UnreadPart { place, offset, what, number });
             }
             Finding::Split { place, split } => {
-                self.units.add_split(place, split);
+                if self.keep != Keep::Faults {
+                    self.units.add_split(place, split);
+                }
                 self.contents.references.push(KpackReference::new(place, split));
             }
             Finding::Copy { place, first, size, stored } => self.add_copy(place, first, (*size, *stored)),
-            // The callers list broken and hidden parts as problems. Trailing data is not listed, and the code objects
-            // of a kpack archive were found as bundles before it.
+            // `add_bad_part` takes the first three. The code objects of a kpack archive were found as bundles before it.
             Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
         }
-        Ok(())
+        Ok(number)
+    }
+
+    /// Adds the finding that was [added](Self::add) last, if it is a bad part.
+    ///
+    /// # Errors
+    /// The error of the part, if it could not be read because of an I/O error.
+    pub(super) fn add_bad_part(&mut self, finding: Finding<'_>) -> Result<Option<&BadPart>> {
+        let (place, what) = match finding {
+            Finding::Broken { error, .. } if error.is_io() => return Err(error),
+            Finding::Broken { place, error } => (place, Bad::Broken(error)),
+            Finding::Hidden { place, error } => (place, Bad::Hidden(error)),
+            Finding::Trailing { place, offset, after } => (place, Bad::Trailing { offset, after }),
+            _ => return Ok(None),
+        };
+        let number = self.findings.saturating_sub(1);
+        self.contents.bad_parts.push(BadPart { number, place: place.clone(), what });
+        Ok(self.contents.bad_parts.last())
+    }
+
+    /// Notes whether a finding is inside of a code object of a compressed bundle.
+    fn note_nested(&mut self, finding: &Finding<'_>) {
+        let (place, is_compressed) = match finding {
+            Finding::Bundle(found) => (found.place, found.bundle.compressed.is_some()),
+            Finding::Broken { place, .. } | Finding::Hidden { place, .. } => (*place, false),
+            _ => return,
+        };
+        if self.compressed.as_ref().is_some_and(|outer| place.is_in_entry_at(outer)) {
+            self.contents.has_nested = true;
+        } else if is_compressed {
+            self.compressed = Some(place.clone());
+        }
+    }
+
+    pub(super) fn has_nested(&self) -> bool {
+        self.contents.has_nested
     }
 
     /// Adds a copy of a member, with its inflated and its stored size.
@@ -259,8 +363,8 @@ impl ContentsBuilder {
 
     /// Returns the contents. Called at the end of the search: which code objects have others inside, and which files
     /// are alone, depends on findings that follow.
-    pub(crate) fn finish(self) -> Contents {
-        let Self { mut contents, units, holders, .. } = self;
+    pub(super) fn finish(self) -> Contents {
+        let Self { mut contents, units, .. } = self;
         contents.units = units.finish();
         let mut directories: HashMap<&Place, &Arc<Place>> = HashMap::new();
         for unit in &contents.units {
@@ -270,7 +374,7 @@ impl ContentsBuilder {
         }
         for bundle in &mut contents.bundles {
             for code_object in &mut bundle.code_objects {
-                holders.mark(code_object);
+                contents.holders.mark(code_object);
             }
             bundle.directory = directories.get(&bundle.info.place).map(|directory| Arc::clone(directory));
         }

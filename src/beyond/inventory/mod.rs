@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
 //! | `code_for` | which GPUs a code object is for |
+//! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
+//! | `loader`, `load` | which code objects the runtime of a GPU loads, and their bytes |
 //! | `lost` | which GPUs a library no longer serves |
 //! | `request` | what is asked for |
 //! | `pick` | which code objects a request takes, and what it has matched nothing of |
@@ -28,22 +30,31 @@ mod code_for;
 mod contents;
 mod groups;
 pub(crate) mod kernel_names;
+mod load;
+mod loader;
 mod lost;
 pub(crate) mod pick;
+mod read;
 pub(crate) mod request;
 mod served;
 pub(crate) mod similar_names;
 mod unit;
 
-#[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
-pub(crate) use contents::ContentsBuilder;
 #[cfg(feature = "cli")]
 pub(crate) use contents::LibraryContents;
-pub use contents::{BundleContents, Contents, KpackReference, MemberCopies};
+pub(crate) use contents::{Bad, BadPart, Keep};
+pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+pub use load::{LoadedCode, load};
+pub(crate) use loader::Loader;
+pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
+pub(crate) use read::{Reading, Visit, each_bundle};
+pub use request::{Comparison, Pattern, PatternError, Selection};
 pub use served::{Coverage, ServedBundles, ServedDirectory};
 pub(crate) use served::{FileSet, LibraryCode};
 #[cfg(test)]
+pub(crate) use unit::Units;
+#[cfg(test)]
 pub(crate) use unit::tests;
-pub(crate) use unit::{CodeSet, FoundUnit, Unit, UnitBuilder, UnitRole, Units, by_library};
+pub(crate) use unit::{CodeSet, Unit, UnitRole, by_library};

@@ -10,8 +10,9 @@ use crate::base::bytes::{len_u64, to_u64};
 use crate::base::io::input::Input;
 use crate::base::testing::{WorkDone, map, take_work_done};
 use crate::beyond::codec::{Crc, checksum};
+use crate::beyond::inventory::{Pattern, Selection, each_bundle};
 use crate::beyond::runtime::Device;
-use crate::beyond::scan::{Finding, HEAD, Pattern, Scan, Selection, Step, Uri};
+use crate::beyond::scan::{HEAD, Place, Scan, Step, Uri};
 use crate::llvm::container::{Limits, MAGIC};
 
 /// The bytes at the start of a member that are inflated to identify it, before it is known whether all of it is needed.
@@ -197,18 +198,16 @@ fn recompress_inflates_each_member_once_and_does_not_search_the_new_wheel() {
 /// Returns the URIs of the code objects in a wheel, and their bytes.
 fn code_objects(wheel: &Wheel) -> Vec<(Uri, Vec<u8>)> {
     let mut code_objects = Vec::new();
-    Scan::default()
-        .run(&wheel.open(), &mut |finding| {
-            if let Finding::Bundle(found) = finding {
-                for code_object in found.code_objects() {
-                    if let Some(uri) = code_object.uri()? {
-                        code_objects.push((uri, code_object.bytes()?.into_owned()));
-                    }
-                }
+    let input = wheel.open();
+    each_bundle(&Scan::default(), &Place::of_file(input.path()), input.as_slice(), &mut |found| {
+        for code_object in found.code_objects() {
+            if let Some(uri) = code_object.uri()? {
+                code_objects.push((uri, code_object.bytes()?.into_owned()));
             }
-            Ok(())
-        })
-        .unwrap();
+        }
+        Ok(())
+    })
+    .unwrap();
     // The work of this search does not count for the job to be tested.
     take_work_done(&wheel.path);
     code_objects

@@ -1,6 +1,7 @@
 //! Lists the kernels of all device code in a file.
 
 use std::collections::{BTreeMap, HashSet};
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,11 +14,10 @@ use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request, Selection};
-use crate::beyond::inventory::{Contents, ContentsBuilder};
+use crate::beyond::inventory::{BadPart, Contents, Keep, Reading, Visit};
 use crate::beyond::limits::{FILE_ARGUMENT_LISTS_MAX, FILE_ARGUMENTS_MAX, FILE_KERNEL_NAMES_MAX, FILE_KERNELS_MAX};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, OverlapLimit, Place, ReadEvent, ReadList, Scan,
-    contents, weight_of,
+    Checksums, CodeObject, CodeObjectsOfBundle, FoundBundle, OverlapLimit, ReadList, Scan, contents, weight_of,
 };
 use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
@@ -71,7 +71,7 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. Broken parts are problems in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        self.list_and_inspect(input, &mut None)
+        Ok(self.read(input, Keep::Faults)?.1)
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
@@ -80,46 +80,31 @@ impl ListKernels {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub fn run_with_contents(&self, input: &Input) -> Result<(Contents, KernelList)> {
-        let mut inventory = Some(ContentsBuilder::new(input));
-        let list = self.list_and_inspect(input, &mut inventory)?;
-        Ok((inventory.unwrap_or_default().finish(), list))
+        self.read(input, Keep::All)
     }
 
-    /// Lists the kernels, and adds all findings to `inventory`, unless that is `None`.
-    fn list_and_inspect(&self, input: &Input, inventory: &mut Option<ContentsBuilder>) -> Result<KernelList> {
-        input.unless_changed(self.search(input, inventory))
-    }
-
-    /// Searches first without inflating compressed bundles, because their code objects are then read and inflated on
-    /// all processors. If compressed bundles hold further bundles, searches again and inflates them in the search.
-    fn search(&self, input: &Input, inventory: &mut Option<ContentsBuilder>) -> Result<KernelList> {
-        // A deep search inflates everything, so the first search would not be faster.
-        if !self.scan.deep
-            && let Some(list) = self.search_inflating(input, Inflate::Headers, inventory)?
-        {
-            return Ok(list);
+    /// Reads a file, first without inflating compressed bundles, because their code objects are then read and inflated
+    /// on all processors. If compressed bundles hold further bundles, reads it again and inflates them in the search.
+    fn read(&self, input: &Input, keep: Keep) -> Result<(Contents, KernelList)> {
+        // A deep search inflates everything, so the first reading would not be faster.
+        let levels: &[_] = if self.scan.deep { &[Inflate::Whole] } else { &[Inflate::Headers, Inflate::Whole] };
+        for inflate in levels {
+            if let Some(read) = input.unless_changed(self.read_inflating(input, *inflate, keep))? {
+                return Ok(read);
+            }
         }
-        // A search that inflates everything is never incomplete.
-        Ok(self.search_inflating(input, Inflate::Whole, inventory)?.unwrap_or_default())
+        // A reading that inflates everything is never incomplete.
+        Ok(Default::default())
     }
 
-    /// Lists the kernels by one search, or returns `None` if it is incomplete. A search with [`Inflate::Headers`] is
-    /// incomplete if compressed bundles hold more than code objects.
-    fn search_inflating(
-        &self,
-        input: &Input,
-        inflate: Inflate,
-        inventory: &mut Option<ContentsBuilder>,
-    ) -> Result<Option<KernelList>> {
-        // Forget the findings of an incomplete search.
-        if let Some(inventory) = inventory {
-            *inventory = ContentsBuilder::new(input);
-        }
+    /// Reads a file once, or returns `None` if that is incomplete. A reading with [`Inflate::Headers`] is incomplete if
+    /// compressed bundles hold more than code objects.
+    fn read_inflating(&self, input: &Input, inflate: Inflate, keep: Keep) -> Result<Option<(Contents, KernelList)>> {
         let scan = Scan { inflate, checksums: Checksums::None, ..self.scan.clone() };
         let request = Request::new(&self.selection);
         let mut search = Search::new(&request, input, inflate);
         let reader = if self.arguments { kernels::list_with_arguments } else { kernels::list };
-        let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: CodeObjectsOfBundle<'_, Position, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
                 let read = ListedCode::read(code_object, code.bytes(), reader);
                 // For progress reports, and to release the memory of the mapping.
@@ -127,51 +112,45 @@ impl ListKernels {
                 read
             })
         };
-        scan.run_and_read(input, read, &|read| weight_of(read, ListedCode::weight), &mut |step| {
-            if let (ReadEvent::Found(finding, _), Some(inventory)) = (&step, &mut *inventory) {
-                inventory.add(finding)?;
+        let mut reading = Reading::new(&scan, keep);
+        if inflate == Inflate::Headers {
+            reading = reading.up_to_nested();
+        }
+        let mut contents = reading.run(input, read, &|read| weight_of(read, ListedCode::weight), &mut |visit| {
+            match visit {
+                // The list of kernels is full. The reading goes on only for the contents.
+                Visit::Bundle(..) if search.room.is_full => {}
+                Visit::Bundle(number, found, wanted) => search.add_bundle(number, &found, wanted)?,
+                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Read(codes) => codes.into_iter().for_each(|(at, code)| search.add_code(at, code)),
             }
-            match step {
-                ReadEvent::Found(finding, _) if search.needs_inflating(&finding) => search.is_incomplete = true,
-                // The list of kernels is full. The search goes on only for `inventory`.
-                ReadEvent::Found(Finding::Bundle(_), _) if search.room.is_full => {}
-                ReadEvent::Found(Finding::Bundle(found), wanted) => search.add_bundle(&found, wanted)?,
-                ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-                ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
-                    search.add_problem(error.at(place));
-                }
-                ReadEvent::Found(..) | ReadEvent::End(..) => {}
-                ReadEvent::Read(codes) => {
-                    for (code_object, code) in codes {
-                        search.add_code(code_object, code);
-                    }
-                }
-            }
-            // `inventory` needs all findings, even if the list of kernels is full.
-            let needs_no_more = search.room.is_full && inventory.is_none();
+            let needs_no_more = search.room.is_full && keep == Keep::Faults;
             let is_over = search.is_incomplete || needs_no_more;
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if search.is_incomplete { Ok(None) } else { Ok(Some(search.into_list())) }
+        if search.is_incomplete || inflate == Inflate::Headers && contents.has_nested {
+            return Ok(None);
+        }
+        let list = search.into_list(mem::take(&mut contents.bad_parts));
+        Ok(Some((contents, list)))
     }
 }
+
+/// The position of a code object in a file, or of an error: the number of its finding, and the index of the entry in
+/// the bundle. Results come in another order, and are sorted by it.
+type Position = (usize, usize);
 
 /// The search in a file.
 struct Search<'j> {
     request: &'j Request<'j>,
     input: &'j Input,
     inflate: Inflate,
-    /// The number of code objects and problems so far. Each gets the next number, so that the results, which come in
-    /// another order, can be sorted.
-    found: usize,
-    code_objects: Vec<(usize, CodeObjectKernels)>,
-    problems: Vec<(usize, Error)>,
+    code_objects: Vec<(Position, CodeObjectKernels)>,
+    problems: Vec<(Position, Error)>,
     others: BTreeMap<&'static str, usize>,
     seen: Seen,
     room: ListRoom,
-    /// The place of the last compressed bundle. Findings inside of its code objects follow it.
-    compressed: Option<Place>,
-    /// Whether the search has missed code, so that only a search that inflates compressed bundles finds everything.
+    /// Whether the reading has missed code, so that only a search that inflates compressed bundles finds everything.
     is_incomplete: bool,
 }
 
@@ -209,59 +188,16 @@ impl<'j> Search<'j> {
     fn new(request: &'j Request<'j>, input: &'j Input, inflate: Inflate) -> Self {
         let (code_objects, problems, others) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (seen, room) = (Seen::default(), ListRoom::default());
-        let (compressed, is_incomplete) = (None, false);
-        Self {
-            request,
-            input,
-            inflate,
-            found: 0,
-            code_objects,
-            problems,
-            others,
-            seen,
-            room,
-            compressed,
-            is_incomplete,
-        }
-    }
-
-    /// Returns whether a finding is inside of a code object of a compressed bundle. A search without inflating then
-    /// finds only a part of the bundle, and is incomplete. Code objects that are compressed one by one are inflated by
-    /// every search that looks for others in them.
-    fn needs_inflating(&mut self, finding: &Finding<'_>) -> bool {
-        if self.inflate != Inflate::Headers {
-            return false;
-        }
-        // The search inflates only the beginning of a compressed bundle, and may find a further bundle there.
-        let place = match finding {
-            Finding::Bundle(FoundBundle { place, .. })
-            | Finding::Broken { place, .. }
-            | Finding::Hidden { place, .. } => *place,
-            _ => return false,
-        };
-        if self.compressed.as_ref().is_some_and(|outer| place.is_in_entry_at(outer)) {
-            return true;
-        }
-        if let Finding::Bundle(found) = finding
-            && found.bundle.compressed.is_some()
-        {
-            self.compressed = Some(place.clone());
-        }
-        false
-    }
-
-    fn next_number(&mut self) -> usize {
-        self.found += 1;
-        self.found
-    }
-
-    fn add_problem(&mut self, error: Error) {
-        let number = self.next_number();
-        self.problems.push((number, error));
+        Self { request, input, inflate, code_objects, problems, others, seen, room, is_incomplete: false }
     }
 
     /// Adds the selected code objects of a bundle to the list `wanted` if they may have kernels, and counts the others.
-    fn add_bundle(&mut self, found: &FoundBundle<'_>, wanted: &mut ReadList<usize, Arc<CodeObject>>) -> Result<()> {
+    fn add_bundle(
+        &mut self,
+        number: usize,
+        found: &FoundBundle<'_>,
+        wanted: &mut ReadList<Position, Arc<CodeObject>>,
+    ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
         for code_object in found.code_objects() {
             self.seen.add(code_object.id(), found.format, Facts::default());
@@ -278,12 +214,12 @@ impl<'j> Search<'j> {
                 }
             }
             // Entries may overlap, so a small bundle could otherwise take very long to read.
+            let position = (number, code_object.index());
             if let Err(error) = overlap_limit.charge(&code_object, self.input) {
-                self.add_problem(error.at(found.place));
+                self.problems.push((position, error.at(found.place)));
                 break;
             }
-            let (number, code_object) = (self.next_number(), Arc::new(code_object.keep(&bundle)));
-            wanted.add(Some(found), (number, code_object));
+            wanted.add(Some(found), (position, Arc::new(code_object.keep(&bundle))));
         }
         Ok(())
     }
@@ -303,20 +239,25 @@ impl<'j> Search<'j> {
 
     /// Adds the result of reading a code object: its kernels, a kind without kernels, or an error. Leaves kernels out
     /// when the list is full, which [`ListRoom::problem`] reports.
-    fn add_code(&mut self, (number, code_object): (usize, Arc<CodeObject>), code: Result<ListedCode>) {
+    fn add_code(&mut self, (position, code_object): (Position, Arc<CodeObject>), code: Result<ListedCode>) {
         match code {
             Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
                 if !self.room.is_full && self.room.reserve_for(&mut kernels) {
-                    self.code_objects.push((number, CodeObjectKernels { code_object, recorded_target, kernels }));
+                    self.code_objects.push((position, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }
             Ok(ListedCode::Other(kind)) => self.add_other(kind, code_object.bundle.compressed.is_some()),
-            Err(error) => self.problems.push((number, error)),
+            Err(error) => self.problems.push((position, error)),
         }
     }
 
-    /// Returns the list in file order. If it is full, that is a further problem.
-    fn into_list(self) -> KernelList {
+    /// Returns the list in file order, with the errors of the parts that could not be read. If it is full, that is a
+    /// further problem.
+    fn into_list(mut self, bad_parts: Vec<BadPart>) -> KernelList {
+        for part in bad_parts {
+            let position = (part.number, 0);
+            self.problems.extend(part.into_error().map(|error| (position, error)));
+        }
         let Self { input, others, mut seen, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {
@@ -328,9 +269,9 @@ impl<'j> Search<'j> {
     }
 }
 
-/// Returns items in the order of their numbers.
-pub(super) fn in_order<T>(mut items: Vec<(usize, T)>) -> Vec<T> {
-    items.sort_unstable_by_key(|(number, _)| *number);
+/// Returns items in the order of their positions.
+pub(super) fn in_order<P: Ord + Copy, T>(mut items: Vec<(P, T)>) -> Vec<T> {
+    items.sort_by_key(|(position, _)| *position);
     items.into_iter().map(|(_, item)| item).collect()
 }
 

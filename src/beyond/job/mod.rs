@@ -17,6 +17,7 @@ mod each_byte_once;
 mod extract;
 mod inspect;
 mod kernels;
+mod output_file;
 mod recompress;
 mod replace;
 mod rewrite;
@@ -34,10 +35,10 @@ pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::Inspect;
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
+#[cfg(feature = "cli")]
+pub(crate) use output_file::output_file;
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
-pub use verify::{
-    Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, UnreadPart, Verified, Verify, VerifyRule,
-};
+pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, Verified, Verify, VerifyRule};

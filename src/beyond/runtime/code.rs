@@ -99,6 +99,14 @@ impl Code {
         }
     }
 
+    /// Returns whether the code is compiled when a program starts, or links it: it is not machine code.
+    pub(crate) fn is_jit(&self) -> bool {
+        match self {
+            Self::AmdSpirV | Self::SpirV(_) | Self::Ptx(_) | Self::LtoIr(_) => true,
+            Self::Amd(_) | Self::Cubin(_) | Self::Other(_) => false,
+        }
+    }
+
     /// Returns whether the code is for NVIDIA's GPUs.
     fn is_of_nvidia(&self) -> bool {
         matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))
@@ -134,22 +142,6 @@ impl Code {
             return Some(Self::SpirV(triple.as_str().trim_end_matches('-').to_owned()));
         }
         None
-    }
-
-    /// Returns the code of an entry for comparing which GPUs it was compiled for: empty entries count, and LTO-IR is
-    /// returned as PTX, because both are compiled for the same GPUs. Returns `None` if the target ID does not name
-    /// GPUs.
-    pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
-        match content {
-            // The entries inside of the container name the GPUs.
-            Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
-            // Without content, the ID still names the GPU.
-            Some(ContentKind::Empty) => Self::of_entry(id, None, None),
-            content => match Self::of_entry(id, content, None) {
-                Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
-                code => code,
-            },
-        }
     }
 
     /// Returns the code with this [name](Self::name), or `None` if the name is not a target ID. Any name that is not
@@ -267,9 +259,8 @@ impl BundleCodes {
             if code_object.unreadable().is_some() {
                 continue;
             }
-            // HIP's runtime compares IDs, and finds no code without a target ID.
-            let is_found_by_id = matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4);
-            let recorded = if id.target().is_empty() && !is_found_by_id { code_object.recorded_target() } else { None };
+            let has_recorded = id.target().is_empty() && !lacks_target(&id);
+            let recorded = if has_recorded { code_object.recorded_target() } else { None };
             let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
@@ -296,6 +287,12 @@ impl BundleCodes {
             self.found.retain(|found| !found.is_lto_ir());
         }
     }
+}
+
+/// Returns whether HIP's runtime finds no code with this ID, whatever its content is for: it compares IDs, and this one
+/// has no target ID.
+pub(crate) fn lacks_target(id: &EntryId) -> bool {
+    id.target().is_empty() && matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4)
 }
 
 /// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides,

@@ -50,6 +50,8 @@ pub struct Device {
     /// The GPU with each setting of features that its name leaves open, such as XNACK on and off. A bundle has to serve
     /// all variants.
     variants: Vec<GpuVariant>,
+    /// Whether only machine code counts: none that is compiled when a program starts.
+    is_without_jit: bool,
 }
 
 /// A GPU with known features.
@@ -160,7 +162,7 @@ impl Device {
 
     /// Returns the GPU with the name of a target.
     fn of_target(text: &str) -> Result<Self, DeviceError> {
-        let device = |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants });
+        let device = |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
         if is_any_ptx(text) {
             return device(ANY_PTX, vec![GpuVariant::Ptx(LATEST)]);
         }
@@ -298,12 +300,29 @@ impl Device {
         Self { variants, ..self.clone() }
     }
 
+    /// Returns the GPU as one that takes only machine code. Returns `None` if the name means GPUs by the code that is
+    /// compiled for them, as `compute_90` does.
+    pub fn without_jit(&self) -> Option<Self> {
+        let is_by_code =
+            |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
+        if self.variants.iter().any(is_by_code) {
+            return None;
+        }
+        Some(Self { is_without_jit: true, ..self.clone() })
+    }
+
+    /// Returns whether some code counts for the GPU, which may take it or not.
+    fn counts(&self, code: &Code) -> bool {
+        !(self.is_without_jit && code.is_jit())
+    }
+
     /// Describes a bundle without any code for the GPU, for the end of a message.
     pub(crate) fn describe_lack(&self) -> String {
         match self.variants.first() {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
             Some(GpuVariant::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
+            _ if self.is_without_jit => format!("it has no machine code for {self}"),
             _ => format!("it does not serve {self}"),
         }
     }
@@ -326,7 +345,23 @@ impl Device {
 
     /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
-        self.variants.iter().any(|variant| variant.rank(code).is_some())
+        self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
+    }
+
+    /// Returns the processor of some code that the GPU does not take, but that it runs if its user names the GPU that
+    /// way in `HSA_OVERRIDE_GFX_VERSION`: code for another processor of the same generic target. Nobody promises that it
+    /// works.
+    pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
+        let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
+        let family = generic_of(own.processor())?;
+        codes.find_map(|code| match code {
+            Code::Amd(target)
+                if generic_of(target.processor()) == Some(family) && target.processor() != own.processor() =>
+            {
+                Some(target.processor())
+            }
+            _ => None,
+        })
     }
 
     /// Returns the variants of the GPU that take none of the codes of a bundle.
@@ -334,6 +369,7 @@ impl Device {
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
+        let codes = codes.filter(|code| self.counts(code));
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
@@ -347,7 +383,8 @@ impl Device {
     pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
-            let ranked = codes.iter().filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
+            let counting = codes.iter().filter(|(_, code)| self.counts(code));
+            let ranked = counting.filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
             if let Some((_, best)) = ranked.min() {
                 chosen.insert(best);
             }

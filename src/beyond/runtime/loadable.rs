@@ -263,7 +263,8 @@ fn kinds_in<'f>(found: &FoundBundle<'f>) -> impl Iterator<Item = (Option<Offload
 mod tests {
     use super::*;
     use crate::base::io::{Input, write_to};
-    use crate::beyond::scan::{Finding, Scan};
+    use crate::beyond::inventory::each_bundle;
+    use crate::beyond::scan::{Place, Scan};
     use crate::llvm::container::Member;
     use crate::llvm::container::binary::Binary;
     use crate::llvm::container::offload_binary::{OffloadBinary, Version};
@@ -314,14 +315,14 @@ mod tests {
             let mut data = Vec::new();
             write_to(&plan.unwrap(), &mut data).unwrap();
             let mut bundles = 0;
-            let visitor = &mut |finding: Finding<'_>| {
-                let Finding::Bundle(found) = finding else { panic!("{finding:?}") };
-                assert_eq!(first_lost_in(&found).unwrap_or(found.bundle.entries.len()), kept);
-                bundles += 1;
-                Ok(())
-            };
-            Scan::default().run(&Input::from_bytes("bundle", data), visitor).unwrap();
-            assert_eq!(bundles, 1);
+            let input = Input::from_bytes("bundle", data);
+            let bad_parts =
+                each_bundle(&Scan::default(), &Place::of_file(input.path()), input.as_slice(), &mut |found| {
+                    assert_eq!(first_lost_in(found).unwrap_or(found.bundle.entries.len()), kept);
+                    bundles += 1;
+                    Ok(())
+                });
+            assert!(bad_parts.unwrap().is_empty() && bundles == 1);
         }
     }
 }

@@ -3,20 +3,15 @@
 mod code;
 mod device;
 mod directory;
-mod load;
 pub(crate) mod loadable;
-mod loaded;
 mod names;
 mod native;
 mod needed;
 mod ptx_versions;
 
-pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
+pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode, lacks_target};
 pub use device::{Device, DeviceError};
 pub(crate) use directory::{directory_of, is_loaded_file};
-pub use load::{LoadedCode, load};
-pub(crate) use loaded::Loader;
-pub use loaded::{LoadedCodeObject, loaded};
 #[cfg(any(test, feature = "cli"))]
 pub(crate) use names::{Named, processor_in, products_of};
 pub use native::{Machine, MachineError};

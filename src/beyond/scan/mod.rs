@@ -67,7 +67,6 @@ mod walk;
 
 pub(crate) use crate::beyond::container::bundle_reader::{AnyBundle, BundleReader};
 pub use crate::beyond::container::{Format, Unread};
-pub use crate::beyond::inventory::request::{Comparison, Pattern, PatternError, Selection};
 pub use crate::llvm::uri::Uri;
 pub(crate) use budget::Budget;
 pub(crate) use code_object::ParsedId;
@@ -92,7 +91,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::{is_package, is_zip};
+pub(crate) use walk::{MemberFilter, all_members, is_package, is_zip};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -146,7 +146,7 @@ impl<'s> FilePart<'s> {
 pub(crate) type MemberFilter<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
 /// Accepts all members: the [`MemberFilter`] of a search of the whole file.
-pub(super) fn all_members(_name: &[u8]) -> bool {
+pub(crate) fn all_members(_name: &[u8]) -> bool {
     true
 }
 

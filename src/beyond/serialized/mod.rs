@@ -19,8 +19,8 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
-use crate::beyond::inventory::{Contents, KpackReference, MemberCopies, ServedBundles, ServedDirectory};
-use crate::beyond::job::{Extracted, UnreadPart};
+use crate::beyond::inventory::{Contents, KpackReference, MemberCopies, ServedBundles, ServedDirectory, UnreadPart};
+use crate::beyond::job::Extracted;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place};
 use fields::{serialized_as, shown};

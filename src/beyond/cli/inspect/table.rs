@@ -7,8 +7,8 @@ use std::io;
 use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
+use crate::beyond::inventory::UnreadPart;
 use crate::beyond::inventory::{BundleContents, Contents, Coverage, MemberCopies};
-use crate::beyond::job::UnreadPart;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 
 use super::answer::{self, Servers};

@@ -118,7 +118,7 @@ impl<'c> FileComparison<'c> {
         for side in [&mut old, &mut new] {
             objects.append(&mut side.objects);
             diff.seen.extend(std::mem::take(&mut side.seen));
-            diff.problems.append(&mut side.problems);
+            diff.problems.extend(side.problems.drain(..).map(|(_, error)| error));
         }
         let unpaired = Unpaired::new(old_count, objects.len());
         let (equal_members, in_equal_members) = (HashSet::new(), Vec::new());

@@ -19,10 +19,10 @@ use crate::beyond::codec::Codec;
 use crate::beyond::container::Magic;
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request};
-use crate::beyond::inventory::{CodeSet, Unit, Units};
+use crate::beyond::inventory::{CodeSet, Keep, Reading, Unit, Visit};
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle,
-    OverlapLimit, ReadEvent, ReadList, Scan, contents, top_member, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, FoundBundle, OverlapLimit,
+    ReadList, Scan, contents, top_member, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
 
@@ -148,8 +148,8 @@ impl ComparedObject<'_> {
     }
 }
 
-/// Code objects that were read together, each with its index in [`Side::objects`].
-type ReadCodes = Vec<((usize, Arc<CodeObject>), Result<ReadCode>)>;
+/// The number of the finding with a code object, and the index of the code object in [`Side::objects`].
+type Numbers = (usize, usize);
 
 /// The search results of the old or the new file.
 pub(super) struct Side<'i> {
@@ -161,13 +161,10 @@ pub(super) struct Side<'i> {
     pub(super) units: Vec<Unit>,
     /// The names of all members of the file, without the versions in them. Empty for a static library.
     pub(super) members: HashSet<Vec<u8>>,
-    /// The units that the search has not completed yet.
-    building: Units,
     /// All code objects, selected or not.
     pub(super) seen: Seen,
-    pub(super) problems: Vec<Error>,
-    /// The code objects that have others inside.
-    holders: CodeObjectsWithParts,
+    /// The problems of the file, each with the number of its finding.
+    pub(super) problems: Vec<(usize, Error)>,
     /// The limits for kernels that are read before it is known whether their code object differs.
     kernel_room: ListRoom,
 }
@@ -218,11 +215,9 @@ impl<'i> Side<'i> {
             input,
             objects: Vec::new(),
             units: Vec::new(),
-            building: Units::default(),
             members: HashSet::new(),
             seen: Seen::default(),
             problems: Vec::new(),
-            holders: CodeObjectsWithParts::default(),
             kernel_room: ListRoom::default(),
         };
         let Some(input) = input else { return Ok(side) };
@@ -236,52 +231,33 @@ impl<'i> Side<'i> {
             }
             is_searched(member)
         };
-        let read = &|together: CodeObjectsOfBundle<'_, usize, Arc<CodeObject>>| {
+        let read = &|together: CodeObjectsOfBundle<'_, Numbers, Arc<CodeObject>>| {
             contents(together, |code_object, code| ReadCode::with_kernels(digester, code_object, code))
         };
         let request = Request::new(&job.selection);
         let search = SideSearch { request, digester, input, job, equal_members };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
-        job.scan_with(checksums).run_in_members_and_read(
-            input,
-            is_searched_and_noted,
-            read,
-            &|read| weight_of(read, ReadCode::weight),
-            &mut |event| {
-                side.add_event(&search, event)?;
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
-        side.members = members.into_inner();
-        side.units = std::mem::take(&mut side.building).finish();
-        // The search finds the code objects inside of another one only after that one, so they are known at the end.
-        side.leave_out_holders();
-        Ok(side)
-    }
-
-    /// Adds an event of the search. Fails only if the file cannot be read: broken parts are problems of the file.
-    fn add_event(
-        &mut self,
-        search: &SideSearch<'_, 'i>,
-        event: ReadEvent<'_, usize, Arc<CodeObject>, ReadCodes>,
-    ) -> Result<()> {
-        match event {
-            ReadEvent::Found(Finding::Bundle(found), reads) => self.add_bundle(search, &found, reads)?,
-            ReadEvent::Found(Finding::Split { place, split }, _) => {
-                self.building.add_split(place, &split);
-            }
-            ReadEvent::Found(Finding::Broken { error, .. }, _) if error.is_io() => return Err(error),
-            ReadEvent::Found(Finding::Broken { place, error } | Finding::Hidden { place, error }, _) => {
-                self.problems.push(error.at(place));
-            }
-            ReadEvent::Found(..) | ReadEvent::End(..) => {}
-            ReadEvent::Read(contents) => {
-                for ((index, _), read) in contents {
-                    self.note_read(index, read)?;
+        let scan = job.scan_with(checksums);
+        let reading = Reading::new(&scan, Keep::Units).in_members(is_searched_and_noted);
+        let contents = reading.run(input, read, &|read| weight_of(read, ReadCode::weight), &mut |visit| {
+            match visit {
+                Visit::Bundle(number, found, reads) => side.add_bundle(&search, number, &found, reads)?,
+                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Read(read) => {
+                    read.into_iter().try_for_each(|((numbers, _), read)| side.note_read(numbers, read))?;
                 }
             }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        side.members = members.into_inner();
+        side.units = contents.units;
+        for part in contents.bad_parts {
+            let number = part.number;
+            side.problems.extend(part.into_error().map(|error| (number, error)));
         }
-        Ok(())
+        side.problems.sort_by_key(|(number, _)| *number);
+        side.leave_out_holders(&contents.holders);
+        Ok(side)
     }
 
     /// Returns the names of all members that lead to code and of all searched members, without versions.
@@ -309,9 +285,9 @@ impl<'i> Side<'i> {
     }
 
     /// Leaves out code objects that have others inside, which are compared instead.
-    fn leave_out_holders(&mut self) {
+    fn leave_out_holders(&mut self, holders: &CodeObjectsWithParts) {
         for object in &mut self.objects {
-            self.holders.mark(Arc::make_mut(&mut object.code_object));
+            holders.mark(Arc::make_mut(&mut object.code_object));
         }
         self.objects.retain(|object| !object.code_object.has_parts);
     }
@@ -321,13 +297,11 @@ impl<'i> Side<'i> {
     fn add_bundle(
         &mut self,
         search: &SideSearch<'_, 'i>,
+        number: usize,
         found: &FoundBundle<'_>,
-        reads: &mut ReadList<usize, Arc<CodeObject>>,
+        reads: &mut ReadList<Numbers, Arc<CodeObject>>,
     ) -> Result<()> {
         let (mut overlap_limit, bundle) = (OverlapLimit::new(found.bundle)?, found.info()?);
-        self.building.add(found);
-        // If the bundle is inside of a code object, that one is left out at the end, and its parts are compared.
-        self.holders.note(found.place);
         for code_object in found.code_objects() {
             self.seen.add(code_object.id(), found.format, Facts::default());
             if !search.request.takes(&code_object.parsed_id()) || !is_compared(&code_object, found) {
@@ -335,7 +309,7 @@ impl<'i> Side<'i> {
             }
             // Entries may overlap, so a small bundle could otherwise take very long to compare.
             if let Err(error) = overlap_limit.charge(&code_object, search.input) {
-                self.problems.push(error.at(found.place));
+                self.problems.push((number, error.at(found.place)));
                 break;
             }
             let mut object = ComparedObject {
@@ -355,7 +329,7 @@ impl<'i> Side<'i> {
             } else if !bundle.is_in(search.input) {
                 // The bytes of a bundle in inflated data are gone after the search.
                 object.read = ReadState::DuringSearch;
-                reads.add(Some(found), (self.objects.len(), Arc::clone(&object.code_object)));
+                reads.add(Some(found), ((number, self.objects.len()), Arc::clone(&object.code_object)));
             }
             // Code objects of all other kinds are read after the search, if the comparison needs them.
             self.objects.push(object);
@@ -365,7 +339,7 @@ impl<'i> Side<'i> {
 
     /// Notes the result of reading a code object during the search. A broken code object is a problem of the file.
     /// Fails only if the file cannot be read.
-    fn note_read(&mut self, index: usize, read: Result<ReadCode>) -> Result<()> {
+    fn note_read(&mut self, (number, index): Numbers, read: Result<ReadCode>) -> Result<()> {
         let Some(object) = self.objects.get_mut(index) else { return Ok(()) };
         match read {
             Ok(mut read) => {
@@ -373,7 +347,7 @@ impl<'i> Side<'i> {
                 object.read = ReadState::Done(read);
             }
             Err(error) if error.is_io() => return Err(error),
-            Err(error) => self.problems.push(error),
+            Err(error) => self.problems.push((number, error)),
         }
         Ok(())
     }

@@ -20,10 +20,11 @@ use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
 use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{Comparison, Facts, Pattern, Request, Selection};
 use crate::beyond::inventory::similar_names::SimilarNames;
-use crate::beyond::runtime::{Device, LoadedCodeObject, Loader};
+use crate::beyond::inventory::{Bad, Keep, LoadedCodeObject, Loader, Reading, Visit};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::{
-    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, Finding, FoundBundle, ParsedId,
-    Place, ReadEvent, ReadList, Scan, Split, contents, weight_of,
+    Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, FoundBundle, ParsedId, Place, ReadList, Scan, Split,
+    contents, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::{Event, Observer};
@@ -228,14 +229,15 @@ impl Extract {
                 Ok(meant)
             })
         };
-        scan.run_and_read(input, read, &|read| weight_of(read, MeantNames::len), &mut |event| {
-            match event {
-                ReadEvent::Found(Finding::Bundle(found), reads) => {
+        let reading = Reading::new(scan, Keep::Faults);
+        reading.run(input, read, &|read| weight_of(read, MeantNames::len), &mut |visit| {
+            match visit {
+                Visit::Bundle(_, found, reads) => {
                     add_selected(request, input, &found, first_position, reads)?;
                     first_position += found.bundle.entries.len();
                 }
-                ReadEvent::Found(..) | ReadEvent::End(..) => {}
-                ReadEvent::Read(read) => {
+                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Read(read) => {
                     for ((position, _), meant) in read {
                         match meant {
                             Ok(meant) => {
@@ -381,28 +383,32 @@ impl<'j> Extraction<'j> {
             part.seen.similar.extend(&found.similar);
             defining = Some(found.names_by_position);
         }
-        // The code objects that have others inside.
-        let holders = CodeObjectsWithParts::default();
-        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, holders, part };
+        let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
         let (mut done, mut search_error) = (Vec::new(), None);
         const SAME_WEIGHT: usize = 1;
-        let scanned = scan.run_and_read(input, extract, &|_| SAME_WEIGHT, &mut |event| {
-            let is_over = match event {
-                ReadEvent::Found(finding, reads) => {
-                    if let Err(error) = self.add_finding(finding, &mut file, reads) {
-                        search_error.get_or_insert(error);
+        let reading = Reading::new(&scan, Keep::Faults).up_to_fault();
+        let read = reading.run(input, extract, &|_| SAME_WEIGHT, &mut |visit| {
+            let is_over = match visit {
+                Visit::Bundle(_, found, reads) => {
+                    if let Err(error) = self.add_bundle(&found, &mut file, reads) {
+                        search_error.get_or_insert(add_place(error, found.place));
                     }
                     // Code objects that were found before the error are still extracted, because one of them may have
                     // an error that comes first in the file.
                     search_error.is_some()
                 }
-                ReadEvent::End(place, reads) => {
+                Visit::Split(_, _, split) => {
+                    self.keep_missing_archives(file.input, &split);
+                    false
+                }
+                Visit::Archive(..) => false,
+                Visit::End(place, reads) => {
                     self.add_loaded_at_end(place, &mut file, reads);
                     search_error.is_some()
                 }
-                ReadEvent::Read(extracted) => {
+                Visit::Read(extracted) => {
                     let has_failed = extracted.iter().any(|(_, extracted)| extracted.is_err());
                     done.extend(extracted);
                     has_failed
@@ -410,45 +416,23 @@ impl<'j> Extraction<'j> {
             };
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        // The search finds the code objects inside of another one after that one, so `holders` is complete only now.
+        let contents = input.unless_changed(read)?;
         // The mark `has_parts` is for reports: the sizes of the parts count instead of the size of the whole.
         for (_, extracted) in &mut done {
             if let Ok(pending) = extracted {
-                file.holders.mark(&mut pending.extracted.code_object);
+                contents.holders.mark(&mut pending.extracted.code_object);
             }
         }
-        if let Some(error) = search_error {
+        let unread = contents.unread.into_iter().find(|part| part.place.steps().is_empty());
+        file.part.unread_format = unread.map(|part| part.what.name());
+        let mut broken = contents.bad_parts.into_iter().filter(|part| matches!(part.what, Bad::Broken(_)));
+        if let Some(error) = search_error.or_else(|| broken.next()?.into_error()) {
             // The error of the search comes after those of the code objects that were found before it.
             const LAST_POSITION: usize = usize::MAX;
             done.push((LAST_POSITION, Err(error)));
         }
         // The results are collected in the order of the file, so the first error is returned.
-        input.unless_changed(scanned.and_then(|()| in_order(done).into_iter().collect()))
-    }
-
-    /// Adds the matching code objects of a finding to `reads`. Fails if the finding is a broken part.
-    fn add_finding(
-        &mut self,
-        finding: Finding<'_>,
-        file: &mut FileSearch<'_, 'j>,
-        reads: &mut ReadList<ReadTarget, CodeObject>,
-    ) -> Result<()> {
-        match finding {
-            Finding::Bundle(found) => {
-                self.add_bundle(&found, file, reads).map_err(|error| add_place(error, found.place))
-            }
-            Finding::Broken { place, error } => Err(error.at(place)),
-            Finding::Split { split, .. } => {
-                self.keep_missing_archives(file.input, &split);
-                Ok(())
-            }
-            Finding::Unread { place, what, .. } if place.steps().is_empty() => {
-                file.part.unread_format = Some(what.name());
-                Ok(())
-            }
-            // All other findings have no code objects, and the search goes on after them.
-            _ => Ok(()),
-        }
+        input.unless_changed(in_order(done).into_iter().collect())
     }
 
     /// Adds the code objects that runtimes choose at a place to `reads`, if GPUs are asked for. A runtime chooses among
@@ -496,8 +480,6 @@ impl<'j> Extraction<'j> {
         reads: &mut ReadList<ReadTarget, CodeObject>,
     ) -> Result<()> {
         let selected = self.select_in_bundle(found, file);
-        // If the bundle is inside of a code object, note that one as a holder.
-        file.holders.note(found.place);
         // Positions count all code objects in the order of the file, as `Loader` counts them.
         let first_position = file.code_objects;
         file.code_objects += found.bundle.entries.len();
@@ -699,8 +681,6 @@ struct FileSearch<'f, 'j> {
     defining: Option<HashMap<usize, BTreeSet<usize>>>,
     /// The number of code objects in the bundles so far, matching or not.
     code_objects: usize,
-    /// The code objects that have others inside.
-    holders: CodeObjectsWithParts,
     part: &'f mut ExtractedPart<'j>,
 }
 

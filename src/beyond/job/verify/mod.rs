@@ -10,6 +10,7 @@ pub use kpack_tree::KpackTree;
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,11 +19,9 @@ use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
-use crate::beyond::inventory::{Unit, Units};
+use crate::beyond::inventory::{Bad, BadPart, Contents, Keep, Reading, Unit, UnreadPart, Visit};
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{
-    self, Checksums, CodeObjectsWithParts, Finding, Format, FoundBundle, Place, Scan, Unread, is_zip,
-};
+use crate::beyond::scan::{self, Checksums, CodeObject, CodeObjectsOfBundle, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{Comparison, Expected, ServingDirectories};
@@ -122,22 +121,6 @@ pub struct Verified {
     keeps_room: bool,
 }
 
-/// A part that is recognised but not read.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema), schemars(rename = "Unread"))]
-pub struct UnreadPart {
-    /// The place.
-    #[cfg_attr(feature = "serde", serde(flatten))]
-    pub place: Place,
-    /// Its offset from the start of the file, or from the start of the innermost inflated data, such as a deflated
-    /// member of a zip file.
-    pub offset: u64,
-    /// The format.
-    #[cfg_attr(feature = "serde", serde(flatten))]
-    pub what: Unread,
-}
-
 /// The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs,
 /// and functions that PTX calls.
 #[derive(Clone, Debug)]
@@ -215,6 +198,9 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
+    /// The number of the finding with the fault among all of the file, which orders the faults.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) number: usize,
     /// The files that may correct the fault, as an [`ExpectTree`] finds out, or `None` if no other file can.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) alone: Option<Alone>,
@@ -289,7 +275,7 @@ impl Fault {
     /// Creates a fault at a place, outside of bundles.
     pub(super) fn new(place: &Place, rule: VerifyRule, text: String) -> Self {
         let place = place.clone();
-        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, alone: None }
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, number: 0, alone: None }
     }
 }
 
@@ -339,54 +325,57 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let mut units = self.expect.as_ref().map(|_| Units::default());
-        let mut containers = CodeObjectsWithParts::default();
+        let keep = if self.expect.is_some() { Keep::Units } else { Keep::Faults };
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
-        let scanned = scan.run(input, &mut |finding| {
-            match finding {
-                Finding::Bundle(found) => {
-                    containers.note(found.place);
-                    verified.check_bundle(&found, self.plain_max)?;
-                    units.iter_mut().for_each(|units| units.add(&found));
-                }
-                Finding::Broken { error, .. } if error.is_io() => return Err(error),
-                // Sections are hidden if their names or tables are broken. Code in them could not be checked.
-                Finding::Broken { place, error } | Finding::Hidden { place, error } => {
-                    verified.list_fault(place, None, None, VerifyRule::Readable, &inner_text(&error));
-                }
-                Finding::Trailing { place, offset, after } => {
-                    let text = match after {
-                        Some(package) => format!("unexpected data after the {package}"),
-                        None => "trailing data is not a bundle".to_owned(),
-                    };
-                    verified.list_fault(place, None, offset, VerifyRule::Trailing, &text);
-                }
-                Finding::Unread { place, offset, what } => verified.list_not_read(place, offset, what),
-                Finding::Copy { .. } => {}
-                Finding::Kpack { place, archive } => {
-                    verified.list_kpack_faults(place, kpack_tree::check_archive(archive, place));
+        // All content is read during the visits.
+        let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
+        let contents = Reading::new(&scan, keep).run(input, &read, &|()| 0, &mut |visit| {
+            match visit {
+                Visit::Bundle(number, found, _) => verified.check_bundle(number, &found, self.plain_max)?,
+                Visit::Archive(number, place, archive) => {
+                    verified.list_kpack_faults(number, place, kpack_tree::check_archive(archive, place));
                     verified.kpack.add_archive(place, is_zip, archive);
                 }
-                Finding::Split { place, split } => {
+                Visit::Split(number, place, split) => {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
-                    verified.list_kpack_faults(place, faults);
-                    units.iter_mut().for_each(|units| units.add_split(place, &split));
+                    verified.list_kpack_faults(number, place, faults);
                 }
+                Visit::End(..) | Visit::Read(()) => {}
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         });
-        input.unless_changed(scanned)?;
-        verified.code_objects = verified.code_objects.saturating_sub(containers.len()).max(verified.without_bundle);
-        if let (Some(expect), Some(units)) = (&self.expect, units) {
-            verified.compare(expect, input, &units.finish());
-        }
+        verified.add_contents(input.unless_changed(contents)?, self.expect.as_ref(), input);
         Ok(verified)
     }
 }
 
 impl Verified {
+    /// Adds what the search has found besides bundles, and compares the units of the file with the expected GPUs.
+    fn add_contents(&mut self, contents: Contents, expect: Option<&Expect>, input: &Input) {
+        self.code_objects = self.code_objects.saturating_sub(contents.holders.len()).max(self.without_bundle);
+        for BadPart { number, place, what } in contents.bad_parts {
+            let (rule, offset, text) = match what {
+                // Sections are hidden if their names or tables are broken. Code in them could not be checked.
+                Bad::Broken(error) | Bad::Hidden(error) => (VerifyRule::Readable, None, inner_text(&error)),
+                Bad::Trailing { offset, after: Some(package) } => {
+                    (VerifyRule::Trailing, offset, format!("unexpected data after the {package}"))
+                }
+                Bad::Trailing { offset, after: None } => {
+                    (VerifyRule::Trailing, offset, "trailing data is not a bundle".to_owned())
+                }
+            };
+            self.list(Fault { number, offset, ..Fault::new(&place, rule, text) });
+        }
+        contents.unread.into_iter().for_each(|part| self.list_not_read(part));
+        self.faults.sort_by_key(|fault| fault.number);
+        self.unread.sort_by_key(|part| part.number);
+        if let Some(expect) = expect {
+            self.compare(expect, input, &contents.units);
+        }
+    }
+
     /// Compares the units of the file with the expected GPUs.
     fn compare(&mut self, expect: &Expect, input: &Input, units: &[Unit]) {
         self.keeps_room = false;
@@ -406,10 +395,6 @@ impl Verified {
         }
     }
 
-    fn list_fault(&mut self, place: &Place, bundle: Option<usize>, offset: Option<u64>, rule: VerifyRule, text: &str) {
-        self.list(Fault { bundle, offset, ..Fault::new(place, rule, text.to_owned()) });
-    }
-
     /// Lists a fault, or counts it if there is no more room.
     pub(super) fn list(&mut self, fault: Fault) {
         // The text may quote entry IDs, which can contain any characters.
@@ -421,26 +406,26 @@ impl Verified {
         }
     }
 
-    fn list_kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
+    fn list_kpack_faults(&mut self, number: usize, place: &Place, texts: Vec<String>) {
         for text in texts {
-            self.list_fault(place, None, None, VerifyRule::Kpack, &text);
+            self.list(Fault { number, ..Fault::new(place, VerifyRule::Kpack, text) });
         }
     }
 
     /// Lists a part that is recognised but not read, or counts it if there is no more room.
-    fn list_not_read(&mut self, place: &Place, offset: u64, what: Unread) {
+    fn list_not_read(&mut self, part: UnreadPart) {
         // The item has no text besides its place.
         const NO_TEXT: u64 = 0;
-        if self.take_room(self.unread.len(), place, NO_TEXT) {
-            self.unread.push(UnreadPart { place: place.clone(), offset, what });
+        if self.take_room(self.unread.len(), &part.place, NO_TEXT) {
+            self.unread.push(part);
         } else {
-            let more = self.more_unread.entry(what.name()).or_default();
+            let more = self.more_unread.entry(part.what.name()).or_default();
             *more += 1;
         }
     }
 
     /// Counts and lists the code objects of a bundle that cannot be read.
-    fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
+    fn note_unchecked(&mut self, number: usize, found: &FoundBundle<'_>) {
         // An unreadable code object of an archive is a fault of the archive.
         if found.format.has(Rule::Archive) {
             return;
@@ -448,7 +433,8 @@ impl Verified {
         for code_object in found.code_objects() {
             if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
                 self.unchecked += 1;
-                self.list_not_read(found.place, found.bundle.offset.saturating_add(packed.stored.start), what);
+                let offset = found.bundle.offset.saturating_add(packed.stored.start);
+                self.list_not_read(UnreadPart { place: found.place.clone(), offset, what, number });
             }
         }
     }
@@ -486,14 +472,15 @@ impl Verified {
 
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
     /// `plain_max` bytes is a fault.
-    fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
+    fn check_bundle(&mut self, number: usize, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.iter().filter(|entry| entry.size() > 0).count();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {
-            self.list_fault(found.place, Some(found.index), Some(found.bundle.offset), rule, &text)
+            let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
+            self.list(Fault { number, bundle, offset, ..Fault::new(found.place, rule, text) });
         };
         self.without_code += rules::check(found, plain_max, &mut fault)?;
-        self.note_unchecked(found);
+        self.note_unchecked(number, found);
         self.list_undefined(found);
         match found.format {
             Format::CodeObject => self.without_bundle += code_objects,

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::slice;
 
-use super::device::Device;
-use super::loaded::Loader;
+use super::contents::Keep;
+use super::loader::Loader;
+use super::read::{Reading, Visit};
 use crate::base::error::Result;
 use crate::base::io::input::Input;
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::{
-    CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, ReadEvent, ReadList, Scan, contents, copy_bytes, weight_of,
-    weight_of_bytes,
+    CodeObject, CodeObjectsOfBundle, FoundBundle, ReadList, Scan, contents, copy_bytes, weight_of, weight_of_bytes,
 };
 
 /// A code object that the runtime of a GPU loads, with its bytes.
@@ -41,7 +42,7 @@ impl<'i> LoadedCode<'i> {
 }
 
 /// Returns the code objects of a file that the runtime of a GPU loads, with their bytes, in the order of a search: the
-/// best of every bundle, as [`loaded`](super::loaded) chooses it. Code objects that are compressed are inflated into
+/// best of every bundle, as [`loaded`](super::loaded()) chooses it. Code objects that are compressed are inflated into
 /// memory, on all processors.
 ///
 /// ```
@@ -69,26 +70,26 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
     let mut loader = Loader::new(slice::from_ref(device));
     let read = |together: CodeObjectsOfBundle<'_, usize, CodeObject>| contents(together, copy_bytes);
     let weight = |read: &Vec<_>| weight_of(read, weight_of_bytes);
-    Scan::default().run_and_read(input, &read, &weight, &mut |step| {
-        match step {
-            ReadEvent::Found(Finding::Bundle(found), reads) => {
+    Reading::new(&Scan::default(), Keep::Faults).run(input, &read, &weight, &mut |visit| {
+        match visit {
+            Visit::Bundle(_, found, reads) => {
                 for (position, loaded) in loader.add(&found)? {
                     load.add(position, loaded.code_object, Some(&found), reads);
                 }
             }
-            ReadEvent::End(place, reads) => {
+            Visit::End(place, reads) => {
                 // A choice among several bundles (a unit) stays open until the data that holds them ends. It is made
                 // now, because the bytes cannot be read afterwards.
                 for (position, loaded) in loader.finish_places(|unit| unit.data() == *place) {
                     load.add(position, loaded.code_object, None, reads);
                 }
             }
-            ReadEvent::Read(contents) => {
+            Visit::Read(contents) => {
                 for ((position, code_object), bytes) in contents {
                     load.loaded.push((position, LoadedCode { code_object, bytes: bytes.map(Cow::Owned) }));
                 }
             }
-            ReadEvent::Found(..) => {}
+            Visit::Split(..) | Visit::Archive(..) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -131,7 +132,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::beyond::runtime::loaded;
+    use crate::beyond::inventory::loaded;
 
     #[test]
     #[cfg_attr(miri, ignore = "inflates")]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::code::{Code, UnfoundCode};
-use super::device::Device;
+use super::read::each_bundle;
+use super::unit::{FoundUnit, UnitBuilder, UnitRole};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::beyond::container::Rule;
-use crate::beyond::inventory::{FoundUnit, UnitBuilder, UnitRole};
-use crate::beyond::scan::{CodeObject, Finding, FoundBundle, Place, Scan};
+use crate::beyond::runtime::{Code, Device, UnfoundCode};
+use crate::beyond::scan::{CodeObject, FoundBundle, Place, Scan};
 
 /// A code object that runtimes load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,10 +42,9 @@ pub struct LoadedCodeObject {
 /// The errors of [`Scan::run`]. Broken parts of the file are skipped.
 pub fn loaded<'a>(scan: &Scan, data: impl Into<Slice<'a>>, devices: &[Device]) -> Result<Vec<LoadedCodeObject>> {
     let (mut loader, mut loaded) = (Loader::new(devices), Vec::new());
-    scan.run(data, &mut |finding| {
-        if let Finding::Bundle(found) = finding {
-            loaded.extend(loader.add(&found)?);
-        }
+    let data = data.into();
+    each_bundle(scan, &Place::of_file(data.path()), data, &mut |found| {
+        loaded.extend(loader.add(found)?);
         Ok(())
     })?;
     // Consecutive offload binaries at one place are one choice. The next place ends the choice, and the end of the

@@ -1,0 +1,129 @@
+//! Reads a file into its contents, and lets a job take part while the bytes are there. Outside of the search itself,
+//! findings are received here only.
+
+use std::borrow::Borrow;
+use std::ops::ControlFlow;
+
+use super::contents::{Bad, BadPart, Contents, ContentsBuilder, Keep};
+use crate::base::error::Result;
+use crate::base::io::input::{Input, Slice};
+use crate::beyond::container::kpack::KpackArchive;
+use crate::beyond::scan::{
+    CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, MemberFilter, Place, ReadEvent, ReadList, Scan, Split,
+    all_members,
+};
+
+/// What a job may look at, and want to read, while the bytes are there.
+pub(crate) enum Visit<'f, K, C, R> {
+    /// A bundle, with its number among all findings of the file. The job adds the code objects that it wants to the
+    /// list.
+    Bundle(usize, FoundBundle<'f>, &'f mut ReadList<K, C>),
+    /// A split library, with its number as of a bundle. Its code in kpack archives was found as bundles before.
+    Split(usize, &'f Place, Split<'f>),
+    /// A kpack archive, with its number as of a bundle. Its code was found as bundles before.
+    Archive(usize, &'f Place, &'f KpackArchive),
+    /// The end of the data at a place: the last chance to add code objects of that data to the list.
+    End(&'f Place, &'f mut ReadList<K, C>),
+    /// The result for wanted code objects that were read together.
+    Read(R),
+}
+
+/// How a file is read.
+pub(crate) struct Reading<'s> {
+    scan: &'s Scan,
+    keep: Keep,
+    members: &'s MemberFilter<'s>,
+    is_over_at_fault: bool,
+    is_over_at_nested: bool,
+}
+
+impl<'s> Reading<'s> {
+    pub(crate) fn new(scan: &'s Scan, keep: Keep) -> Self {
+        Self { scan, keep, members: &all_members, is_over_at_fault: false, is_over_at_nested: false }
+    }
+
+    /// Of a zip file, reads only the members whose names the filter accepts.
+    pub(crate) fn in_members(self, members: &'s MemberFilter<'s>) -> Self {
+        Self { members, ..self }
+    }
+
+    /// Ends the reading at the first part that begins like device code but cannot be read.
+    pub(crate) fn up_to_fault(self) -> Self {
+        Self { is_over_at_fault: true, ..self }
+    }
+
+    /// Ends the reading where there is [more](Contents::has_nested) in a compressed bundle than code objects.
+    pub(crate) fn up_to_nested(self) -> Self {
+        Self { is_over_at_nested: true, ..self }
+    }
+
+    /// Reads the headers of a file only.
+    ///
+    /// # Errors
+    /// The errors of [`run`](Self::run).
+    pub(super) fn list(self, input: &Input) -> Result<Contents> {
+        // No code object is wanted, so nothing is read.
+        let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
+        self.run(input, &read, &|()| 0, &mut |_| Ok(ControlFlow::Continue(())))
+    }
+
+    /// Reads a file. `each` receives the bundles in file order, and the results of `read` for the code objects that it
+    /// has wanted, which are read on all processors; `weight` estimates the memory of a result. If `each` breaks off,
+    /// the contents end there.
+    ///
+    /// # Errors
+    /// Those of `each`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part of the file cannot be read. Other faults
+    /// are [bad parts](Contents::bad_parts).
+    pub(crate) fn run<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
+        self,
+        input: &Input,
+        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
+        weight: &(impl Fn(&R) -> usize + Sync),
+        each: &mut dyn FnMut(Visit<'_, K, C, R>) -> Result<ControlFlow<()>>,
+    ) -> Result<Contents> {
+        let mut contents = ContentsBuilder::new(input.as_slice(), self.keep);
+        let Self { scan, members, is_over_at_fault, is_over_at_nested, .. } = self;
+        scan.run_in_members_and_read(input, members, read, weight, &mut |event| match event {
+            ReadEvent::Found(finding, wanted) => {
+                let number = contents.add(&finding)?;
+                if is_over_at_nested && contents.has_nested() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                match finding {
+                    Finding::Bundle(found) => each(Visit::Bundle(number, found, wanted)),
+                    Finding::Split { place, split } => each(Visit::Split(number, place, split)),
+                    Finding::Kpack { place, archive } => each(Visit::Archive(number, place, archive)),
+                    other => match contents.add_bad_part(other)? {
+                        Some(BadPart { what: Bad::Broken(_), .. }) if is_over_at_fault => Ok(ControlFlow::Break(())),
+                        _ => Ok(ControlFlow::Continue(())),
+                    },
+                }
+            }
+            ReadEvent::End(place, wanted) => each(Visit::End(place, wanted)),
+            ReadEvent::Read(read) => each(Visit::Read(read)),
+        })?;
+        Ok(contents.finish())
+    }
+}
+
+/// Passes each bundle in some data to `visit`, in file order. The places begin with `place`. Returns the parts that
+/// could not be read, and bytes that do not belong where they are.
+///
+/// # Errors
+/// Those of `visit`.
+pub(crate) fn each_bundle(
+    scan: &Scan,
+    place: &Place,
+    data: Slice<'_>,
+    visit: &mut dyn FnMut(&FoundBundle<'_>) -> Result<()>,
+) -> Result<Vec<BadPart>> {
+    let mut contents = ContentsBuilder::new(data, Keep::Faults);
+    scan.run_at(place, data, &mut |finding| {
+        contents.add(&finding)?;
+        match finding {
+            Finding::Bundle(found) => visit(&found),
+            other => contents.add_bad_part(other).map(drop),
+        }
+    })?;
+    Ok(contents.finish().bad_parts)
+}
