@@ -37,7 +37,7 @@ pub(super) struct VerifyOptions {
     /// Succeed even if no device code was read, for trees without device code.
     #[arg(long)]
     allow_none: bool,
-    /// GPUs that every bundle must serve (gfx90a, MI300X): a comma list, or a file of names.
+    /// GPUs that every bundle must serve (gfx90a, MI300X, native): a comma list, or a file of names.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
     expect: Option<Gpus>,
     /// Like --expect, and code that none of these GPUs needs is a fault.

@@ -38,7 +38,8 @@ pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 #[cfg(feature = "cli")]
 pub(crate) use output_file::output_file;
 pub use recompress::{
-    HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
+    CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip,
+    RemovedCode,
 };
 pub use replace::{Replace, Replaced};
 pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, Verified, Verify, VerifyRule};

@@ -162,7 +162,8 @@ impl Device {
 
     /// Returns the GPU with the name of a target.
     fn of_target(text: &str) -> Result<Self, DeviceError> {
-        let device = |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
+        let device =
+            |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
         if is_any_ptx(text) {
             return device(ANY_PTX, vec![GpuVariant::Ptx(LATEST)]);
         }
@@ -224,7 +225,12 @@ impl Device {
         if let Code::Other(target) = code
             && let Some(gpu) = intel_gpu::of_code(target)
         {
-            return Some(Self { name: target.clone(), typed: None, variants: intel_variants(&gpu) });
+            return Some(Self {
+                name: target.clone(),
+                typed: None,
+                variants: intel_variants(&gpu),
+                is_without_jit: false,
+            });
         }
         Self::of_target(&code.name()).ok()
     }
@@ -395,7 +401,7 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.variants) == (&other.name, &other.variants)
+        (&self.name, &self.variants, self.is_without_jit) == (&other.name, &other.variants, other.is_without_jit)
     }
 }
 
