@@ -98,7 +98,7 @@ pub(super) struct ExtractOptions {
         long_help = "Extract from each bundle only the code that runtimes load on the GPUs of --target. On an AMD GPU (gfx1152), that is \
             code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
             what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
-            else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
+            else PTX. On an Intel GPU (bmg-g21), it is code for it or for a GPU that Intel lists as compatible, else SPIR-V. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
             entry IDs are not allowed."
     )]
     as_runtime: bool,
