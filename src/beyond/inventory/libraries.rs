@@ -57,6 +57,8 @@ pub struct ServingLibraries {
     pub complete: usize,
     /// The number of libraries that serve the GPU with some bundles only.
     pub partial: usize,
+    /// The number of libraries of both kinds that serve the GPU with code which is compiled when the program starts.
+    pub jit: usize,
 }
 
 impl ServingLibraries {
@@ -72,15 +74,22 @@ impl ServingLibraries {
         } else if served.serving > 0 {
             self.partial += 1;
         }
+        self.jit += usize::from(served.jit > 0);
     }
 }
 
-/// Writes the numbers as in `5 of 13` or, if only some bundles of 2 libraries serve the GPU, `5+2 of 13`.
+/// Writes the numbers as in `5 of 13` or, if only some bundles of 2 libraries serve the GPU, `5+2 of 13`. If some of
+/// them need a compiler when the program starts, ` by JIT` or `, 3 by JIT` follows.
 impl fmt::Display for ServingLibraries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.partial {
-            0 => write!(f, "{} of {}", self.complete, self.all),
-            partial => write!(f, "{}+{partial} of {}", self.complete, self.all),
+            0 => write!(f, "{} of {}", self.complete, self.all)?,
+            partial => write!(f, "{}+{partial} of {}", self.complete, self.all)?,
+        }
+        match self.jit {
+            0 => Ok(()),
+            jit if jit == self.complete.saturating_add(self.partial) => f.write_str(" by JIT"),
+            jit => write!(f, ", {jit} by JIT"),
         }
     }
 }

@@ -63,7 +63,7 @@ pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
-pub use needs::Need;
+pub use needs::{Need, Needs};
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
 pub use served::{Coverage, ServedBundles, ServedDirectory};

@@ -1,7 +1,7 @@
 //! What a machine needs to read the code of a file, besides a GPU.
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::{fmt, mem};
 
 use super::contents::Contents;
 use crate::beyond::codec::Codec;
@@ -58,23 +58,39 @@ impl fmt::Display for Need {
 impl Contents {
     /// Returns what a machine needs to read the code, one of each kind: for the newest version of it.
     pub fn needs(&self) -> Vec<Need> {
-        let mut needs = BTreeSet::new();
-        for bundle in &self.bundles {
-            needs.extend(bundle.info.compressed.map(|recorded| Need::CompressedBundles(recorded.version)));
+        let mut needs = Needs::default();
+        needs.add(self);
+        needs.newest()
+    }
+}
+
+/// What a machine needs to read the code of some files.
+#[derive(Clone, Debug, Default)]
+pub struct Needs(BTreeSet<Need>);
+
+impl Needs {
+    /// Adds the needs of a file.
+    pub fn add(&mut self, file: &Contents) {
+        for bundle in &file.bundles {
+            self.0.extend(bundle.info.compressed.map(|recorded| Need::CompressedBundles(recorded.version)));
             for code_object in &bundle.code_objects {
-                needs.extend(code_object.ptx_version.map(Need::Ptx));
+                self.0.extend(code_object.ptx_version.map(Need::Ptx));
                 let codec = code_object.packed.as_ref().map(|packed| packed.codec);
                 if bundle.info.format == Format::Fatbin && codec == Some(Codec::Zstd) {
-                    needs.insert(Need::CudaZstd);
+                    self.0.insert(Need::CudaZstd);
                 }
             }
         }
+    }
+
+    /// Returns one need of each kind, for the newest version.
+    pub fn newest(&self) -> Vec<Need> {
         // Versions of one kind follow each other, the newest last.
         let mut newest: Vec<Need> = Vec::new();
-        for need in needs {
+        for need in &self.0 {
             match newest.last_mut() {
-                Some(last) if std::mem::discriminant(last) == std::mem::discriminant(&need) => *last = need,
-                _ => newest.push(need),
+                Some(last) if mem::discriminant(last) == mem::discriminant(need) => *last = *need,
+                _ => newest.push(*need),
             }
         }
         newest
@@ -97,5 +113,12 @@ mod tests {
         ] {
             assert_eq!(need.to_string(), text);
         }
+    }
+
+    #[test]
+    fn of_each_kind_the_newest_counts() {
+        let needs =
+            [Need::CudaZstd, Need::Ptx((9, 0)), Need::CompressedBundles(2), Need::Ptx((8, 7)), Need::Ptx((8, 10))];
+        assert_eq!(Needs(needs.into()).newest(), [Need::Ptx((9, 0)), Need::CudaZstd, Need::CompressedBundles(2)]);
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use crate::base::display::printable;
 use crate::beyond::base::text::natural_order;
 use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries};
-use crate::beyond::runtime::Device;
+use crate::beyond::runtime::{Code, Device};
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
@@ -82,6 +82,16 @@ impl ServingNumber {
         }
     }
 
+    /// Returns the number without that of libraries or bundles that serve the GPU by JIT.
+    fn without_jit(mut self) -> Self {
+        match &mut self {
+            Self::Libraries(libraries) => libraries.jit = 0,
+            Self::Bundles(bundles) => bundles.jit = 0,
+            Self::Unknown => {}
+        }
+        self
+    }
+
     /// Returns whether some libraries serve the GPU with some of their bundles only.
     fn is_partial(self) -> bool {
         match self {
@@ -138,10 +148,15 @@ impl GpuLine {
 fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
-    sorted.sort_by_cached_key(|line| generation(&line.gpu));
+    let is_jit = |target: &str| Code::from_name(target).is_some_and(|code| code.is_jit());
+    sorted.sort_by_cached_key(|line| (is_jit(&line.gpu), generation(&line.gpu)));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
-        let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
+        let mut serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
+        // The name of PTX and SPIR-V says already that they are compiled when the program starts.
+        if is_jit(&total.gpu) {
+            serving = serving.without_jit();
+        }
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {

@@ -91,6 +91,9 @@ fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
     let cells: Vec<&ServedBundles> = grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served)).collect();
     // A library without bundles for GPUs of a vendor is complete too. The legend explains its empty cells below.
     let mut legend = "all: all bundles serve the GPU".to_owned();
+    if cells.iter().any(|served| served.jit > 0) {
+        legend.push_str("; jit: all do, but code is compiled when the program starts");
+    }
     if cells.iter().any(|served| !served.is_complete() && served.serving > 0) {
         legend.push_str("; 1/3: one of three does");
     }
@@ -257,7 +260,7 @@ fn text_of(served: ServedBundles) -> String {
         // The library has no code for GPUs of this vendor.
         ServedBundles { bundles: 0, .. } => String::new(),
         ServedBundles { serving: 0, .. } => "-".to_owned(),
-        served if served.is_complete() => "all".to_owned(),
+        served if served.is_complete() => if served.jit > 0 { "jit" } else { "all" }.to_owned(),
         ServedBundles { serving, bundles, .. } => format!("{serving}/{bundles}"),
     }
 }

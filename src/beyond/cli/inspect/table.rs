@@ -8,7 +8,7 @@ use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
 use crate::beyond::inventory::{
-    BundleContents, Contents, Coverage, Libraries, LibrariesBuilder, MemberCopies, UnreadPart,
+    BundleContents, Contents, Coverage, Libraries, LibrariesBuilder, MemberCopies, Need, UnreadPart,
 };
 use crate::beyond::job::InspectTotal;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
@@ -178,6 +178,7 @@ impl<'o> InspectTables<'o> {
         if total.files_with_missing > 0 {
             text.write_item(&missing_text(&total))?;
         }
+        write_needs(&total.needs.newest(), &mut text)?;
         for notes in &self.notes {
             text.out.write_buffer(notes)?;
         }
@@ -196,6 +197,26 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
         write_references(file, text)?;
         return write_unread(file, text);
     }
+    text.write_heading(&name, &facts(file))?;
+    let is_of_compilers = file.bundles.iter().all(|bundle| bundle.info.container().is_empty());
+    if rows.is_each() || is_of_compilers {
+        write_groups(file, rows, text)?;
+    } else {
+        write_gpus_of(file, text)?;
+    }
+    for line in copies_lines(&file.copies).take(COPIES_MAX) {
+        text.write_item(&line)?;
+    }
+    write_references(file, text)?;
+    write_unread(file, text)?;
+    if !rows.is_each() {
+        write_needs(&file.needs(), text)?;
+    }
+    text.write_empty_line()
+}
+
+/// Writes a table for each group of bundles, with a line for each entry ID or code object.
+fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Result<()> {
     let mut groups: Vec<(&[BundleContents], Vec<Line>)> = Vec::new();
     let coverage = file.coverage_by_container();
     for group in groups_by_place(&file.bundles) {
@@ -209,33 +230,36 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
         groups.push((group, lines));
     }
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
-    text.write_heading(&name, &facts(file))?;
-    if !rows.is_each() && groups.len() > 1 {
-        let mut total = InspectTotal::default();
-        total.add(file);
-        let is_full = false;
-        answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)?;
-    }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
         let has_kinds = true;
         write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(BundleContents::is_compressed), text)?;
     }
-    for line in copies_lines(&file.copies).take(COPIES_MAX) {
-        text.write_item(&line)?;
+    // With `--each` and several groups, these lines follow the table after the last file.
+    if groups.len() == 1 || !rows.is_each() { write_incomplete(&file.coverage(), text) } else { Ok(()) }
+}
+
+/// Writes a table of the GPUs that a file has code for, as people ask of libraries, programs and packages, and where the
+/// bundles are.
+fn write_gpus_of(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
+    let mut total = InspectTotal::default();
+    total.add(file);
+    let is_full = false;
+    answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)?;
+    for bundles in groups_by_place(&file.bundles) {
+        text.write_item(&group_heading(bundles))?;
     }
-    write_references(file, text)?;
-    write_unread(file, text)?;
-    // With several groups, the table of GPUs has the number of bundles that serve each GPU.
-    if groups.len() == 1 {
-        write_incomplete(&file.coverage(), text)?;
-    } else if !rows.is_each() {
-        // With `--each`, these lines follow the table after the last file.
-        for line in unfound_lines(&file.coverage()) {
-            text.write_item(&line)?;
-        }
+    // The table has the numbers of bundles that serve each GPU.
+    unfound_lines(&total.coverage).iter().try_for_each(|line| text.write_item(line))
+}
+
+/// Writes what a machine needs to read the code.
+fn write_needs(needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
+    if needs.is_empty() {
+        return Ok(());
     }
-    text.write_empty_line()
+    let needs: Vec<String> = needs.iter().map(Need::to_string).collect();
+    text.write_item(&format!("needs: {}", needs.join("; ")))
 }
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.

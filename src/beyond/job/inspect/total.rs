@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::base::display::printable_start;
-use crate::beyond::inventory::{BundleContents, Contents, Coverage, Targets};
+use crate::beyond::inventory::{BundleContents, Contents, Coverage, Needs, Targets};
 use crate::beyond::scan::{CodeObject, Sizes};
 
 /// The maximum number of GPUs with their own sums. All further GPUs share one, because hostile files can name any
@@ -48,6 +48,8 @@ pub struct InspectTotal {
     pub is_compressed: bool,
     /// The number of unread parts by the name of their format.
     pub unread: BTreeMap<&'static str, usize>,
+    /// What a machine needs to read the code.
+    pub needs: Needs,
 }
 
 /// The sizes of the code objects for a GPU.
@@ -87,6 +89,7 @@ impl InspectTotal {
         }
         self.libraries += file.libraries_with_code();
         self.coverage.merge(&file.coverage());
+        self.needs.add(file);
         let mut targets = Targets::default();
         for bundle in bundles {
             self.sizes += bundle.sizes();
