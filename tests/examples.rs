@@ -231,6 +231,7 @@ fn session(scripts: &[String]) -> Vec<String> {
         .env("LC_ALL", "C.UTF-8")
         .env("TMPDIR", home.path())
         .env("PIP_NO_INDEX", "1")
+        .env("PIP_ROOT_USER_ACTION", "ignore")
         // pip divides this at spaces, which the path of the repository may have.
         .env("PIP_FIND_LINKS", WHEELS)
         .env("PYTHONPATH", root().join("packaging/python"))

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::lists::share_of;
@@ -311,8 +311,12 @@ fn a_failure_names_the_output() {
     let inputs = inputs();
     for (name, words, _) in COMMANDS {
         let directory = copy(&inputs);
-        let output = output(&inputs, words);
-        fs::create_dir(directory.path().join(&output)).unwrap();
+        let mut output = PathBuf::from(output(&inputs, words));
+        if words[0] == "recompress" {
+            // A directory gets a file with the name of the input.
+            output.push(words[1]);
+        }
+        fs::create_dir_all(directory.path().join(&output)).unwrap();
         let run = Command::new(executable()).args(*words).current_dir(directory.path()).output().unwrap();
         let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
         let expected = format!("{}': Is a directory\n", output.display());

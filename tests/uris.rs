@@ -943,9 +943,9 @@ fn replace_changes_nothing_but_its_output() {
     fs::write(dir.join("x.hipfb"), &file).unwrap();
     assert!(code_objects(&dir.join("x.hipfb"))[1].0.ends_with("#offset=256&size=12"));
     fs::write(dir.join("new"), b"new").unwrap();
-    fs::create_dir(dir.join("directory")).unwrap();
+    fs::create_dir_all(dir.join("directory/x.hipfb")).unwrap();
     for (words, error) in [
-        (["new", "-o", "directory"], "'directory': Is a directory"),
+        (["new", "-o", "directory"], "'directory/x.hipfb': Is a directory"),
         (["directory", "-o", "out"], "'directory': Is a directory"),
         (["none", "-o", "out"], "'none': No such file or directory"),
         (["new", "-o", "none/out"], "'none/out': No such file or directory"),

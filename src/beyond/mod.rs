@@ -23,7 +23,6 @@ pub(crate) mod limits;
 pub(crate) mod messagepack;
 pub(crate) mod once;
 pub(crate) mod parallel;
-#[cfg(feature = "cli")]
 pub(crate) mod products;
 pub(crate) mod runtime;
 pub mod scan;

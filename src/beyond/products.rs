@@ -5,36 +5,42 @@
 //!
 //! | vendor | source |
 //! |---|---|
-//! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026), in which RX 580 is the `polaris10` of RX 480; MI308X: AMD's ROCm blog (2026); RX 6500 XT and Radeon 680M: the table of devices in the README of AMD's TheRock (2026); RX 6300 and RX 6400: the chip of RX 6500 XT, Navi 24, in pci.ids (2026) |
-//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", which has the processors of its architecture, Turing; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
-//! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs` |
+//! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026), in which RX 580 is the `polaris10` of RX 480; MI308X: AMD's ROCm blog (2026); RX 6500 XT, Radeon 680M, RX 7700S, Strix, MI450 and the chip of the Steam Deck (Van Gogh): the targets of AMD's TheRock (2026); RX 6300 and RX 6400: the chip of RX 6500 XT, Navi 24, in pci.ids (2026) |
+//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx: "GeForce GTX 16 Series", and MX450, which have the processors of their architecture, Turing; H20 likewise, of Hopper; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
+//! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs`; GPUs that are part of processors: Intel's product pages (2026) |
+//! | series | `gfx110X-all` and its like: the families in `therock_amdgpu_targets.cmake` of TheRock (2026); Jetson Orin and Thor: the modules in NVIDIA's table |
 
-/// Returns the processor of a product, such as `gfx942` for MI300X and `sm_90` for H100, or `None` if the name is not
-/// known or has words of another vendor.
+use std::slice;
+
+/// Returns the processors of a product or series, such as `gfx942` for MI300X and `sm_90` for H100, or `None` if the
+/// name is not known or has words of another vendor. A product has one processor, a series may have several.
 ///
 /// Case and separators do not count, nor do words for the vendor and the kind of device (NVIDIA, GeForce, Radeon, GPU)
 /// and for its form and memory (SXM4, 80GB). So the names that `nvidia-smi`, `rocminfo` and `amd-smi` print are known.
-pub(crate) fn processor(product: &str) -> Option<&'static str> {
-    let typed = plain(product);
+pub(crate) fn processors(name: &str) -> Option<&'static [&'static str]> {
+    let typed = plain(name);
     // `plain` leaves out all separators, so a text with characters of a path or pattern could look like a name.
-    if typed.is_empty() || !product.chars().all(is_of_name) {
+    if typed.is_empty() || !name.chars().all(is_of_name) {
         return None;
     }
-    let (processor, _) = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed))?;
-    let vendor = match processor.get(..3) {
+    let product = PRODUCTS.iter().find(|(_, names)| names.iter().any(|name| plain(name) == typed));
+    let processors = match product {
+        Some((processor, _)) => slice::from_ref(processor),
+        None => OTHER_NAMES.iter().find(|(name, _)| plain(name) == typed)?.1,
+    };
+    let vendor = vendor_of(processors.first()?);
+    // `plain` leaves out the words for vendors, so a name with the wrong vendor ("AMD A10") was found too.
+    let is_its = |word| vendor_named(word).is_none_or(|named| named == vendor);
+    if words(name).all(is_its) { Some(processors) } else { None }
+}
+
+/// Returns the vendor of a processor in the tables, as [`BRANDS`] names it.
+fn vendor_of(processor: &str) -> &'static str {
+    match processor.get(..3) {
         Some("gfx") => "amd",
         Some("sm_") => "nvidia",
         _ => "intel",
-    };
-    // `plain` leaves out the words for vendors, so a name with the wrong vendor ("AMD A10") was found too.
-    for word in words(product) {
-        if let Some(named) = vendor_named(word)
-            && named != vendor
-        {
-            return None;
-        }
     }
-    Some(*processor)
 }
 
 /// Whether a character occurs in names of products.
@@ -43,7 +49,7 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// Returns the words of a name, which any characters but letters and digits separate; some of them may be empty.
-fn words(name: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphanumeric())
 }
 
@@ -69,41 +75,18 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static [&'static st
     PRODUCTS.iter().copied()
 }
 
+/// Returns the other names of processors, and the names of series, with their processors.
+#[cfg(any(test, feature = "cli"))]
+pub(crate) fn other_names() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    OTHER_NAMES.iter().copied()
+}
+
 /// Returns the products with a processor, or an empty list if the processor is not in the table.
 pub(crate) fn with_processor(processor: &str) -> &'static [&'static str] {
     match PRODUCTS.iter().find(|(name, _)| *name == processor) {
         Some((_, products)) => products,
         None => &[],
     }
-}
-
-/// Returns the products that an incomplete name may mean, each with its processor, the older generations of each vendor
-/// first: MI300X and MI300A for `MI300`, RTX 5090 for `5090`, Quadro RTX 4000 and RTX 4000 Ada for `RTX 4000`. Numbers
-/// must be complete: `50` does not mean RTX 5090. A name without a number means no product.
-pub(crate) fn with_part(typed: &str) -> Vec<(&'static str, &'static str)> {
-    let part = plain(typed);
-    let mut found = Vec::new();
-    if !part.contains(|c: char| c.is_ascii_digit()) {
-        return found;
-    }
-    for (processor, names) in all() {
-        for name in names {
-            if has_part(&plain(name), &part) {
-                found.push((processor, *name));
-            }
-        }
-    }
-    found
-}
-
-/// Whether `name` contains `part` without cutting a number. Only the first occurrence counts: it must not begin inside
-/// of a number, and no digit may follow it.
-fn has_part(name: &str, part: &str) -> bool {
-    let Some((before, after)) = name.split_once(part) else { return false };
-    let begins_inside_number =
-        part.starts_with(|c: char| c.is_ascii_digit()) && before.ends_with(|c: char| c.is_ascii_digit());
-    let is_before_digit = after.starts_with(|c: char| c.is_ascii_digit());
-    !begins_inside_number && !is_before_digit
 }
 
 /// Returns a name as names are compared: its words in lower case and joined. Words for the vendor and for a size of
@@ -113,12 +96,15 @@ pub(crate) fn plain(name: &str) -> String {
     // of some products' names.
     let name = name.to_ascii_lowercase().replace("max-q", "");
     let mut plain = String::new();
-    for word in words(&name) {
-        if !WITHOUT_MEANING.contains(&word) && vendor_named(word).is_none() && !is_memory_size(word) {
-            plain.push_str(word);
-        }
+    for word in words(&name).filter(|word| is_counted(word)) {
+        plain.push_str(word);
     }
     plain
+}
+
+/// Whether a word in lower case distinguishes products.
+pub(crate) fn is_counted(word: &str) -> bool {
+    !WITHOUT_MEANING.contains(&word) && vendor_named(word).is_none() && !is_memory_size(word)
 }
 
 /// Whether a word is a size of memory, such as `80gb` or `24g`.
@@ -152,18 +138,22 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         "Radeon PRO V620"]),
     ("gfx1031", &["Radeon RX 6750 XT", "Radeon RX 6700 XT"]),
     ("gfx1032", &["Radeon RX 6650 XT", "Radeon RX 6600 XT", "Radeon RX 6600", "Radeon PRO W6600"]),
+    ("gfx1033", &["Steam Deck"]),
     ("gfx1034", &["Radeon RX 6500 XT", "Radeon RX 6400", "Radeon RX 6300"]),
     ("gfx1035", &["Radeon 680M"]),
     ("gfx1100", &["Radeon RX 7900 XTX", "Radeon RX 7900 XT", "Radeon RX 7900 GRE", "Radeon PRO W7900",
         "Radeon PRO W7800"]),
     ("gfx1101", &["Radeon RX 7800 XT", "Radeon RX 7700 XT", "Radeon RX 7700", "Radeon PRO W7700", "Radeon PRO V710"]),
-    ("gfx1102", &["Radeon RX 7600 XT", "Radeon RX 7600", "Radeon PRO W7600", "Radeon PRO W7500"]),
+    ("gfx1102", &["Radeon RX 7600 XT", "Radeon RX 7600", "Radeon RX 7700S", "Radeon PRO W7600",
+        "Radeon PRO W7500"]),
     ("gfx1103", &["Radeon 780M"]),
     ("gfx1150", &["Radeon 890M", "Ryzen AI 9 HX 375", "Ryzen AI 9 HX 370"]),
     ("gfx1151", &["Radeon 8060S", "Ryzen AI Max+ 395"]),
     ("gfx1152", &["Radeon 860M", "Ryzen AI 7 350"]),
+    ("gfx1153", &["Radeon 820M"]),
     ("gfx1200", &["Radeon RX 9060 XT", "Radeon RX 9060"]),
     ("gfx1201", &["Radeon RX 9070 XT", "Radeon RX 9070", "Radeon RX 9070 GRE", "Radeon AI PRO R9700"]),
+    ("gfx1250", &["Instinct MI455X", "Instinct MI450X"]),
     ("sm_35", &["Tesla K40", "Tesla K40m", "Tesla K40c", "Tesla K20", "Tesla K20X", "Tesla K20Xm", "Tesla K20m",
         "Tesla K20c", "GeForce GTX 780 Ti", "GeForce GTX 780"]),
     ("sm_37", &["Tesla K80"]),
@@ -180,7 +170,7 @@ static PRODUCTS: &[(&str, &[&str])] = &[
     ("sm_72", &["Jetson AGX Xavier", "Jetson Xavier NX"]),
     ("sm_75", &["T4", "Quadro RTX 8000", "Quadro RTX 6000", "Quadro RTX 5000", "Quadro RTX 4000", "TITAN RTX",
         "GeForce RTX 2080 Ti", "GeForce RTX 2080", "GeForce RTX 2070", "GeForce RTX 2060", "GeForce GTX 1660 Ti",
-        "GeForce GTX 1660", "GeForce GTX 1650 Ti", "GeForce GTX 1650", "GeForce GTX 1630"]),
+        "GeForce GTX 1660", "GeForce GTX 1650 Ti", "GeForce GTX 1650", "GeForce GTX 1630", "GeForce MX450"]),
     ("sm_80", &["A100", "A30"]),
     ("sm_86", &["A40", "A10", "A10G", "A16", "A2", "RTX A6000", "RTX A5500", "RTX A5000", "RTX A4500", "RTX A4000",
         "RTX A3000", "RTX A2000", "RTX A1000", "GeForce RTX 3090 Ti", "GeForce RTX 3090", "GeForce RTX 3080 Ti",
@@ -190,7 +180,7 @@ static PRODUCTS: &[(&str, &[&str])] = &[
     ("sm_89", &["L4", "L40", "L40S", "RTX 6000 Ada", "RTX 5000 Ada", "RTX 4500 Ada", "RTX 4000 Ada", "RTX 2000 Ada",
         "GeForce RTX 4090", "GeForce RTX 4080", "GeForce RTX 4070 Ti", "GeForce RTX 4070", "GeForce RTX 4060 Ti",
         "GeForce RTX 4060", "GeForce RTX 4050"]),
-    ("sm_90", &["GH200", "H200", "H100"]),
+    ("sm_90", &["GH200", "H200", "H100", "H20"]),
     ("sm_100", &["GB200", "B200"]),
     ("sm_103", &["GB300", "B300"]),
     ("sm_110", &["Jetson T5000", "Jetson T4000"]),
@@ -199,11 +189,65 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         "GeForce RTX 5050"]),
     ("sm_121", &["GB10", "DGX Spark"]),
     ("dg1", &["Iris Xe MAX"]),
-    ("dg2-g10", &["Arc A770", "Arc A750", "Arc A580", "Arc A770M", "Arc A730M", "Arc A550M", "Data Center GPU Flex 170",
-        "Flex 170"]),
-    ("dg2-g11", &["Arc A380", "Arc A310", "Arc A370M", "Arc A350M", "Data Center GPU Flex 140", "Flex 140"]),
+    ("dg2-g10", &["Arc A770", "Arc A750", "Arc A580", "Arc A770M", "Arc A730M", "Arc A550M", "Arc A760A",
+        "Data Center GPU Flex 170", "Flex 170"]),
+    ("dg2-g11", &["Arc A380", "Arc A310", "Arc A370M", "Arc A350M", "Arc Pro A50", "Arc Pro A40", "Arc Pro A30M",
+        "Data Center GPU Flex 140", "Flex 140"]),
+    ("dg2-g12", &["Arc A570M", "Arc A530M", "Arc Pro A60", "Arc Pro A60M"]),
     ("pvc", &["Data Center GPU Max 1550", "Data Center GPU Max 1100", "Max 1550", "Max 1100"]),
+    ("mtl-u", &["Meteor Lake-U", "Arrow Lake-U", "Arrow Lake-S"]),
+    ("mtl-h", &["Meteor Lake-H"]),
+    ("arl-h", &["Arc 140T", "Arc 130T", "Arrow Lake-H"]),
     ("bmg-g21", &["Arc B580", "Arc B570", "Arc Pro B60", "Arc Pro B50"]),
+    ("bmg-g31", &["Arc Pro B70", "Arc Pro B65"]),
+    ("lnl-m", &["Arc 140V", "Arc 130V", "Lunar Lake"]),
+    ("ptl-h", &["Arc B390", "Arc B370", "Panther Lake-H"]),
+    ("ptl-u", &["Panther Lake-U"]),
+    ("wcl", &["Wildcat Lake"]),
+];
+
+/// Other names of processors, and the names of series, with their processors.
+#[rustfmt::skip]
+static OTHER_NAMES: &[(&str, &[&str])] = &[
+    ("Vega 64", &["gfx900"]),
+    ("Vega 56", &["gfx900"]),
+    ("W6800", &["gfx1030"]),
+    ("W6600", &["gfx1032"]),
+    ("W7900", &["gfx1100"]),
+    ("W7800", &["gfx1100"]),
+    ("W7700", &["gfx1101"]),
+    ("W7600", &["gfx1102"]),
+    ("W7500", &["gfx1102"]),
+    ("R9700", &["gfx1201"]),
+    ("Strix Point", &["gfx1150"]),
+    ("Strix Halo", &["gfx1151"]),
+    ("gfx94X-all", &["gfx942"]),
+    ("gfx94X-dcgpu", &["gfx942"]),
+    ("gfx950-all", &["gfx950"]),
+    ("gfx950-dcgpu", &["gfx950"]),
+    ("gfx101X-all", &["gfx1010", "gfx1011", "gfx1012"]),
+    ("gfx101X-dgpu", &["gfx1010", "gfx1011", "gfx1012"]),
+    ("gfx103X-all", &["gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"]),
+    ("gfx103X-dgpu", &["gfx1030", "gfx1031", "gfx1032", "gfx1034"]),
+    ("gfx103X-igpu", &["gfx1033", "gfx1035", "gfx1036"]),
+    ("gfx110X-all", &["gfx1100", "gfx1101", "gfx1102", "gfx1103"]),
+    ("gfx110X-dgpu", &["gfx1100", "gfx1101", "gfx1102"]),
+    ("gfx110X-igpu", &["gfx1103"]),
+    ("gfx115X-all", &["gfx1150", "gfx1151", "gfx1152", "gfx1153"]),
+    ("gfx115X-igpu", &["gfx1150", "gfx1151", "gfx1152", "gfx1153"]),
+    ("gfx120X-all", &["gfx1200", "gfx1201"]),
+    ("gfx125X-all", &["gfx1250"]),
+    ("gfx125X-dcgpu", &["gfx1250"]),
+    ("Jetson Xavier", &["sm_72"]),
+    ("Jetson Orin", &["sm_87"]),
+    ("Jetson Thor", &["sm_110"]),
+    ("Jetson AGX Thor", &["sm_110"]),
+    ("Alchemist", &["dg2-g10", "dg2-g11", "dg2-g12"]),
+    ("Ponte Vecchio", &["pvc"]),
+    ("Meteor Lake", &["mtl-u", "mtl-h"]),
+    ("Arrow Lake", &["mtl-u", "arl-h"]),
+    ("Battlemage", &["bmg-g21", "bmg-g31"]),
+    ("Panther Lake", &["ptl-h", "ptl-u"]),
 ];
 
 #[cfg(test)]
@@ -211,7 +255,16 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::base::id::processors;
+    use crate::base::id::processors as processors_of_llvm;
+    use crate::beyond::code::intel_gpu;
+
+    /// Returns the processor of a product, which has only one.
+    fn processor(name: &str) -> Option<&'static str> {
+        match processors(name)? {
+            [processor] => Some(processor),
+            several => panic!("{name}: {several:?}"),
+        }
+    }
 
     #[test]
     fn a_product_stands_for_its_processor_in_any_spelling() {
@@ -222,61 +275,41 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_name_has_the_products_with_its_number() {
-        for (typed, names) in [
-            ("MI300", &["Instinct MI300X", "Instinct MI300A"][..]),
-            ("mi-308", &["Instinct MI308X"]),
-            ("5090", &["GeForce RTX 5090"]),
-            ("7900 gre", &["Radeon RX 7900 GRE"]),
-            ("RTX 4000", &["Quadro RTX 4000", "RTX 4000 Ada"]),
-            ("A1000", &["RTX A1000"]),
-            ("509", &[]),
-            ("90", &[]),
-            ("RTX", &[]),
-            ("", &[]),
-        ] {
-            let found: Vec<&str> = with_part(typed).into_iter().map(|(_, name)| name).collect();
-            assert_eq!(found, names, "{typed}");
-        }
-    }
-
-    #[test]
     fn each_name_is_that_of_one_processor_and_of_no_other_in_any_spelling() {
         let mut seen = HashMap::new();
-        for (own, names) in all() {
-            assert_eq!(with_processor(own), names);
-            for name in names {
-                assert_eq!(seen.insert(plain(name), name), None, "{name}");
-                assert!(processors::find(name).is_none() && processors::find(&plain(name)).is_none(), "{name}");
-                let vendor = match own.split_at(3).0 {
-                    "gfx" => "AMD",
-                    "sm_" => "NVIDIA",
-                    _ => "Intel",
+        let products = all().flat_map(|(own, names)| names.iter().map(move |name| (vec![own], *name)));
+        for (own, name) in products.chain(other_names().map(|(name, own)| (own.to_vec(), name))) {
+            assert_eq!(seen.insert(plain(name), name), None, "{name}");
+            let is_processor = |name: &str| processors_of_llvm::find(name).is_some();
+            assert!(!is_processor(name) && !is_processor(&plain(name)), "{name}");
+            let vendor = match vendor_of(own[0]) {
+                "amd" => "AMD",
+                "nvidia" => "NVIDIA",
+                _ => "Intel",
+            };
+            for other in ["AMD", "Radeon", "Instinct", "NVIDIA", "GeForce", "Tesla", "Intel"] {
+                let is_its = match other {
+                    "Radeon" | "Instinct" => vendor == "AMD",
+                    "GeForce" | "Tesla" => vendor == "NVIDIA",
+                    other => vendor == other,
                 };
-                for other in ["AMD", "Radeon", "Instinct", "NVIDIA", "GeForce", "Tesla", "Intel"] {
-                    let is_its = match other {
-                        "Radeon" | "Instinct" => vendor == "AMD",
-                        "GeForce" | "Tesla" => vendor == "NVIDIA",
-                        other => vendor == other,
-                    };
-                    assert_eq!(processor(&format!("{other} {name}")), is_its.then_some(own), "{other} {name}");
-                }
-                let spellings = [name.to_ascii_lowercase(), name.replace(' ', "-"), format!("{vendor} {name} GPU")];
-                for spelling in spellings.iter().map(String::as_str).chain([*name]) {
-                    assert_eq!(processor(spelling), Some(own), "{spelling}");
-                }
+                let expected = is_its.then_some(&*own);
+                assert_eq!(processors(&format!("{other} {name}")), expected, "{other} {name}");
+            }
+            let spellings = [name.to_ascii_lowercase(), name.replace(' ', "-"), format!("{vendor} {name} GPU")];
+            for spelling in spellings.iter().map(String::as_str).chain([name]) {
+                assert_eq!(processors(spelling), Some(&*own), "{spelling}");
             }
         }
     }
 
     #[test]
-    fn processors_of_amd_and_nvidia_are_known_and_in_the_order_of_generations() {
-        let known: Vec<&str> = processors::all().map(|known| known.name).collect();
+    fn processors_are_known_and_in_the_order_of_generations() {
+        let of_llvm = processors_of_llvm::all().map(|known| known.name);
+        let known: Vec<&str> = of_llvm.chain(intel_gpu::all().map(|gpu| gpu.name)).collect();
         let place = |name| known.iter().position(|known| *known == name);
-        let of_intel = ["dg1", "dg2-g10", "dg2-g11", "pvc", "bmg-g21"];
-        let places: Vec<usize> =
-            all().filter(|(own, _)| !of_intel.contains(own)).filter_map(|(own, _)| place(own)).collect();
-        assert_eq!(places.len() + of_intel.len(), all().count());
+        let places: Vec<usize> = all().filter_map(|(own, _)| place(own)).collect();
+        assert_eq!(places.len(), all().count());
         assert!(places.is_sorted(), "{places:?}");
     }
 

@@ -51,6 +51,30 @@ fn padded(data: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_directory_as_output_gets_a_file_of_the_same_name() {
+    let dir = memory_directory();
+    for path in ["from/a.hipfb", "from/a.whl"] {
+        let wheel =
+            zip(&[Zipped::new("a.so", DEFLATED, &Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &large())]))]);
+        let data = if path.ends_with("whl") { wheel } else { large() };
+        fs::create_dir_all(dir.path().join("from")).unwrap();
+        fs::create_dir_all(dir.path().join("to")).unwrap();
+        fs::write(dir.path().join(path), &data).unwrap();
+        let written = path.replace("from", "to");
+        let in_place = ["recompress", path, "-o", "from"];
+        for (args, name) in [(["recompress", path, "-o", "to"], written.as_str()), (in_place, path)] {
+            let (status, _, said) = text(&tool_in(dir.path(), &args));
+            assert_eq!(status, 0, "{args:?}: {said}");
+            let (expected, _) = recompress(&[], &data);
+            assert!(fs::read(dir.path().join(name)).unwrap() == expected, "{args:?}");
+        }
+    }
+    // Standard input has no name.
+    let outcome = tool(&["recompress", "-", "-o", "."], &[]);
+    assert!(outcome.status == 1 && outcome.stderr_text().contains("'.': Is a directory"), "{}", outcome.stderr_text());
+}
+
+#[test]
 fn bundles_become_smaller_and_come_back() {
     let one = large();
     let other = formats::binary(&[(HOST, b""), (GFX906, &code(9))], 4096);

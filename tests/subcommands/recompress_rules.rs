@@ -305,6 +305,31 @@ fn some_hip_bundle(random: &mut Random) -> Vec<u8> {
     formats::binary(&entries, 8)
 }
 
+/// A bundle of ELF files, some of which alone name their GPU: their entry IDs have no target ID.
+fn some_openmp_bundle(random: &mut Random) -> Vec<u8> {
+    // The flags of the ELF files have the processor, and the settings of XNACK (0x200 off, 0x300 on).
+    const TARGETS: [(&str, u32); 6] = [
+        ("gfx906", 0x52f),
+        ("gfx90a:xnack-", 0x63f),
+        ("gfx90a:xnack+", 0x73f),
+        ("gfx942", 0x54c),
+        ("gfx1100", 0x41),
+        ("gfx1151", 0x4a),
+    ];
+    let mut entries = vec![(HOST.to_owned(), Vec::new())];
+    for (target, flags) in TARGETS {
+        if random.below(2) == 0 {
+            let target = if random.below(2) == 0 { target } else { "" };
+            let code = Elf::amdgpu(flags).write(&[Section::new(".text", b"instructions")]);
+            entries.push((format!("openmp-amdgcn-amd-amdhsa--{target}"), code));
+        }
+    }
+    random.shuffle(&mut entries[1..]);
+    let entries: Vec<(&str, &[u8])> = entries.iter().map(|(id, code)| (id.as_str(), code.as_slice())).collect();
+    let plain = formats::binary(&entries, 8);
+    if random.below(2) == 0 { formats::compressed(3, 1, &plain) } else { plain }
+}
+
 fn some_fatbin(random: &mut Random) -> Vec<u8> {
     const LTO_IR: u16 = 8;
     let mut codes = Vec::new();
@@ -347,10 +372,11 @@ fn faults(data: &[u8], gpus: &[Device], rule: VerifyRule) -> Vec<String> {
 fn kept_code_is_expected_code() {
     let mut random = Random::new(5);
     let (mut dropped, mut unexpected) = (0, 0);
-    for _ in 0..300 {
-        let (content, section) = match random.below(3) {
-            0 => ([some_hip_bundle(&mut random)].concat(), ".hip_fatbin"),
-            1 => ([some_fatbin(&mut random), some_fatbin(&mut random)].concat(), ".nv_fatbin"),
+    for _ in 0..400 {
+        let (content, section) = match random.below(4) {
+            0 => (some_openmp_bundle(&mut random), ".hip_fatbin"),
+            1 => ([some_hip_bundle(&mut random)].concat(), ".hip_fatbin"),
+            2 => ([some_fatbin(&mut random), some_fatbin(&mut random)].concat(), ".nv_fatbin"),
             _ => ([some_fatbin(&mut random), some_fatbin(&mut random)].concat(), "__nv_relfatbin"),
         };
         let mut forms = forms(&content, section);

@@ -45,6 +45,7 @@ fn a_target_or_a_kernel_selects_the_code_object_that_is_replaced() {
 fn the_result_names_the_file_that_was_written() {
     let new = amd(&[Kernel { vgprs: 32, code_size: 256, ..Kernel::named("new") }]);
     let (data, dir) = (bundle(), memory_directory());
+    fs::create_dir(dir.path().join("sub")).unwrap();
     fs::write(dir.path().join("new"), &new).unwrap();
     fs::write(dir.path().join("thin.a"), thin_archive(&[("member.o", data.len())])).unwrap();
     let member = fs::canonicalize(dir.path()).unwrap().join("member.o").display().to_string();
@@ -52,12 +53,15 @@ fn the_result_names_the_file_that_was_written() {
         (&["member.o", "new"][..], "member.o"),
         (&["./member.o", "new"], "./member.o"),
         (&["member.o", "new", "-o", "out"], "out"),
+        (&["./member.o", "new", "-o", "sub"], "sub/member.o"),
+        (&["thin.a", "new", "-o", "sub"], "sub/member.o"),
         (&["thin.a", "new"], &member),
     ] {
         fs::write(dir.path().join("member.o"), &data).unwrap();
         let args = [&["replace", "--force", "--target", "gfx906"], args].concat();
         let (status, _, said) = text(&tool_in(dir.path(), &args));
         assert!(status == 0 && said.starts_with(&format!("{named}: code object: ")), "{args:?}: {said}");
+        assert!(fs::read(dir.path().join(named)).unwrap() != data, "{args:?}");
     }
 }
 

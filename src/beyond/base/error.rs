@@ -111,10 +111,18 @@ impl Error {
     }
 }
 
-/// Returns the targets among the parts of a selection, without quotes: messages name a target in quotes, and no other
-/// part.
+/// Returns the targets among the parts of a selection: messages name a target in quotes, and no other part. The target
+/// of a product is in parentheses after it: `'H100' (sm_90)`.
 fn targets(wants: &[String]) -> Vec<String> {
-    wants.iter().filter_map(|want| Some(want.strip_prefix('\'')?.strip_suffix('\'')?.to_owned())).collect()
+    let target = |want: &'_ String| {
+        let rest = want.strip_prefix('\'')?;
+        let target = match rest.strip_suffix('\'') {
+            Some(target) => target,
+            None => rest.strip_suffix(')')?.rsplit_once("' (")?.1,
+        };
+        Some(target.to_owned())
+    };
+    wants.iter().filter_map(target).collect()
 }
 
 /// Returns the end of a sentence such as "the files have": the IDs of their code objects, or that they have none.

@@ -10,23 +10,23 @@ use super::overview::HelpOptions;
 use super::recompress::RecompressOptions;
 use super::replace::ReplaceOptions;
 use super::report::ReportOptions;
-use super::subcommand::{Catalogue, Subcommand};
+use super::subcommand::{Catalogue, Group, Subcommand};
 use super::verify::VerifyOptions;
 
 /// Our subcommands, in the order of the help.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
     subcommands: [
-        Subcommand::new::<InspectOptions>("inspect", include_str!("help/inspect.txt")),
-        Subcommand::new::<ExtractOptions>("extract", include_str!("help/extract.txt")),
-        Subcommand::new::<KernelsOptions>("kernels", include_str!("help/kernels.txt")),
-        Subcommand::new::<DiffOptions>("diff", include_str!("help/diff.txt")),
-        Subcommand::new::<VerifyOptions>("verify", include_str!("help/verify.txt")),
-        Subcommand::new::<RecompressOptions>("recompress", include_str!("help/recompress.txt")),
-        Subcommand::new::<ReplaceOptions>("replace", include_str!("help/replace.txt")),
-        Subcommand::new::<ReportOptions>("report", include_str!("help/report.txt")),
-        Subcommand::about_all::<CompletionsOptions>("completions", include_str!("help/completions.txt")),
-        Subcommand::about_all::<ManOptions>("man", include_str!("help/man.txt")),
-        Subcommand::new::<HelpOptions>("help", include_str!("help/help.txt")),
+        Subcommand::new::<InspectOptions>("inspect", Group::Look, include_str!("help/inspect.txt")),
+        Subcommand::new::<ExtractOptions>("extract", Group::Look, include_str!("help/extract.txt")),
+        Subcommand::new::<KernelsOptions>("kernels", Group::Look, include_str!("help/kernels.txt")),
+        Subcommand::new::<DiffOptions>("diff", Group::Check, include_str!("help/diff.txt")),
+        Subcommand::new::<VerifyOptions>("verify", Group::Check, include_str!("help/verify.txt")),
+        Subcommand::new::<RecompressOptions>("recompress", Group::Change, include_str!("help/recompress.txt")),
+        Subcommand::new::<ReplaceOptions>("replace", Group::Change, include_str!("help/replace.txt")),
+        Subcommand::new::<ReportOptions>("report", Group::Look, include_str!("help/report.txt")),
+        Subcommand::about_all::<CompletionsOptions>("completions", Group::Own, include_str!("help/completions.txt")),
+        Subcommand::about_all::<ManOptions>("man", Group::Own, include_str!("help/man.txt")),
+        Subcommand::new::<HelpOptions>("help", Group::Own, include_str!("help/help.txt")),
     ],
 };
 

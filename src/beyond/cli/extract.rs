@@ -16,6 +16,7 @@ use clap::error::ErrorKind;
 
 use super::deep;
 use super::files::{FollowOptions, WorkFile};
+use super::gpus::Gpus;
 use super::patterns::{self, ExactOption, Patterns};
 use super::print::json;
 use super::print::out::to_stdout;
@@ -131,6 +132,7 @@ impl Options for ExtractOptions {
                 }
             }
         }
+        Gpus::warn_of_unknown(&devices, console);
         selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
         let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();

@@ -1,18 +1,17 @@
 //! Options with names of GPUs.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::{fs, io};
 
 use crate::base::id::processors;
-use crate::base::id::triple::Triple;
+use crate::beyond::code::intel_gpu;
 use crate::beyond::inventory::{Coverage, ServedBundles};
 pub(super) use crate::beyond::inventory::{Targets, short_target};
-use crate::beyond::products;
-use crate::beyond::runtime::Device;
+use crate::beyond::runtime::{self, Code, Device, processor_in};
 use anyhow::bail;
 
 use super::suggest;
+use crate::llvm::cli::print::console::Console;
 
 /// The longest file with names of GPUs, in bytes.
 const LIST_MAX: u64 = 1 << 20;
@@ -32,6 +31,13 @@ impl Gpus {
             bail!("it names no GPU");
         }
         Ok(Self(devices))
+    }
+
+    /// Warns of each GPU that no public table has. It may be newer than the tables, or a slip.
+    pub(super) fn warn_of_unknown(devices: &[Device], console: &Console) {
+        for warning in devices.iter().filter_map(suggest::unknown_gpu) {
+            console.warning(&warning);
+        }
     }
 }
 
@@ -54,41 +60,11 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
 }
 
-/// Returns the target ID for one that is typed with the name of a product, or with the architecture of AMD's triples:
-/// `gfx942:xnack-` for `MI300X:xnack-` and `amdgpu9.42:xnack-`, `sm_120+ptx` for `RTX 5090+ptx`. Any other text stays
-/// as it is.
-pub(super) fn target_of(typed: &str) -> Cow<'_, str> {
-    let (name, rest) = typed.split_at(length_of_name(typed));
-    let processor = match products::processor(name) {
-        Some(processor) => Some(processor.to_owned()),
-        // A whole triple or entry ID is not a name for a processor.
-        None if name.contains('-') => None,
-        None => Triple::parse(name).amd_processor(),
-    };
-    match processor {
-        Some(processor) => Cow::Owned(processor + rest),
-        None => Cow::Borrowed(typed),
-    }
-}
-
-/// Returns the length of the name before features (`:xnack-`) or `+ptx`.
-fn length_of_name(typed: &str) -> usize {
-    if let Some(length) = typed.find(':') {
-        return length;
-    }
-    for ptx in ["+ptx", "+PTX"] {
-        if let Some(name) = typed.strip_suffix(ptx) {
-            return name.len();
-        }
-    }
-    typed.len()
-}
-
 /// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before
-/// `gfx1030`. Processors that LLVM knows come first, in its order; then processors of products, in the order of the
-/// table of products; then all others, by name.
+/// `gfx1030`. Processors that LLVM knows come first, in its order; then Intel's GPUs, the older ones first; then
+/// all others, by name.
 pub(super) fn generation(target: &str) -> impl Ord + use<> {
-    let processor = processor_of(target);
+    let processor = processor_in(target);
     // PTX and LTO-IR come with the machine code of the same version.
     let processor = match processor.split_once('_') {
         Some(("compute" | "lto", version)) => format!("sm_{version}"),
@@ -100,8 +76,8 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     {
         known = position_before(version);
     }
-    let of_products = products::all().position(|(own, _)| own == processor);
-    (known.unwrap_or(usize::MAX), of_products.unwrap_or(usize::MAX), target.to_owned())
+    let of_intel = intel_gpu::of_code(&processor).and_then(|own| intel_gpu::all().position(|gpu| gpu.name == own));
+    (known.unwrap_or(usize::MAX), of_intel.unwrap_or(usize::MAX), target.to_owned())
 }
 
 /// Returns the GPUs that any bundle has code for, by generation, with the number of bundles that serve each. Returns
@@ -211,9 +187,9 @@ fn length_of_run(targets: &[&str], known: &[&str]) -> usize {
 /// Returns the names of the products that run code for a target, or a description of code that a runtime compiles, such
 /// as PTX.
 pub(super) fn products_of(target: &str) -> String {
-    match description_if_compiled(processor_of(target)) {
+    match description_if_compiled(processor_in(target)) {
         Some(description) => description.to_owned(),
-        None => names_of_products(target).join(", "),
+        None => runtime::products_of(target).join(", "),
     }
 }
 
@@ -226,47 +202,16 @@ fn description_within(description: &str, room: usize) -> &str {
     }
 }
 
-/// Returns the name of the processor in a target ID.
-fn processor_of(target: &str) -> &str {
-    target.split(':').next().unwrap_or_default()
-}
-
-/// Returns the names of the products that run code for a target.
-fn names_of_products(target: &str) -> Vec<&'static str> {
-    let processor = processor_of(target);
-    let is_sm = processor.starts_with("sm_");
-    // `gfx11-generic` and `sm_100f` are code for a family of processors.
-    if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
-        return products_of_family(processor);
-    }
-    // Code with the suffix `a`, such as `sm_90a`, runs on the same products as `sm_90`, but not on later ones.
-    let processor = if is_sm { processor.trim_end_matches('a') } else { processor };
-    products::with_processor(processor).to_vec()
-}
-
-/// Returns the products whose processors run code for a whole family, such as `gfx11-generic`.
-fn products_of_family(family: &str) -> Vec<&'static str> {
-    let mut products = Vec::new();
-    for (processor, names) in products::all() {
-        if let Ok(device) = Device::parse(processor)
-            && device.runs(family)
-        {
-            products.extend_from_slice(names);
-        }
-    }
-    products
-}
-
 /// Names products that run code for some targets, in at most `room` characters. If there is no room for all, each
 /// series, such as RTX, has up to the same number of products, and `mark` at the end says that there are more.
 pub(super) fn some_products_of(targets: &[&str], room: usize, mark: &str) -> String {
     // PTX and SPIR-V have a description in place of products.
     if let [target] = targets
-        && let Some(description) = description_if_compiled(processor_of(target))
+        && let Some(description) = description_if_compiled(processor_in(target))
     {
         return description_within(description, room).to_owned();
     }
-    let products: Vec<Vec<&str>> = targets.iter().map(|target| names_of_products(target)).collect();
+    let products: Vec<Vec<&str>> = targets.iter().map(|target| runtime::products_of(target)).collect();
     let number = products.iter().map(Vec::len).max().unwrap_or_default();
     // No series of a target has more products than the target has in total, so this takes all of them.
     let all = ProductsBySeries::new(&products, number).names();
@@ -381,7 +326,7 @@ fn description_if_compiled(processor: &str) -> Option<&'static str> {
     if processor == "amdgcnspirv" {
         return Some("SPIR-V: any GPU of AMD, whose runtime compiles it");
     }
-    if processor.starts_with("spir64-") || processor.starts_with("spirv") {
+    if matches!(Code::from_name(processor), Some(Code::SpirV(_))) {
         return Some("SPIR-V: any GPU whose driver compiles it");
     }
     match processor.split_once('_')? {
@@ -400,29 +345,8 @@ mod tests {
 
     fn names(list: &str) -> Result<Vec<String>, String> {
         match Gpus::parse(list) {
-            Ok(gpus) => Ok(gpus.0.iter().map(Device::to_string).collect()),
+            Ok(gpus) => Ok(gpus.0.iter().map(|gpu| gpu.name().to_owned()).collect()),
             Err(error) => Err(error.to_string()),
-        }
-    }
-
-    #[test]
-    fn products_are_replaced_by_their_processors_and_features_stay() {
-        for (typed, target) in [
-            ("MI300X", "gfx942"),
-            ("AMD Instinct MI250X:xnack-", "gfx90a:xnack-"),
-            ("rtx 5090+ptx", "sm_120+ptx"),
-            ("amdgpu9.42:xnack-", "gfx942:xnack-"),
-            ("amdgpu9.4", "gfx9-4-generic"),
-            ("amdgpu9.99", "amdgpu9.99"),
-            ("amdgpu9.42-amd-amdhsa", "amdgpu9.42-amd-amdhsa"),
-            ("Ryzen AI Max+ 395", "gfx1151"),
-            ("gfx90a:xnack+", "gfx90a:xnack+"),
-            ("A1*", "A1*"),
-            ("hip-amdgcn-amd-amdhsa--gfx942", "hip-amdgcn-amd-amdhsa--gfx942"),
-            (":xnack+", ":xnack+"),
-            ("İ", "İ"),
-        ] {
-            assert_eq!(target_of(typed), target, "{typed}");
         }
     }
 
@@ -433,10 +357,19 @@ mod tests {
         assert_eq!(names(list), Ok(all.into()));
         for (list, expected) in [
             ("MI3000X", "the table of products has no 'MI3000X': name its processor, such as gfx1100"),
-            ("H100,NVIDIA GeForce MX450", "the table of products has no 'NVIDIA GeForce MX450'"),
+            ("H100,NVIDIA GeForce MX440", "the table of products has no 'NVIDIA GeForce MX440'"),
             ("GeForce GTX 1250", "the table of products has no 'GeForce GTX 1250'"),
             ("gfx906 gfx1O30", "'gfx1O30' is not the name of a GPU; did you mean 'gfx1030'?"),
-            ("Arc A770", "'Arc A770' is dg2-g10"),
+            ("bmg_g22", "'bmg_g22' is not the name of a GPU; did you mean 'bmg-g21'?"),
+            ("dg2_g10", "'dg2_g10' is not the name of a GPU; did you mean 'dg2-g10'?"),
+            ("RTX 7900 XTX", "the table of products has no 'RTX 7900 XTX'; did you mean RX 7900 XTX (gfx1100)?"),
+            ("RTX 4090Ti", "has no 'RTX 4090Ti'; did you mean RTX 4090 (sm_89)?"),
+            ("H100,RTX 6000 Pro", "has no 'RTX 6000 Pro'; did you mean RTX PRO 6000 (sm_120)?"),
+            (
+                "Jetson Orinn",
+                "'Jetson Orinn' is not the name of a GPU; did you mean Jetson Orin NX or Jetson Orin (both sm_87)?",
+            ),
+            ("gfx110X-dcgpu", "'gfx110X-dcgpu' is not the name of a GPU"),
             ("MI300X:sramecc", "has no sign"),
         ] {
             let error = names(list).unwrap_err();
@@ -519,7 +452,7 @@ mod tests {
     fn some_products_of_each_series_are_named_within_the_room() {
         for (targets, room, products) in [
             (&["gfx942"][..], 40, "MI325X, MI308X, MI300X, MI300A"),
-            (&["sm_90"], 40, "GH200, H200, H100"),
+            (&["sm_90"], 40, "GH200, H200, H100, H20"),
             (&["sm_120"], 30, "RTX 5090, RTX PRO 6000, …"),
             (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"], 50, "RX 7900 XTX, 7800 XT, 7600 XT, Radeon 780M, …"),
             (&["sm_75"], 30, "T4, RTX 2080 Ti, …"),
@@ -527,7 +460,7 @@ mod tests {
             (&["compute_90"], 10, "PTX"),
             (&["compute_90"], 50, "PTX: any GPU of this version or a later one"),
             (&["pvc"], 40, "Max 1550, 1100"),
-            (&["gfx1033"], 40, ""),
+            (&["gfx1013"], 40, ""),
         ] {
             assert_eq!(some_products_of(targets, room, "…"), products, "{targets:?}");
         }
@@ -547,6 +480,7 @@ mod tests {
             ("compute_90a", "PTX: GPUs of this version only"),
             ("lto_80", "LTO-IR, linked at run time: any GPU of this version or a later one"),
             ("spir64-unknown-unknown", "SPIR-V: any GPU whose driver compiles it"),
+            ("spir64", "SPIR-V: any GPU whose driver compiles it"),
             ("spir64_x86_64-unknown-unknown", ""),
             ("gfx9999", ""),
         ] {

@@ -13,6 +13,7 @@ mod inspect;
 mod judged;
 mod kernels;
 mod man;
+mod meant;
 mod overview;
 mod patterns;
 mod picture;
@@ -27,11 +28,13 @@ mod verify;
 use std::env::consts::EXE_SUFFIX;
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use catalogue::CATALOGUE;
 use subcommand::{SHORT, Subcommand, USAGE};
 
+use crate::base::display::printable;
 use crate::base::error::{Error, ErrorKind};
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::print::progress;
@@ -105,6 +108,9 @@ fn run_short(argv: &[OsString]) -> ExitCode {
     let console = Console::new(SHORT.as_ref());
     console.error(&format!("'{word}' is not a subcommand"), None);
     let hint = match CATALOGUE.hint(SHORT.as_ref(), words) {
+        _ if words.first().is_some_and(|word| Path::new(word).exists()) => {
+            format!("did you mean '{SHORT} inspect {}'?", printable(&word))
+        }
         Some(hint) => hint,
         None => format!("LLVM's options belong to the name {PROGRAM}: type '{PROGRAM} {word} ...', or '{SHORT} help'"),
     };

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use clap::builder::PossibleValuesParser;
-use clap::{Command, Parser};
 
 use super::catalogue::CATALOGUE;
 use super::print::out::own_text_to_stdout;
-use super::subcommand::{self, Options, SHORT};
+use super::subcommand::{self, Group, Options, SHORT, about};
 use crate::beyond::cli::PROGRAM;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::help;
@@ -51,31 +51,33 @@ fn help_of(name: &str, program: &str) -> Vec<u8> {
     }
 }
 
-/// Returns the help of the executable that runs as `program`: its usage, and the list of subcommands.
+/// Returns the help of the executable that runs as `program`: its usage, and the subcommands by their use.
 pub(super) fn overview(program: &str) -> Vec<u8> {
-    let mut tools = Vec::new();
-    for tool in TOOLS {
-        if let Some(name) = tool.subcommand
-            && let Some(about) = tool.command().get_about()
-        {
-            tools.push(Command::new(name).about(about.clone()));
-        }
-    }
     // The short name has none of LLVM's options, so the help names the program that has them.
     let subcommands = format!("{program} <SUBCOMMAND> ...");
     let (usage, bundler) = match program {
         SHORT => (subcommands, PROGRAM),
         _ => (format!("{program} [OPTIONS]\n       {subcommands}"), program),
     };
-    let mut command = CATALOGUE
-        .command()
-        .override_usage(usage)
-        .subcommands(tools)
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .after_help(format!(
-            "Help of a subcommand: {program} help <SUBCOMMAND>\n\
-             LLVM's own options, to bundle, unbundle and list: {bundler} --help"
-        ));
-    command.render_long_help().to_string().into_bytes()
+    let mut text = format!("Bundle, unbundle, inspect and check GPU code objects\n\nUsage: {usage}\n");
+    for (group, title) in Group::TITLES {
+        let own = CATALOGUE.subcommands.iter().filter(|own| own.group == group);
+        add_list(&mut text, title, own.map(|own| (own.name, about(&own.command()))));
+    }
+    let tools = TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command()))));
+    add_list(&mut text, "LLVM's other tools", tools);
+    text.push_str(&format!(
+        "\nHelp of a subcommand: {program} help <SUBCOMMAND>\n\
+         LLVM's own options, to bundle, unbundle and list: {bundler} --help\n"
+    ));
+    text.into_bytes()
+}
+
+/// Adds a list of subcommands, each with its description.
+fn add_list<'n>(text: &mut String, title: &str, subcommands: impl Iterator<Item = (&'n str, String)>) {
+    text.push_str(&format!("\n{title}:\n"));
+    for (name, about) in subcommands {
+        // As wide as the longest name.
+        text.push_str(&format!("  {name:20}  {about}\n"));
+    }
 }

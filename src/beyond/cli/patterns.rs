@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use crate::beyond::inventory::kernel_names::{EXACT, KernelNames, plain};
 use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{Comparison, Pattern, Request, Selection};
-use crate::beyond::runtime::split_ptx;
+use crate::beyond::runtime::{Device, Named};
 use clap::Args;
 
-use super::gpus;
 use super::kernels::demangle::Demangler;
 use super::subcommand::heading;
+use super::suggest;
 
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
@@ -22,18 +22,25 @@ pub(super) const MATCHING: &str = "A target ID matches all code objects that can
 /// because `clap` reads `Vec<Vec<Pattern>>` in another way.
 pub(super) type Patterns = Vec<Pattern>;
 
-/// Parses an item of a comma list: a pattern, or the name of a product. `+ptx` after it adds a second pattern, for the
-/// PTX of the same version.
+/// Parses an item of a comma list: a pattern, or the name of a product or series. `+ptx` after it adds a second pattern,
+/// for the PTX of the same version.
 pub(super) fn parse(text: &str) -> Result<Patterns, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("a name is missing; a list has commas and no spaces: gfx90a,gfx942".to_owned());
     }
-    let target = gpus::target_of(text);
-    let (target, ptx) = split_ptx(&target);
+    if let Some(native) = suggest::native_gpus(text) {
+        let pattern = |device: &Device| Pattern::parse(device.name()).map_err(|error| error.reason().to_owned());
+        return native?.iter().map(|device| Ok(pattern(device)?.typed_as(text))).collect();
+    }
+    let named = Named::of(text);
     let mut patterns = Vec::new();
-    for text in [Some(target), ptx.as_deref()].into_iter().flatten() {
-        patterns.push(Pattern::parse(text).map_err(|error| error.reason().to_owned())?);
+    for target in &named.targets {
+        let pattern = Pattern::parse(target).map_err(|error| error.reason().to_owned())?;
+        patterns.push(match named.name {
+            Some(name) => pattern.typed_as(name),
+            None => pattern,
+        });
     }
     Ok(patterns)
 }

@@ -39,7 +39,7 @@ const DROP: &str = "Drop code that matches any of the patterns";
 pub(super) struct RecompressOptions {
     /// File to read.
     file: PathBuf,
-    /// File to write, which may be the input; - writes to standard output. With --local-version, also a directory.
+    /// File to write, which may be the input, or directory for a file of the same name; - writes to standard output.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942, in its file name too.
@@ -140,6 +140,7 @@ impl Options for RecompressOptions {
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
+        Gpus::warn_of_unknown(&recompress.keep_for, console);
         recompress.keep_kernels.clone_from(&self.keep_kernels);
         if let Some(names) = &mut recompress.keep_kernels {
             names.allow_unused = self.allow_unused;

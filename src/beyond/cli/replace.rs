@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::base::error::{Error, ErrorKind};
 use crate::beyond::base::text::listed;
-use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source};
+use crate::beyond::job::{Destination, Extract, Extracted, Replace, Replaced, Source, output_file};
 use crate::beyond::uri::has_scheme;
 use crate::llvm::uri::Uri;
 use clap::error::ErrorKind as UsageErrorKind;
@@ -54,7 +54,8 @@ pub(super) struct ReplaceOptions {
     kernel: Option<String>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// File to write; - writes to standard output (default: the file with the code object).
+    /// File to write, or directory for a file of the same name; - writes to standard output (default: the file with the
+    /// code object).
     #[arg(short, long, value_name = "OUT", help_heading = heading::OUTPUT)]
     output: Option<PathBuf>,
     /// Also write a code object of another kind, for another target, or a broken one.
@@ -105,7 +106,7 @@ impl ReplaceOptions {
         let typed = Path::new(&self.place);
         let written = match &self.output {
             Some(output) if output.as_os_str() == "-" => return None,
-            Some(output) => output,
+            Some(output) => &output_file(output, with_code),
             None if has_scheme(&self.place) => return None,
             None if typed.canonicalize().ok() == with_code.canonicalize().ok() => typed,
             None => with_code,

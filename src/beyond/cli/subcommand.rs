@@ -71,11 +71,32 @@ struct MessageOptions {
     quiet: bool,
 }
 
+/// What a subcommand is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Look,
+    Check,
+    Change,
+    /// It is about the executable itself.
+    Own,
+}
+
+impl Group {
+    /// All groups in the order of the help, with their titles.
+    pub(super) const TITLES: [(Self, &str); 4] = [
+        (Self::Look, "See what is in files"),
+        (Self::Check, "Check and compare"),
+        (Self::Change, "Write smaller or changed files"),
+        (Self::Own, "About this program"),
+    ];
+}
+
 /// A subcommand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subcommand {
     /// The first word, which selects it.
     pub(super) name: &'static str,
+    pub(super) group: Group,
     /// The description and, from the examples on, the text after the options. The help has only the first paragraph of
     /// the description; the manual page has all of it.
     texts: &'static str,
@@ -90,7 +111,7 @@ pub(super) struct Catalogue {
 }
 
 /// Returns the description of a command in one line.
-fn about(command: &Command) -> String {
+pub(super) fn about(command: &Command) -> String {
     command.get_about().map(StyledStr::to_string).unwrap_or_default()
 }
 
@@ -152,13 +173,13 @@ impl Catalogue {
 
 impl Subcommand {
     /// Returns the subcommand with the options `O`. `texts` are its description and examples.
-    pub(super) const fn new<O: Options>(name: &'static str, texts: &'static str) -> Self {
-        Self { name, texts, command: O::command, run: run_matches::<O> }
+    pub(super) const fn new<O: Options>(name: &'static str, group: Group, texts: &'static str) -> Self {
+        Self { name, group, texts, command: O::command, run: run_matches::<O> }
     }
 
     /// Returns a subcommand that describes all subcommands, such as `man`.
-    pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, texts: &'static str) -> Self {
-        Self { name, texts, command: O::command, run: run_matches_about_all::<O> }
+    pub(super) const fn about_all<O: OptionsAboutAll>(name: &'static str, group: Group, texts: &'static str) -> Self {
+        Self { name, group, texts, command: O::command, run: run_matches_about_all::<O> }
     }
 
     /// Returns the description, and the text after the options, which begins with the examples. Without examples, all

@@ -9,10 +9,12 @@ use std::ffi::{OsStr, OsString};
 use crate::base::display::{alternatives, printable};
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
+use crate::beyond::code::intel_gpu;
 use crate::beyond::products;
-use crate::beyond::runtime::{Device, DeviceError};
+use crate::beyond::runtime::{Device, DeviceError, Machine, Named};
 
-use super::gpus::{target_of, without_brand};
+use super::gpus::without_brand;
+use super::meant::meant;
 use crate::llvm::cli::suggest::distance;
 
 /// Returns the subcommand among `names` that a misspelled word may mean. The word may be a name in other tools
@@ -99,11 +101,13 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
     }
 }
 
-/// Returns the names of GPUs that LLVM knows and that are the nearest to a misspelled one, or `None` if none is near.
+/// Returns the names of GPUs that LLVM or Intel's `ocloc` know and that are the nearest to a misspelled one, or `None` if none is near.
 /// AMD's R600 family is left out: clang does not offload to it, and its names are common words, such as `cypress`.
 pub(super) fn known_gpu(typed: &str) -> Option<String> {
-    let gpus = processors::all().filter(|known| known.kind != ProcessorKind::R600);
-    nearest_names(typed, gpus.map(|known| known.name))
+    let names = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
+    // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
+    let names = names.filter(|name| intel_gpu::of_code(name).is_none());
+    nearest_names(typed, names.chain(intel_gpu::all().map(|gpu| gpu.name)))
 }
 
 /// Returns advice about a name that looks like that of a product and is not known, or `None` for other names.
@@ -112,16 +116,16 @@ fn unknown_product(typed: &str) -> Option<String> {
     // An entry ID has two dashes before its target.
     let may_be_product = !name.contains("--")
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '+' | '(' | ')'));
-    // The name of a known product changes into a target ID.
-    let is_known_product = target_of(typed) != typed;
+    let is_known_product = Named::of(typed).name.is_some();
     if !may_be_product || is_known_product {
         return None;
     }
     let meant = products_meant(name);
-    // A number alone may be the model of a product, such as 5090. If no product has the number, nothing shows that it
-    // is about a GPU at all.
+    let is_digit = |c: char| c.is_ascii_digit();
+    // A number alone may be the model of a product, such as 5090, and a name without a number that of a series. If no
+    // product is like it, nothing shows that it is about a GPU at all.
     if let Some(meant) = &meant
-        && name.chars().all(|c| c.is_ascii_digit())
+        && (name.chars().all(is_digit) || !name.contains(is_digit))
     {
         return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?"));
     }
@@ -144,12 +148,12 @@ const PRODUCTS_MAX: usize = 4;
 /// Returns the products that an incomplete name may mean, with their processors, as in `MI300X or MI300A (both
 /// gfx942)`, or `None` if there are none or too many.
 fn products_meant(typed: &str) -> Option<String> {
-    let found = products::with_part(typed);
-    let (first, _) = *found.first()?;
+    let found = meant(typed);
+    let (first, _) = found.first()?;
     if found.len() > PRODUCTS_MAX {
         return None;
     }
-    if found.iter().any(|(processor, _)| *processor != first) {
+    if found.iter().any(|(processor, _)| processor != first) {
         let each: Vec<String> =
             found.iter().map(|(processor, name)| format!("{} ({processor})", without_brand(name))).collect();
         return Some(alternatives(&each));
@@ -189,15 +193,30 @@ pub(super) fn is_gpu(name: &str) -> bool {
     let processor = name.split(':').next().unwrap_or_default().to_ascii_lowercase();
     // The names of other processors, such as AMD's `cypress`, are words, and may well be names of files.
     let is_processor = processor.starts_with(['g', 's']) && processors::find(&processor).is_some();
-    is_processor || products::processor(name).is_some()
+    is_processor || products::processors(name).is_some()
 }
 
-/// Returns the GPUs in a list, each once. The separators are those of [`Device::parse_list`] without the space, because
-/// names of products have spaces. The error is about the first name that is not a GPU, and suggests a GPU.
+/// Our word for the GPUs of this machine.
+const NATIVE: &str = "native";
+
+/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names.
+pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
+    if !name.eq_ignore_ascii_case(NATIVE) {
+        return None;
+    }
+    let machine = Machine::read().map_err(|error| printable(&error.to_string()));
+    Some(machine.map(|machine| machine.devices.into_iter().map(|device| device.typed_as(NATIVE)).collect()))
+}
+
+/// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The error
+/// is about the first name that is not a GPU, and suggests a GPU.
 pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     let mut devices = Vec::new();
-    for name in list.split([',', ';', '\n']).map(str::trim) {
-        let named = Device::parse_list(&target_of(name)).map_err(|error| describe_unknown_gpu(name, &error))?;
+    for item in list.split([',', ';', '\n']).map(str::trim) {
+        let named = match native_gpus(item) {
+            Some(native) => native?,
+            None => Device::parse_list(item).map_err(|error| describe_unknown_gpu(&error))?,
+        };
         for device in named {
             if !devices.contains(&device) {
                 devices.push(device);
@@ -207,22 +226,18 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Describes the fault in `name`, which the user typed, and the names that it may mean. The text of `error` is the
-/// refused part of the name. For a known product, it is the processor.
-fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
-    if let Some(meant) = known_gpu(error.text()) {
-        return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(error.text()));
-    }
-    // Of the processors in the table of products, only Intel's are refused: no rules say which code they run.
-    if products::all().any(|(processor, _)| processor == error.text()) {
-        return format!(
-            "'{name}' is {}, an Intel GPU; what runs there is known for GPUs of AMD and NVIDIA",
-            error.text()
-        );
+/// Describes the fault in a name that is not a GPU, and the names that it may mean.
+fn describe_unknown_gpu(error: &DeviceError) -> String {
+    let name = error.text();
+    // Names of processors have no spaces, those of products do.
+    if !name.contains(char::is_whitespace)
+        && let Some(meant) = known_gpu(name)
+    {
+        return format!("'{}' is not the name of a GPU; did you mean {meant}?", printable(name));
     }
     match unknown_product(name) {
         Some(advice) => advice,
-        None if is_known_processor(error.text()) => {
+        None if is_known_processor(name) => {
             format!("{}; inspect lists the GPUs that a file has code for", printable(&error.to_string()))
         }
         None => format!(
@@ -230,6 +245,16 @@ fn describe_unknown_gpu(name: &str, error: &DeviceError) -> String {
             printable(&error.to_string())
         ),
     }
+}
+
+/// Describes a GPU that no public table has, and the names that it may mean: it may be newer than the tables. `None`
+/// for a known GPU.
+pub(super) fn unknown_gpu(device: &Device) -> Option<String> {
+    if device.is_known() {
+        return None;
+    }
+    let meant = known_gpu(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+    Some(format!("no public table has the GPU '{}', which may be newer than this program{meant}", device.name()))
 }
 
 /// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
@@ -248,7 +273,8 @@ fn nearest_names<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Optio
     let (processor, features) = typed.split_at(typed.find(':').unwrap_or(typed.len()));
     let is_pattern = typed.contains(['*', '?', '[']);
     // Names of one or two characters are one error away from unrelated names.
-    if is_pattern || processor.len() < 3 || processors::find(processor).is_some() {
+    let is_known = processors::find(processor).is_some() || intel_gpu::canonical(processor).is_some();
+    if is_pattern || processor.len() < 3 || is_known {
         return None;
     }
     let typed = products::plain(processor);
@@ -339,14 +365,13 @@ mod tests {
             "GeForce GTX 960M",
             "Radeon RX 6800M",
             "RX 6800S",
-            "RX 7700S",
             "RTX 1660",
             "GTX 1250",
             "RX 5600 XT",
             "Quadro P1000",
             "H800",
             "Radeon 880M",
-            "NVIDIA GeForce MX450",
+            "NVIDIA GeForce MX440",
             "T5",
             "MI3000X",
         ] {
@@ -390,13 +415,13 @@ mod tests {
 
     #[test]
     fn every_known_gpu_is_suggested_for_other_cases_and_separators_and_never_for_itself() {
-        for known in processors::all().filter(|known| known.kind != ProcessorKind::R600) {
-            assert_eq!(known_gpu(known.name), None);
-            let typed = known.name.to_ascii_uppercase().replace('_', "-");
-            assert!(
-                known.name.len() < 3 || known_gpu(&typed).is_some_and(|meant| meant.contains(known.name)),
-                "{typed}"
-            );
+        let of_llvm = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
+        for name in of_llvm.filter(|name| *name != "bmg_g21").chain(intel_gpu::all().map(|gpu| gpu.name)) {
+            assert_eq!(known_gpu(name), None);
+            for typed in [name.to_ascii_uppercase().replace('_', "-"), name.to_ascii_uppercase().replace('-', "_")] {
+                let is_suggested = known_gpu(&typed).is_some_and(|meant| meant.contains(name));
+                assert!(name.len() < 3 || is_suggested, "{typed}");
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use crate::beyond::inventory::UnreadPart;
 use crate::beyond::job::{
     Expect, Fault, FaultOfTree, Verified, VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
 };
-use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
 use clap::Parser;
 
@@ -24,7 +23,6 @@ use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
-use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
 /// Check bundles and GPU code objects for faults
@@ -200,6 +198,9 @@ impl Options for VerifyOptions {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
         verify.expect = self.expect();
+        if let Some(expect) = &verify.expect {
+            Gpus::warn_of_unknown(&expect.devices, console);
+        }
         // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
         verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
@@ -242,20 +243,7 @@ impl Options for VerifyOptions {
         if is_clean(&report, &problems) {
             return Ok(ExitCode::SUCCESS);
         }
-        if let Some(expect) = &verify.expect {
-            hint_at_unknown_gpus(&expect.devices, console);
-        }
         Ok(ExitCode::FAILURE)
-    }
-}
-
-/// Prints a hint for each expected GPU whose name is unknown and near to a known one. An unknown name is no error,
-/// since it may be a GPU that is newer than our table.
-fn hint_at_unknown_gpus(devices: &[Device], console: &Console) {
-    for device in devices {
-        if let Some(meant) = suggest::known_gpu(device.name()) {
-            console.hint(&format!("'{device}' is not a known GPU; did you mean {meant}?"));
-        }
     }
 }
 

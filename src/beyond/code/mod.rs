@@ -8,7 +8,7 @@ pub(crate) mod check;
 mod content_kind;
 pub(crate) mod elf;
 pub(crate) mod gpu_header;
-mod intel_gpu;
+pub(crate) mod intel_gpu;
 pub mod kernels;
 pub(crate) mod target;
 pub(crate) mod undefined;

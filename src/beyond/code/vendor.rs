@@ -7,6 +7,7 @@ use crate::base::id::OffloadKind;
 pub(crate) enum GpuVendor {
     Amd,
     Nvidia,
+    Intel,
     /// Another vendor, whose compiler writes entry IDs with its own offload kind.
     Of(OffloadKind),
     /// An unknown vendor.
@@ -14,11 +15,12 @@ pub(crate) enum GpuVendor {
 }
 
 impl GpuVendor {
-    /// The name of the vendor, or `None` if it is not AMD or NVIDIA.
+    /// The name of the vendor, or `None` if it is not AMD, NVIDIA or Intel.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Amd => Some("AMD"),
             Self::Nvidia => Some("NVIDIA"),
+            Self::Intel => Some("Intel"),
             Self::Of(_) | Self::Other => None,
         }
     }

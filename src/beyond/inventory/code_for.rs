@@ -6,7 +6,7 @@ use crate::base::display::printable;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::code::ContentKind;
 use crate::beyond::runtime::Code;
-use crate::beyond::scan::{CodeObject, Format};
+use crate::beyond::scan::{CodeObject, CodeObjectRef, Format};
 
 /// What a code object is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +24,23 @@ impl CodeFor {
     /// entry ID has none. The content also decides what an ID such as `sm_90` means: PTX with this ID is for all GPUs
     /// that compile it.
     pub(crate) fn of(code_object: &CodeObject, recorded: Option<&str>) -> Self {
-        let Some(id) = code_object.entry_id() else { return Self::Unknown(code_object.shown_id()) };
+        match code_object.entry_id() {
+            Some(id) => Self::of_entry(&id, code_object.bundle.format, code_object.kind, recorded),
+            None => Self::Unknown(code_object.shown_id()),
+        }
+    }
+
+    /// Returns what a code object with this entry ID is for, in a bundle of this format and with content of this kind.
+    fn of_entry(id: &EntryId, format: Format, kind: Option<ContentKind>, recorded: Option<&str>) -> Self {
         // A code object without a bundle is never host code.
-        if id.kind() == OffloadKind::Host && code_object.bundle.format != Format::CodeObject {
+        if id.kind() == OffloadKind::Host && format != Format::CodeObject {
             return Self::Host;
         }
         // Without content, the ID still names the GPU.
-        let content = code_object.kind.filter(|kind| *kind != ContentKind::Empty);
-        match Code::of_entry(&id, content, recorded) {
+        let content = kind.filter(|kind| *kind != ContentKind::Empty);
+        match Code::of_entry(id, content, recorded) {
             Some(code) => Self::Gpus(code),
-            None => Self::Unknown(unknown_device(&id)),
+            None => Self::Unknown(unknown_device(id)),
         }
     }
 
@@ -65,6 +72,16 @@ impl CodeObject {
     /// that the content records. PTX has the name of its virtual architecture (`compute_90`), whatever its ID says.
     pub fn target(&self) -> String {
         self.code_for().name()
+    }
+}
+
+impl CodeObjectRef<'_> {
+    /// Returns what the code object is for, as [`CodeObject::code_for`].
+    pub(crate) fn code_for(&self) -> CodeFor {
+        match self.entry_id() {
+            Some(id) => CodeFor::of_entry(&id, self.found.format, self.kind(), self.recorded_target().as_deref()),
+            None => CodeFor::Unknown(self.shown_id()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `served` | which GPUs the code of a library serves |
 //! | `loader`, `load` | which code objects the runtime of a GPU loads, and their bytes |
 //! | `lost` | which GPUs a library no longer serves |
+//! | `needs` | which drivers and runtimes read the code |
 //! | `request` | what is asked for |
 //! | `pick` | which code objects a request takes, and what it has matched nothing of |
 //! | `kernel_names`, `similar_names` | requests by names of kernels |
@@ -37,6 +38,7 @@ mod libraries;
 mod load;
 mod loader;
 mod lost;
+mod needs;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
@@ -44,7 +46,6 @@ mod served;
 pub(crate) mod similar_names;
 mod unit;
 
-#[cfg(feature = "cli")]
 pub(crate) use code_for::CodeFor;
 pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
@@ -62,6 +63,7 @@ pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
+pub use needs::Need;
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
 pub use served::{Coverage, ServedBundles, ServedDirectory};

@@ -50,6 +50,8 @@ pub enum Comparison {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
+    /// The name of a product or another name that was typed for the target.
+    typed: Option<String>,
     form: PatternForm,
 }
 
@@ -85,12 +87,18 @@ impl Pattern {
     /// [`PatternError`] for an empty text, wildcards that do not parse, and target features without a sign.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         match PatternForm::parse(text) {
-            Ok(form) => Ok(Self { text: text.to_owned(), form }),
+            Ok(form) => Ok(Self { text: text.to_owned(), typed: None, form }),
             Err(reason) => Err(PatternError { text: text.to_owned(), reason }),
         }
     }
 
-    /// Returns the pattern as it was typed.
+    /// Returns the pattern with the name that was typed for it, such as that of a product, which messages show.
+    #[cfg(any(test, feature = "cli"))]
+    pub(crate) fn typed_as(self, name: &str) -> Self {
+        Self { typed: Some(name.to_owned()), ..self }
+    }
+
+    /// Returns the text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -225,9 +233,10 @@ pub(crate) enum Part<'s> {
 impl fmt::Display for Part<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Target(Pattern { text, typed: Some(typed), .. }) => write!(f, "'{typed}' ({text})"),
             Self::Target(pattern) => write!(f, "'{}'", pattern.as_str()),
             Self::Kind(kind) => write!(f, "the kind '{}'", kind.name()),
-            Self::Gpu(device) => write!(f, "'{device}'"),
+            Self::Gpu(device) => f.write_str(&device.quoted()),
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct ServedBundles {
     pub serving: usize,
     /// The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown.
     pub bundles: usize,
+    /// The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V.
+    pub jit: usize,
 }
 
 impl ServedBundles {
@@ -45,13 +47,29 @@ impl ServedBundles {
     fn add(&mut self, more: Self, count: usize) {
         self.serving = self.serving.saturating_add(more.serving.saturating_mul(count));
         self.bundles = self.bundles.saturating_add(more.bundles.saturating_mul(count));
+        self.jit = self.jit.saturating_add(more.jit.saturating_mul(count));
     }
 }
 
-/// Writes the numbers as in `1 of 134`.
+/// Writes the numbers as in `2 of 134`, `2 of 134, 1 by JIT`, or `2 of 134 by JIT`.
 impl fmt::Display for ServedBundles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.serving, self.bundles)
+        let Self { serving, bundles, jit } = self;
+        write!(f, "{serving} of {bundles}")?;
+        match jit {
+            0 => Ok(()),
+            _ if jit == serving => f.write_str(" by JIT"),
+            _ => write!(f, ", {jit} by JIT"),
+        }
+    }
+}
+
+impl CodeSet {
+    /// Returns whether a bundle with this code, which should serve a GPU, does so.
+    fn served(&self, device: &Device) -> ServedBundles {
+        let is_served = self.serves(device);
+        let is_by_jit = is_served && !self.serves_without_jit(device);
+        ServedBundles { serving: usize::from(is_served), bundles: 1, jit: usize::from(is_by_jit) }
     }
 }
 
@@ -120,14 +138,15 @@ impl LibraryCode {
         let mut served = ServedBundles::default();
         for (code, count) in &self.units {
             if code.is_for(device) {
-                served.add(ServedBundles { serving: usize::from(code.serves(device)), bundles: 1 }, *count);
+                served.add(code.served(device), *count);
             }
         }
         if self.is_relinked_alone(device) {
             served.bundles = served.bundles.saturating_add(1);
         }
         if !served.is_complete() && self.is_relinked_for(device) {
-            served.serving = served.serving.saturating_add(1);
+            let by_linking = ServedBundles { serving: 1, bundles: 0, jit: 1 };
+            served.add(by_linking, 1);
         }
         served
     }
@@ -385,6 +404,8 @@ mod tests {
     use crate::base::io::{Input, write_to};
     use crate::beyond::container::kpack::{KpackArchive, Reference, WrappedBinary};
     use crate::beyond::container::{SearchEntry, Stored};
+    use crate::beyond::inventory::UnitRole::{self, Relinked, Whole};
+    use crate::beyond::inventory::tests::unit;
     use crate::beyond::inventory::{Contents, Units};
     use crate::beyond::runtime::GpuVendor;
     use crate::beyond::scan::{Followed, Scan, Split};
@@ -417,10 +438,10 @@ mod tests {
         first.merge(&second);
         assert_eq!(first.bundles(), 9);
         let device = Device::parse("gfx906").unwrap();
-        let served = ServedBundles { serving: 5, bundles: 9 };
+        let served = ServedBundles { serving: 5, bundles: 9, jit: 0 };
         assert_eq!((first.served(&device), first.served_each(&[device])), (served, Some(vec![served])));
         assert_eq!((served.missing(), served.is_complete()), (4, false));
-        assert!(ServedBundles { serving: 5, bundles: 5 }.is_complete());
+        assert!(ServedBundles { serving: 5, bundles: 5, jit: 0 }.is_complete());
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
@@ -432,12 +453,45 @@ mod tests {
     }
 
     #[test]
+    fn code_that_is_compiled_at_start_is_told_from_machine_code() {
+        type Units = &'static [(UnitRole, &'static str)];
+        let cases: [(Units, &str, &str, &str); 11] = [
+            (&[(Whole, "sm_80"), (Whole, "sm_80")], "sm_86", "2 of 2", "2 of 2"),
+            (&[(Whole, "sm_80"), (Whole, "compute_80")], "sm_80", "2 of 2, 1 by JIT", "1 of 2"),
+            (&[(Whole, "sm_80 compute_80"), (Whole, "compute_80")], "sm_90", "2 of 2 by JIT", "0 of 2"),
+            (&[(Whole, "sm_80 compute_80"), (Whole, "sm_80")], "sm_90", "1 of 2 by JIT", "0 of 2"),
+            (&[(Whole, "sm_80")], "sm_75", "0 of 1", "0 of 1"),
+            // A linker makes one bundle of relocatable code.
+            (&[(Whole, "sm_75"), (Whole, "sm_90"), (Relinked, "compute_80")], "sm_90", "2 of 2, 1 by JIT", "1 of 2"),
+            (&[(Relinked, "compute_80")], "sm_90", "1 of 1 by JIT", "0 of 1"),
+            (&[(Whole, "gfx906 amdgcnspirv"), (Whole, "amdgcnspirv")], "gfx906", "2 of 2, 1 by JIT", "1 of 2"),
+            // SPIR-V serves the other setting of XNACK.
+            (&[(Whole, "gfx90a:xnack- amdgcnspirv")], "gfx90a", "1 of 1 by JIT", "0 of 1"),
+            (&[(Whole, "gfx90a:xnack- amdgcnspirv")], "gfx90a:xnack-", "1 of 1", "1 of 1"),
+            (&[(Whole, "gfx11-generic")], "gfx1100", "1 of 1", "1 of 1"),
+        ];
+        for (units, gpu, served, without_jit) in cases {
+            let units: Vec<_> = units.iter().map(|(role, targets)| unit("lib.so", *role, targets)).collect();
+            let (library, device) = (LibraryCode::of(&units), Device::parse(gpu).unwrap());
+            assert_eq!(library.served(&device).to_string(), served, "{gpu}");
+            assert_eq!(library.served(&device.without_jit().unwrap()).to_string(), without_jit, "{gpu}");
+        }
+        for by_code in ["compute_80", "amdgcnspirv", "ptx", "lto_90"] {
+            assert_eq!(Device::parse(by_code).unwrap().without_jit(), None);
+        }
+    }
+
+    #[test]
     fn bundles_without_entries_count_for_every_vendor() {
         let mut coverage = Coverage::default();
         count(&mut coverage, CodeSet { vendors: BTreeSet::new(), ..amd_codes(&[]) }, 1);
         count(&mut coverage, amd_codes(&["gfx906"]), 1);
         for (gpu, serving, bundles) in [("gfx906", 1, 2), ("sm_90", 0, 1)] {
-            assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles }, "{gpu}");
+            assert_eq!(
+                coverage.served(&Device::parse(gpu).unwrap()),
+                ServedBundles { serving, bundles, jit: 0 },
+                "{gpu}"
+            );
         }
     }
 
@@ -460,7 +514,7 @@ mod tests {
         count(&mut coverage, other_codes((0..COMPARISONS_MAX / 10 - 1).map(|index| index.to_string())), 1);
         let devices = vec![Device::parse("gfx906").unwrap(); 11];
         assert!(coverage.served_each(&devices).is_none());
-        assert_eq!(coverage.served_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1 }]));
+        assert_eq!(coverage.served_each(&devices[..1]), Some(vec![ServedBundles { serving: 0, bundles: 1, jit: 0 }]));
     }
 
     fn binary(key: &str, targets: &[&str]) -> WrappedBinary {
@@ -492,7 +546,11 @@ mod tests {
         assert_eq!(coverage_of(None).bundles(), 0);
         let coverage = coverage_of(Some(&archives[..]));
         for (gpu, serving) in [("gfx906", 2), ("gfx90a", 1), ("gfx1030", 0)] {
-            assert_eq!(coverage.served(&Device::parse(gpu).unwrap()), ServedBundles { serving, bundles: 3 }, "{gpu}");
+            assert_eq!(
+                coverage.served(&Device::parse(gpu).unwrap()),
+                ServedBundles { serving, bundles: 3, jit: 0 },
+                "{gpu}"
+            );
         }
     }
 
@@ -530,7 +588,7 @@ mod tests {
                 add(&mut coverage, &index.to_string(), members);
             }
             let served = coverage.served(&Device::parse("gfx906").unwrap());
-            assert_eq!(served, ServedBundles { serving, bundles }, "{files:?}");
+            assert_eq!(served, ServedBundles { serving, bundles, jit: 0 }, "{files:?}");
         }
     }
 }

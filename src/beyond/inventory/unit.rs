@@ -52,6 +52,11 @@ impl CodeSet {
         device.unserved_variants(self.codes.keys()).next().is_none()
     }
 
+    /// Returns whether the code serves all variants of a GPU without any that is compiled when the program starts.
+    pub(crate) fn serves_without_jit(&self, device: &Device) -> bool {
+        device.unserved_variants(self.codes.keys().filter(|code| !code.is_jit())).next().is_none()
+    }
+
     /// Adds the code of another unit.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.vendors.extend(&other.vendors);

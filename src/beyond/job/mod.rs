@@ -19,6 +19,7 @@ mod extract;
 mod inspect;
 mod kernels;
 mod kernels_report;
+mod output_file;
 mod recompress;
 mod replace;
 mod rewrite;
@@ -47,6 +48,8 @@ pub use kernels_report::{
     ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
     KernelsReport, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode, RecordedKeys, SortKey, WantedKernels,
 };
+#[cfg(feature = "cli")]
+pub(crate) use output_file::output_file;
 pub use recompress::{
     HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::base::id::target_id::TargetId;
+use crate::base::id::triple::Triple;
 use crate::base::id::{EntryId, OffloadKind};
-use crate::beyond::code::ContentKind;
 pub(crate) use crate::beyond::code::GpuVendor;
+use crate::beyond::code::{ContentKind, intel_gpu};
 use crate::beyond::container::kpack;
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
@@ -26,8 +27,10 @@ pub(crate) enum Code {
     Ptx(Sm),
     /// LTO-IR, which a program links for its GPU with NVIDIA's linker.
     LtoIr(Sm),
-    /// Code for a GPU of another vendor, with this target ID.
+    /// Machine code for a GPU of Intel's or of another vendor, with this target ID.
     Other(String),
+    /// SPIR-V with this triple, which Intel's driver compiles for any of its GPUs.
+    SpirV(String),
 }
 
 /// An architecture of NVIDIA: the compute capability without its dot, such as 90, and the suffix of its name.
@@ -92,7 +95,15 @@ impl Code {
             Self::Cubin(sm) => sm.with_prefix("sm"),
             Self::Ptx(sm) => sm.with_prefix("compute"),
             Self::LtoIr(sm) => sm.with_prefix("lto"),
-            Self::Other(target) => target.clone(),
+            Self::Other(name) | Self::SpirV(name) => name.clone(),
+        }
+    }
+
+    /// Returns whether the code is compiled when a program starts, or links it: it is not machine code.
+    pub(crate) fn is_jit(&self) -> bool {
+        match self {
+            Self::AmdSpirV | Self::SpirV(_) | Self::Ptx(_) | Self::LtoIr(_) => true,
+            Self::Amd(_) | Self::Cubin(_) | Self::Other(_) => false,
         }
     }
 
@@ -114,7 +125,7 @@ impl Code {
             return Some(Self::AmdSpirV);
         }
         if target.is_empty() {
-            return Self::from_name(recorded?);
+            return recorded.map_or_else(|| Self::spir_v_of(id.triple()), Self::from_name);
         }
         match id.triple().arch() {
             "amdgpu" => Some(Self::Amd(target.into_owned())),
@@ -123,29 +134,26 @@ impl Code {
         }
     }
 
-    /// Returns the code of an entry for comparing which GPUs it was compiled for: empty entries count, and LTO-IR is
-    /// returned as PTX, because both are compiled for the same GPUs. Returns `None` if the target ID does not name
-    /// GPUs.
-    pub(crate) fn compiled_for(id: &EntryId, content: Option<ContentKind>) -> Option<Self> {
-        match content {
-            // The entries inside of the container name the GPUs.
-            Some(ContentKind::Bundle | ContentKind::FatBinary) => None,
-            // Without content, the ID still names the GPU.
-            Some(ContentKind::Empty) => Self::of_entry(id, None, None),
-            content => match Self::of_entry(id, content, None) {
-                Some(Self::LtoIr(sm)) => Some(Self::Ptx(sm)),
-                code => code,
-            },
+    /// Returns SPIR-V for a triple that names nothing else, or `None` for other triples. Triples such as `spir64_gen` are
+    /// for code that is compiled ahead of time.
+    fn spir_v_of(triple: &Triple) -> Option<Self> {
+        let is_spir_v = matches!(triple.arch_name(), "spir" | "spir64" | "spirv" | "spirv32" | "spirv64");
+        if is_spir_v && triple.vendor() != "amd" {
+            return Some(Self::SpirV(triple.as_str().trim_end_matches('-').to_owned()));
         }
+        None
     }
 
     /// Returns the code with this [name](Self::name), or `None` if the name is not a target ID. Any name that is not
-    /// NVIDIA's is parsed like a processor of AMD.
+    /// NVIDIA's or Intel's is parsed like a processor of AMD.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         if name == AMD_SPIR_V {
             return Some(Self::AmdSpirV);
         }
-        match Self::of_nvidia(name, None) {
+        if intel_gpu::of_code(name).is_some() {
+            return Some(Self::Other(name.to_owned()));
+        }
+        match Self::of_nvidia(name, None).or_else(|| Self::spir_v_of(&Triple::parse(name))) {
             Some(code) => Some(code),
             None => Some(Self::Amd(name.parse().ok()?)),
         }
@@ -251,9 +259,8 @@ impl BundleCodes {
             if code_object.unreadable().is_some() {
                 continue;
             }
-            // HIP's runtime compares IDs, and finds no code without a target ID.
-            let is_found_by_id = matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4);
-            let recorded = if id.target().is_empty() && !is_found_by_id { code_object.recorded_target() } else { None };
+            let has_recorded = id.target().is_empty() && !lacks_target(&id);
+            let recorded = if has_recorded { code_object.recorded_target() } else { None };
             let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
@@ -282,6 +289,12 @@ impl BundleCodes {
     }
 }
 
+/// Returns whether HIP's runtime finds no code with this ID, whatever its content is for: it compares IDs, and this one
+/// has no target ID.
+pub(crate) fn lacks_target(id: &EntryId) -> bool {
+    id.target().is_empty() && matches!(id.kind(), OffloadKind::Hip | OffloadKind::HipV4)
+}
+
 /// Returns the vendor of the GPUs that an entry with this ID is for. An offload kind of one vendor alone decides,
 /// otherwise the triple does.
 fn vendor_in(id: &EntryId) -> GpuVendor {
@@ -289,8 +302,15 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
+        _ if is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
         _ => GpuVendor::Other,
     }
+}
+
+/// Whether an architecture is that of SPIR-V or of code that DPC++ compiles from it for Intel's GPUs. It compiles for
+/// CPUs and FPGAs too.
+fn is_for_intel(arch_name: &str) -> bool {
+    arch_name.starts_with("spir") && !matches!(arch_name, "spir64_x86_64" | "spir64_fpga")
 }
 
 /// Whether a place is in a section for the bundles of HIP programs.

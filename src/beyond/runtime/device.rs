@@ -3,21 +3,25 @@
 //! | GPU | code that runs there, in the order of preference |
 //! |---|---|
 //! | AMD's | code for the same processor, with the same features or with features left open, the first in the bundle; code for its generic target, likewise; SPIR-V |
+//! | Intel's | machine code for the same GPU; for a GPU that Intel's runtime lists as compatible, or for the whole product family; SPIR-V |
 //! | NVIDIA's | machine code of the same major version and of the same minor version or an earlier one, the latest first; PTX of the same version or an earlier one; LTO-IR likewise, if a bundle has nothing else |
 //!
 //! NVIDIA's code with the suffix `a` runs on one version only. Code with the suffix `f` runs on GPUs of the same
 //! family: the same major version, and the same minor version or a later one. Embedded GPUs (Tegra) take machine code
 //! for their own version only. LTO-IR is not loaded: programs link it for their GPU with NVIDIA's nvJitLink.
 //!
-//! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; NVIDIA's CUDA C++ Programming Guide on
+//! Sources: CLR's `hip_fatbin.cpp` of ROCm 7 and comgr's rules for features; for Intel, see `code/intel_gpu.rs`; NVIDIA's CUDA C++ Programming Guide on
 //! binary and PTX compatibility, and the documentation of nvcc on GPU families, of CUDA 13.
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use super::code::{Code, GpuVendor, Sm, Suffix};
+use super::names::{Named, processor_in, products_of};
 use crate::base::id::processors::{self, Processor, ProcessorKind};
 use crate::base::id::target_id::TargetId;
+use crate::beyond::code::intel_gpu;
 use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_of_processor};
 
 /// A GPU, as its name describes it.
@@ -32,13 +36,22 @@ use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_o
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
 /// | `lto_90` | the same, with LTO-IR, which programs link at run time |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
-/// | others, such as `bmg_g21` or `mp_31` | other vendors', with code of exactly this target ID |
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// | `bmg-g21`, `12.55.8`, `dg2` | Intel's of this name or IP version, or all of a product family |
+/// | others, such as `mp_31` | other vendors', with code of exactly this target ID |
+/// | `RTX 4090`, `Instinct MI300X`, `Arc B580` | the GPU of this product |
+/// | `8.6`, `9.0a` | NVIDIA's of this compute capability, as PyTorch writes it |
+///
+/// Devices are equal if they mean the same GPU, whatever was typed for it.
+#[derive(Clone, Debug)]
 pub struct Device {
     name: String,
+    /// The name of a product or another name that was typed for the GPU.
+    typed: Option<String>,
     /// The GPU with each setting of features that its name leaves open, such as XNACK on and off. A bundle has to serve
     /// all variants.
     variants: Vec<GpuVariant>,
+    /// Whether only machine code counts: none that is compiled when a program starts.
+    is_without_jit: bool,
 }
 
 /// A GPU with known features.
@@ -54,6 +67,8 @@ pub(crate) enum GpuVariant {
     Ptx(Sm),
     /// All NVIDIA GPUs of this version and later ones, which take LTO-IR alone.
     LtoIr(Sm),
+    /// An Intel GPU, with its main name.
+    Intel(String),
     /// Another GPU, with the target IDs of the code that it takes, the best first.
     Other(Vec<String>),
 }
@@ -97,19 +112,6 @@ const EMBEDDED: [u32; 8] = [32, 53, 62, 72, 87, 88, 101, 110];
 /// A version later than any GPU's. The device `ptx` has it, and so takes PTX of any version without a suffix.
 const LATEST: Sm = Sm { number: u32::MAX, suffix: Suffix::None };
 
-/// Splits a name such as `sm_90+ptx` into `sm_90` and `compute_90`. Returns any other name as it is.
-#[doc(hidden)]
-pub fn split_ptx(name: &str) -> (&str, Option<String>) {
-    for suffix in ["+ptx", "+PTX"] {
-        if let Some(gpu) = name.strip_suffix(suffix)
-            && let Some(sm) = gpu.strip_prefix("sm_")
-        {
-            return (gpu, Some(format!("compute_{sm}")));
-        }
-    }
-    (name, None)
-}
-
 /// Parses a device, as [`Device::parse`].
 impl std::str::FromStr for Device {
     type Err = DeviceError;
@@ -120,14 +122,50 @@ impl std::str::FromStr for Device {
 }
 
 impl Device {
-    /// Parses the name of a GPU. `ptx` means any GPU later than all known ones: such GPUs take PTX of any
+    /// Parses the name of a GPU or of a product. `ptx` means any GPU later than all known ones: such GPUs take PTX of any
     /// version without a suffix.
     ///
+    /// ```
+    /// let device: offload_bundle::runtime::Device = "RTX 4090".parse()?;
+    /// assert_eq!((device.name(), device.products()[0]), ("sm_89", "L4"));
+    /// # Ok::<(), offload_bundle::runtime::DeviceError>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`DeviceError`] for a text that names no GPU, and for features that its processor does not have.
+    /// [`DeviceError`] for a text that names no GPU or several, and for features that its processor does not have.
     pub fn parse(text: &str) -> Result<Self, DeviceError> {
+        match Self::all_named(text)? {
+            devices if devices.len() > 1 => {
+                let names: Vec<&str> = devices.iter().map(Self::name).collect();
+                Err(DeviceError::new(text, format!("it means several: {}", names.join(", "))))
+            }
+            devices => devices.into_iter().next().ok_or_else(|| DeviceError::new(text, NOT_A_GPU)),
+        }
+    }
+
+    /// Returns the GPUs that a name means: several for `sm_90+ptx`, which means `sm_90` and `compute_90`, and for the
+    /// names of series, such as Meteor Lake.
+    fn all_named(text: &str) -> Result<Vec<Self>, DeviceError> {
+        let mut devices = Vec::new();
+        let named = Named::of(text);
+        for target in &named.targets {
+            let mut device = Self::of_target(target).map_err(|error| DeviceError { text: text.to_owned(), ..error })?;
+            // Processors have other names too, such as `acm-g10` for `dg2-g10`.
+            let name = named.name.unwrap_or(processor_in(target));
+            if !processor_in(&device.name).eq_ignore_ascii_case(name) {
+                device.typed = Some(name.to_owned());
+            }
+            devices.push(device);
+        }
+        Ok(devices)
+    }
+
+    /// Returns the GPU with the name of a target.
+    fn of_target(text: &str) -> Result<Self, DeviceError> {
+        let device =
+            |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
         if is_any_ptx(text) {
-            return Ok(Self { name: ANY_PTX.to_owned(), variants: vec![GpuVariant::Ptx(LATEST)] });
+            return device(ANY_PTX, vec![GpuVariant::Ptx(LATEST)]);
         }
         if let Some((form @ ("sm" | "compute" | "lto"), sm)) = text.split_once('_') {
             let sm = Sm::parse(sm).ok_or_else(|| DeviceError::new(text, NOT_SM))?;
@@ -136,41 +174,96 @@ impl Device {
                 "compute" => GpuVariant::Ptx(sm),
                 _ => GpuVariant::LtoIr(sm),
             };
-            return Ok(Self { name: text.to_owned(), variants: vec![variant] });
+            return device(text, vec![variant]);
+        }
+        if let Some(name) = intel_gpu::canonical(text) {
+            return device(&name, intel_variants(&name));
         }
         let target = text.parse::<TargetId>().map_err(|reason| DeviceError::new(text, reason))?;
         target.check_features().map_err(|reason| DeviceError::new(text, reason))?;
         // The canonical name, also for the alternative name of a processor.
         let name = target.to_string();
-        let Some(variants) = variants_of(target) else {
-            return Err(DeviceError::new(text, "expected a name like gfx90a:xnack+ or sm_90"));
-        };
-        Ok(Self { name, variants })
+        let variants = variants_of(target).ok_or_else(|| DeviceError::new(text, NOT_A_GPU))?;
+        device(&name, variants)
     }
 
-    /// Parses a list of names, separated by commas, semicolons or white space. `sm_90+ptx` means `sm_90` and
-    /// `compute_90`.
+    /// Parses a list of names, separated by commas, semicolons or lines. White space separates names too, except in
+    /// names of products. `sm_90+ptx` means `sm_90` and `compute_90`.
     ///
     /// # Errors
     /// The error of [`parse`](Self::parse) for the first name that it rejects.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, DeviceError> {
         let mut devices = Vec::new();
-        for name in text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace()) {
-            if name.is_empty() {
-                continue;
-            }
-            let (name, ptx) = split_ptx(name);
-            push_new(&mut devices, Self::parse(name)?);
-            if let Some(ptx) = ptx {
-                push_new(&mut devices, Self::parse(&ptx)?);
+        for item in text.split([',', ';', '\n']).map(str::trim).filter(|item| !item.is_empty()) {
+            for device in Self::all_in(item)? {
+                if !devices.contains(&device) {
+                    devices.push(device);
+                }
             }
         }
         Ok(devices)
     }
 
+    /// Returns the GPUs in an item of a list: a name with or without spaces, or several names.
+    fn all_in(item: &str) -> Result<Vec<Self>, DeviceError> {
+        let whole = Self::all_named(item);
+        let mut words = item.split_whitespace();
+        // If the first word is not a GPU, the error is about the whole name.
+        match words.next().map(Self::all_named) {
+            Some(Ok(mut devices)) if whole.is_err() => {
+                for word in words {
+                    devices.extend(Self::all_named(word)?);
+                }
+                Ok(devices)
+            }
+            _ => whole,
+        }
+    }
+
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
     pub(crate) fn from_code(code: &Code) -> Option<Self> {
-        Self::parse(&code.name()).ok()
+        if let Code::Other(target) = code
+            && let Some(gpu) = intel_gpu::of_code(target)
+        {
+            return Some(Self {
+                name: target.clone(),
+                typed: None,
+                variants: intel_variants(&gpu),
+                is_without_jit: false,
+            });
+        }
+        Self::of_target(&code.name()).ok()
+    }
+
+    /// The names of the products that have this GPU. For a target that several GPUs run, such as `gfx11-generic`,
+    /// those of all of them. Empty for PTX and SPIR-V, which are compiled for any GPU, and if no table has any.
+    pub fn products(&self) -> Vec<&'static str> {
+        products_of(&self.name)
+    }
+
+    /// Whether any public table has this GPU. Other names mean GPUs that may be newer than the tables.
+    pub fn is_known(&self) -> bool {
+        let is_known = |name: String| processors::find(&name).is_some();
+        self.variants.iter().all(|variant| match variant {
+            GpuVariant::Amd(target, _) => is_known(target.processor().to_owned()),
+            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }).name()),
+            GpuVariant::Intel(name) => intel_gpu::all().any(|gpu| gpu.name == name),
+            GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_) | GpuVariant::Other(_) => true,
+        })
+    }
+
+    /// Returns the GPU with the name that was typed for it, which messages show.
+    #[cfg(feature = "cli")]
+    pub(crate) fn typed_as(self, name: &str) -> Self {
+        Self { typed: Some(name.to_owned()), ..self }
+    }
+
+    /// The name in quotes, for messages about it: `'gfx90a'`, or `'H100' (sm_90)` if a product was typed.
+    pub(crate) fn quoted(&self) -> String {
+        match &self.typed {
+            Some(typed) => format!("'{typed}' ({})", self.name),
+            None => format!("'{}'", self.name),
+        }
     }
 
     /// The canonical name.
@@ -186,6 +279,7 @@ impl Device {
             Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
             Some(GpuVariant::Nvidia(sm)) => sm.suffix == Suffix::None,
             Some(GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => false,
+            Some(GpuVariant::Intel(_)) => self.variants.len() == 1,
             Some(GpuVariant::Other(_)) => true,
         }
     }
@@ -209,7 +303,23 @@ impl Device {
     /// of a generic target also takes code for itself, and bitcode is compiled for its processor.
     pub(crate) fn gpus(&self) -> Self {
         let variants = self.variants.iter().flat_map(GpuVariant::gpus).collect();
-        Self { name: self.name.clone(), variants }
+        Self { variants, ..self.clone() }
+    }
+
+    /// Returns the GPU as one that takes only machine code. Returns `None` if the name means GPUs by the code that is
+    /// compiled for them, as `compute_90` does.
+    pub fn without_jit(&self) -> Option<Self> {
+        let is_by_code =
+            |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
+        if self.variants.iter().any(is_by_code) {
+            return None;
+        }
+        Some(Self { is_without_jit: true, ..self.clone() })
+    }
+
+    /// Returns whether some code counts for the GPU, which may take it or not.
+    fn counts(&self, code: &Code) -> bool {
+        !(self.is_without_jit && code.is_jit())
     }
 
     /// Describes a bundle without any code for the GPU, for the end of a message.
@@ -218,6 +328,7 @@ impl Device {
             Some(GpuVariant::Ptx(LATEST)) => "it has no PTX".to_owned(),
             Some(GpuVariant::Ptx(_)) => format!("it has no PTX for {self} or an earlier version"),
             Some(GpuVariant::LtoIr(_)) => format!("it has no LTO-IR for {self} or an earlier version"),
+            _ if self.is_without_jit => format!("it has no machine code for {self}"),
             _ => format!("it does not serve {self}"),
         }
     }
@@ -227,6 +338,7 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
             Some(GpuVariant::Nvidia(_) | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) => GpuVendor::Nvidia,
+            Some(GpuVariant::Intel(_)) => GpuVendor::Intel,
             Some(GpuVariant::Other(targets)) => {
                 match targets.first().and_then(|target| vendor_kind_of_processor(target)) {
                     Some(kind) => GpuVendor::Of(kind),
@@ -239,7 +351,23 @@ impl Device {
 
     /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
-        self.variants.iter().any(|variant| variant.rank(code).is_some())
+        self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
+    }
+
+    /// Returns the processor of some code that the GPU does not take, but that it runs if its user names the GPU that
+    /// way in `HSA_OVERRIDE_GFX_VERSION`: code for another processor of the same generic target. Nobody promises that it
+    /// works.
+    pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
+        let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
+        let family = generic_of(own.processor())?;
+        codes.find_map(|code| match code {
+            Code::Amd(target)
+                if generic_of(target.processor()) == Some(family) && target.processor() != own.processor() =>
+            {
+                Some(target.processor())
+            }
+            _ => None,
+        })
     }
 
     /// Returns the variants of the GPU that take none of the codes of a bundle.
@@ -247,6 +375,7 @@ impl Device {
         &self,
         codes: impl Iterator<Item = &'c Code> + Clone,
     ) -> impl Iterator<Item = &GpuVariant> {
+        let codes = codes.filter(|code| self.counts(code));
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
@@ -260,7 +389,8 @@ impl Device {
     pub(crate) fn choose<K: Copy + Ord>(&self, codes: &[(K, Code)]) -> BTreeSet<K> {
         let mut chosen = BTreeSet::new();
         for variant in &self.variants {
-            let ranked = codes.iter().filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
+            let counting = codes.iter().filter(|(_, code)| self.counts(code));
+            let ranked = counting.filter_map(|(key, code)| Some((variant.rank(code)?, *key)));
             if let Some((_, best)) = ranked.min() {
                 chosen.insert(best);
             }
@@ -269,27 +399,49 @@ impl Device {
     }
 }
 
-/// Adds a device that is not in a list yet.
-fn push_new(devices: &mut Vec<Device>, device: Device) {
-    if !devices.contains(&device) {
-        devices.push(device);
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.variants) == (&other.name, &other.variants)
     }
 }
 
+impl Eq for Device {}
+
+impl Hash for Device {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// Writes the name, after that of the product if one was typed: `H100 (sm_90)`.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        match &self.typed {
+            Some(typed) => write!(f, "{typed} ({})", self.name),
+            None => f.write_str(&self.name),
+        }
     }
 }
 
+const NOT_A_GPU: &str = "expected a name like gfx90a:xnack+ or sm_90";
+
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
+
+/// Returns the Intel GPUs with a main name: several for a product family.
+fn intel_variants(name: &str) -> Vec<GpuVariant> {
+    intel_gpu::members(name).into_iter().map(GpuVariant::Intel).collect()
+}
 
 /// Returns the variants of a GPU that is not NVIDIA's, or `None` if no GPU of another vendor has this name.
 fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![GpuVariant::AmdSpirV]),
-        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
+        Some(ProcessorKind::Other | ProcessorKind::R600) => match intel_gpu::of_code(&processor) {
+            // LLVM's name for an Intel GPU, `bmg_g21`.
+            Some(gpu) => Some(intel_variants(&gpu)),
+            None => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
+        },
         // The caller has parsed NVIDIA's names already.
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
@@ -398,7 +550,7 @@ impl GpuVariant {
                 all.extend(targets.iter().filter_map(|target| bitcode_counterpart(target)));
                 vec![Self::Other(all.into_iter().collect())]
             }
-            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) => vec![self.clone()],
+            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) | Self::Intel(_) => vec![self.clone()],
         }
     }
 
@@ -422,6 +574,10 @@ impl GpuVariant {
             (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
+            (Self::Intel(gpu), Code::Other(target)) => {
+                (intel_gpu::preference(&intel_gpu::of_code(target)?, gpu)?, 0, Suffix::None)
+            }
+            (Self::Intel(_), Code::SpirV(_)) => (2, 0, Suffix::None),
             // The targets are in the order of preference, so their index is the form.
             (Self::Other(own), Code::Other(target)) => {
                 let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
@@ -511,6 +667,7 @@ mod tests {
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
             _ if name.starts_with("lto_") => Code::from_name(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
+            _ if name.starts_with("spir") => Code::SpirV(name.to_owned()),
             _ => Code::Other(name.to_owned()),
         }
     }
@@ -547,6 +704,62 @@ mod tests {
         // Features of the generic target are compared too.
         assert_eq!(chosen("gfx942:xnack+", &["gfx9-4-generic:xnack-"]), (vec![], false));
         assert_eq!(chosen("gfx942:xnack-", &["gfx9-4-generic:xnack-"]), (vec!["gfx9-4-generic:xnack-"], true));
+    }
+
+    #[test]
+    fn intel_gpus_take_their_own_code_then_compatible_code_then_spir_v() {
+        let all = ["spirv64-unknown-unknown", "dg2", "dg2-g10", "dg2-g11", "bmg_g21", "mtl-u", "35.12.0"];
+        for (gpu, expected) in [
+            ("dg2-g10", &["dg2-g10"][..]),
+            ("acm-g11", &["dg2-g11"]),
+            ("dg2-g12", &["dg2"]),
+            ("bmg-g21", &["bmg_g21"]),
+            ("bmg_g21", &["bmg_g21"]),
+            ("Arc 140V", &["bmg_g21"]),
+            ("mtl-h", &["mtl-u"]),
+            ("35.12.0", &["35.12.0"]),
+            ("pvc", &["spirv64-unknown-unknown"]),
+            // All GPUs of the family.
+            ("dg2", &["dg2", "dg2-g10", "dg2-g11"]),
+        ] {
+            assert_eq!(chosen(gpu, &all), (expected.to_vec(), true), "{gpu}");
+        }
+        assert_eq!(chosen("dg2", &["dg2-g11"]), (vec!["dg2-g11"], false));
+        assert_eq!(chosen("bmg-g21", &["lnl-m", "gfx1100", "compute_50", "amdgcnspirv"]), (vec![], false));
+        for gpu in ["sm_90", "gfx1100", "mp_31"] {
+            assert_eq!(chosen(gpu, &["spirv64-unknown-unknown", "bmg-g21"]), (vec![], false), "{gpu}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_that_of_its_name_whatever_was_typed() {
+        for (typed, name, shown, products) in [
+            ("H100", "sm_90", "H100 (sm_90)", 4),
+            ("MI250X:xnack-", "gfx90a:xnack-", "MI250X (gfx90a:xnack-)", 3),
+            ("8.6", "sm_86", "8.6 (sm_86)", 22),
+            ("ats-m150", "dg2-g10", "ats-m150 (dg2-g10)", 9),
+            ("fiji", "gfx803", "fiji (gfx803)", 7),
+            ("PTX", "ptx", "ptx", 0),
+            ("gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+", "gfx90a:sramecc-:xnack+", 3),
+        ] {
+            let device: Device = typed.parse().unwrap();
+            assert_eq!((device.name(), device.to_string().as_str()), (name, shown), "{typed}");
+            assert_eq!(device.products().len(), products, "{typed}");
+            assert_eq!(device, Device::parse(name).unwrap());
+        }
+        let error = Device::parse("sm_90+ptx").unwrap_err();
+        assert_eq!(error.to_string(), "'sm_90+ptx' is not the name of a GPU: it means several: sm_90, compute_90");
+        for (name, is_known) in
+            [("gfx9999", false), ("sm_999", false), ("35.12.0", false), ("sm_90a", true), ("dg2", true), ("ptx", true)]
+        {
+            assert_eq!(Device::parse(name).unwrap().is_known(), is_known, "{name}");
+        }
+        // The error is about the whole name, or about the word that is not a GPU.
+        for (list, text) in
+            [("H100,RTX 7900 XTX", "RTX 7900 XTX"), ("gfx906 gfx1O30", "gfx1O30"), ("dg2_g10", "dg2_g10")]
+        {
+            assert_eq!(Device::parse_list(list).unwrap_err().text(), text);
+        }
     }
 
     #[test]

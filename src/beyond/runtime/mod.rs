@@ -4,9 +4,16 @@ mod code;
 mod device;
 mod directory;
 pub(crate) mod loadable;
+mod names;
+mod native;
 mod needed;
+mod ptx_versions;
 
-pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode};
-pub use device::{Device, DeviceError, split_ptx};
+pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode, lacks_target};
+pub use device::{Device, DeviceError};
 pub(crate) use directory::{directory_of, is_loaded_file};
+#[cfg(any(test, feature = "cli"))]
+pub(crate) use names::{Named, processor_in, products_of};
+pub use native::{Machine, MachineError};
 pub(crate) use needed::{CodeUse, NeedingGpus};
+pub use ptx_versions::cuda_of;

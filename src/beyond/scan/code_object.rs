@@ -22,6 +22,7 @@ use crate::beyond::code::undefined::{UndefinedSymbols, undefined_symbols};
 use crate::beyond::codec::{self, Codec};
 use crate::beyond::container::fatbin::{self, CudaKind};
 use crate::beyond::container::kpack;
+use crate::beyond::container::ptx;
 use crate::beyond::container::sycl;
 use crate::beyond::container::{Magic, Packed, Rule, SearchEntry};
 use crate::llvm::container::offload_binary::ImageInfo;
@@ -128,6 +129,8 @@ pub struct CodeObject {
     pub packed: Option<Box<Packed>>,
     /// The target ID that the code object itself records, as [`CodeObjectRef::recorded_target`].
     pub recorded_target: Option<Box<str>>,
+    /// The version of PTX, as [`CodeObjectRef::ptx_version`].
+    pub ptx_version: Option<(u16, u16)>,
     /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
     /// Whether the code object is itself a container, and the search lists the code objects in it too. Then only these
@@ -347,6 +350,7 @@ impl<'f> CodeObjectRef<'f> {
             range: self.range(),
             packed: self.packed().cloned().map(Box::new),
             recorded_target: self.recorded_target().map(Into::into),
+            ptx_version: self.ptx_version(),
             source: self.shown_source().map(Into::into),
             // Whether it has parts is known only once all of its file is searched, and is set then.
             has_parts: false,
@@ -561,6 +565,20 @@ impl<'f> CodeObjectRef<'f> {
             return self.found.facts.target(whole);
         }
         target::target_id(head)
+    }
+
+    /// Returns the version of PTX, such as 8.7: as its fatbin records it, otherwise from its first lines. Returns `None`
+    /// for other code, and if too little was inflated to know it.
+    pub fn ptx_version(&self) -> Option<(u16, u16)> {
+        if let Some(image) = self.cuda() {
+            return if image.kind == CudaKind::Ptx { Some(image.version) } else { None };
+        }
+        if self.kind()? != ContentKind::Ptx {
+            return None;
+        }
+        // Comments of any length may come before the version.
+        const FIRST_LINES: u64 = 4096;
+        Some(ptx::Header::of(self.found.bundle.head(self.index, FIRST_LINES)?)?.version)
     }
 
     /// The bytes: borrowed from the file if they are contiguous in it, otherwise restored, or inflated and checked.

@@ -11,7 +11,7 @@ use super::BundleReader;
 use super::code_object::{BundleInfo, CodeObject, CodeObjectRef};
 use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
-use super::walk::{MemberFilter, all_members};
+use super::walk::MemberFilter;
 use super::{Checksums, Scan};
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
@@ -166,22 +166,11 @@ impl Scan {
     /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
     /// inflated bundles are read when `each` returns from their visit, all others at the end of the data that has them,
     /// on all processors. `weight` estimates the memory that a result of `read` takes, in units of [`WEIGHT_UNIT`].
-    /// `each` receives the findings, the ends of data, and the results of `read`.
+    /// `each` receives the findings, the ends of data, and the results of `read`. In a zip file, only members with names
+    /// that `members` accepts are searched.
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
-    pub(crate) fn run_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
-        &self,
-        input: &Input,
-        read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
-        weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut ReadVisitor<'_, K, C, R>,
-    ) -> Result<()> {
-        self.run_in_members_and_read(input, &all_members, read, weight, each)
-    }
-
-    /// Searches and reads as [`run_and_read`](Self::run_and_read) does. In a zip file, only members with names that
-    /// `members` accepts are searched.
     pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,

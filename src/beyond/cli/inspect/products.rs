@@ -14,6 +14,9 @@ const PROCESSOR: usize = 9;
 /// the processor is an empty text.
 type ProductLine = (&'static str, String);
 
+/// Another name of a processor or the name of a series, with the processors.
+type OtherName = (&'static str, &'static [&'static str]);
+
 /// Writes the processors with their products. On a terminal, long lists of products go on in the next line.
 pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
     let room = match text.style.width {
@@ -32,7 +35,19 @@ pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
     ];
     text.write_table(Table { indent: 0, columns }, || lines.iter())?;
     text.write_empty_line()?;
-    text.write_line("Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', and target IDs.")
+    let others: Vec<_> = products::other_names().collect();
+    let columns = vec![
+        Column::label("OTHER NAME", |(name, _): &OtherName| Cell::Bold((*name).to_owned())),
+        Column::name("GPUS", |(_, processors): &OtherName| processors.join(", ")),
+    ];
+    text.write_table(Table { indent: 0, columns }, || others.iter())?;
+    text.write_empty_line()?;
+    text.write_line(
+        "Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', target IDs (gfx90a, sm_90,",
+    )?;
+    text.write_line(
+        "bmg-g21), NVIDIA's compute capabilities (8.6, 9.0+PTX), and native, which means the GPUs of this machine.",
+    )
 }
 
 /// Joins names, in lines of at most `room` characters each.

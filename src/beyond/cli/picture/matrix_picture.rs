@@ -312,8 +312,10 @@ mod tests {
     use super::*;
 
     fn judged(labels: &[&str], numbers: &[(usize, usize)]) -> Vec<Service> {
-        let served: Vec<ServedBundles> =
-            numbers.iter().map(|(serving, bundles)| ServedBundles { serving: *serving, bundles: *bundles }).collect();
+        let served: Vec<ServedBundles> = numbers
+            .iter()
+            .map(|(serving, bundles)| ServedBundles { serving: *serving, bundles: *bundles, jit: 0 })
+            .collect();
         (0..labels.len()).map(|column| Service::new(column, labels, &served)).collect()
     }
 

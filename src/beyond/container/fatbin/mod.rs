@@ -113,6 +113,8 @@ pub enum CudaKind {
 pub struct Image {
     /// The form of the code object.
     pub kind: CudaKind,
+    /// The major and the minor version: of the language for PTX, and of ELF and its ABI for a cubin.
+    pub version: (u16, u16),
     /// The number of the SM architecture, such as 90.
     pub sm: u32,
     /// Flags. The known ones are:

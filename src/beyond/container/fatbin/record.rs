@@ -232,7 +232,7 @@ impl<'a> Record<'a> {
     /// [`Malformed::Truncated`] if the identifier is outside the header.
     pub(super) fn image(&self) -> Result<Image, Malformed> {
         let kind = self.kind();
-        let EntryHeader { identifier: start, identifier_len: len, sm, flags, .. } = self.fields;
+        let EntryHeader { identifier: start, identifier_len: len, major, minor, sm, flags, .. } = self.fields;
         let what = "the identifier of a fatbin entry";
         // Strings come after the fixed fields. Without an identifier, both numbers are 0.
         if start < FIXED_LEN && len > 0 {
@@ -240,7 +240,9 @@ impl<'a> Record<'a> {
         }
         let source = self.within(start, len, what)?.to_vec();
         let is_linked_at_run_time = self.fields.kind == LINKED_PTX;
-        Ok(Image { kind, sm: u32::try_from(sm).unwrap_or(u32::MAX), flags, source, is_linked_at_run_time })
+        let [major, minor] = [major, minor].map(|number| u16::try_from(number).unwrap_or(u16::MAX));
+        let sm = u32::try_from(sm).unwrap_or(u32::MAX);
+        Ok(Image { kind, version: (major, minor), sm, flags, source, is_linked_at_run_time })
     }
 
     /// Returns the compression of the code object, or `None` if it is plain.

@@ -8,7 +8,7 @@ use super::super::size_limit::ensure_size_limit;
 use super::Recompressed;
 use super::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, first_aligned_as, read_contents};
 use super::linked;
-use super::picks::PickedBundle;
+use super::pick::PickedBundle;
 use super::progress::scaled;
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};

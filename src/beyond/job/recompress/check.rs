@@ -8,7 +8,8 @@ use std::path::Path;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::beyond::container::Rule;
-use crate::beyond::scan::{Checksums, Finding, Format, FoundBundle, Place, Scan, Step};
+use crate::beyond::inventory::{BadPart, each_bundle};
+use crate::beyond::scan::{Checksums, Format, FoundBundle, Place, Scan, Step};
 use crate::llvm::container::Limits;
 
 /// The indices of the code objects that are kept, by the offset of their bundle in the old file. A bundle that is not
@@ -42,16 +43,13 @@ impl FoundCode {
         // A search that compares checksums also checks wrappers.
         let scan = Scan { checksums: Checksums::OfAll, limits, ..Scan::default() };
         let mut found = Self { bundles: Vec::new(), faults: 0 };
-        scan.run_at(&Place::of_file(data.path()), data, &mut |finding| {
-            found.faults += usize::from(Self::is_fault(&finding));
-            if let Finding::Bundle(bundle) = finding
-                && !is_in_code_object(bundle.place)
-            {
-                found.add(KnownObjects::of(&bundle, kept.get(&bundle.bundle.offset)));
+        let bad_parts = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |bundle| {
+            if !is_in_code_object(bundle.place) {
+                found.add(KnownObjects::of(bundle, kept.get(&bundle.bundle.offset)));
             }
             Ok(())
         })?;
-        Ok(found)
+        Ok(Self { faults: Self::count_faults(&bad_parts), ..found })
     }
 
     /// The code of a file without faults: that of each bundle.
@@ -68,14 +66,9 @@ impl FoundCode {
         }
     }
 
-    /// Returns whether a finding is a fault outside of code objects.
-    pub(super) fn is_fault(finding: &Finding<'_>) -> bool {
-        match finding {
-            Finding::Broken { place, .. } | Finding::Hidden { place, .. } | Finding::Trailing { place, .. } => {
-                !is_in_code_object(place)
-            }
-            _ => false,
-        }
+    /// Returns the number of faults outside of code objects.
+    pub(super) fn count_faults(bad_parts: &[BadPart]) -> usize {
+        bad_parts.iter().filter(|part| !is_in_code_object(&part.place)).count()
     }
 
     /// Returns whether these are the `expected` code objects, without new faults.

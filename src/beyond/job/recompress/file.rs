@@ -7,7 +7,7 @@ use super::super::rewrite::Rewriter;
 use super::super::size_limit::limits_of_result;
 use super::bundles::FileRewrite;
 use super::check::{FoundCode, unexpected_parts};
-use super::picks::{Picker, Picks};
+use super::pick::{Picker, Picks};
 use super::run::{Recompression, RewrittenFile, is_program, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};

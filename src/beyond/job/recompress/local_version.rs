@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::bytes::text;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::beyond::job::output_file::output_file;
 
 /// A local version label in the normal form of PEP 440: letters, digits and dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,11 +100,9 @@ impl<'j> WheelVersion<'j> {
     /// with another file name.
     pub(super) fn output_path(&self, output: &Path) -> Result<PathBuf> {
         let file_name = format!("{}-{}-{}", self.name, self.label.add_to(&self.version), self.tags);
-        if output.is_dir() {
-            return Ok(output.join(file_name));
-        }
-        if output.file_name() == Some(file_name.as_ref()) {
-            return Ok(output.to_owned());
+        let path = output_file(output, file_name.as_ref());
+        if path.file_name() == Some(file_name.as_ref()) {
+            return Ok(path);
         }
         let reason =
             format!("the new wheel must have the name '{file_name}': give this name, or a directory that exists");

@@ -2,7 +2,7 @@
 //!
 //! To write another container again takes:
 //!
-//! 1. an arm in `Recompression::rewrite`, which first calls `pick_in` for the file: it decides what is kept (`picks.rs`),
+//! 1. an arm in `Recompression::rewrite`, which first calls `pick_in` for the file: it decides what is kept (`pick/`),
 //!    and the rewriter only asks for it. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
 //!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
 //!    then write the tables, with `new_offset` for each old offset;
@@ -23,7 +23,7 @@ mod form;
 mod linked;
 mod local_version;
 mod object;
-mod picks;
+mod pick;
 mod progress;
 mod record;
 mod refusals;
@@ -108,8 +108,8 @@ pub(super) use run::rewrite_with;
 pub struct Recompress {
     /// The file to read.
     pub input: PathBuf,
-    /// The file to write, which may be the input. With [`local_version`](Self::local_version), a directory or a file
-    /// with the name of the new wheel.
+    /// The file to write, which may be the input, or a directory, in which the file gets the name of the input. With
+    /// [`local_version`](Self::local_version), the file has the name of the new wheel.
     pub output: PathBuf,
     /// The compression of the bundles, or `None` to write them plain.
     pub compression: Option<Compression>,

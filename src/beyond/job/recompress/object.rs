@@ -4,7 +4,7 @@ use super::super::rewrite::{Rewriter, changed, changed_len};
 use super::Recompressed;
 use super::bundles::FileRewrite;
 use super::form::{as_member, read_contents};
-use super::picks::{NOTHING_LEFT, PickedBundle};
+use super::pick::{NOTHING_LEFT, PickedBundle};
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::len_of;
 use crate::base::error::{Error, ErrorKind, Result};

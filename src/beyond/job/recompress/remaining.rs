@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::RemovedCode;
-use super::picks::Picker;
+use super::pick::Picker;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
+use crate::beyond::inventory::each_bundle;
 use crate::beyond::job::size_limit::limits_of_result;
 use crate::beyond::scan::sections;
-use crate::beyond::scan::{CodeObjectRef, Finding, Format, FoundBundle, Place, Scan, Step};
+use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, Place, Scan, Step};
 use crate::llvm::container::Limits;
 
 /// Code outside of the rewritten bundles that stays, although the job removes such code from bundles.
@@ -69,10 +70,10 @@ pub(super) fn visit_bundles(
     data: Slice<'_>,
     visit: &mut dyn FnMut(&FoundBundle<'_>),
 ) -> Result<()> {
-    Scan { limits, ..Scan::default() }.run_at(place, data, &mut |finding| {
-        if let Finding::Bundle(found) = finding {
-            visit(&found);
-        }
+    let scan = Scan { limits, ..Scan::default() };
+    each_bundle(&scan, place, data, &mut |found| {
+        visit(found);
         Ok(())
     })
+    .map(drop)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::check::{KeptByOffset, unexpected_parts};
 use super::local_version::WheelVersion;
-use super::picks::{PickTotal, PickedBundle, Picker, Picks};
+use super::pick::{PickTotal, PickedBundle, Picker, Picks};
 use super::progress::ProgressRange;
 use super::refusals::Refusals;
 use super::remaining::RemainingCode;
@@ -14,6 +14,7 @@ use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::output::{self, Output};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::{Bundle, Format, Magic};
+use crate::beyond::job::output_file::output_file;
 use crate::beyond::scan::{Budget, Place};
 use crate::llvm::event::Observer;
 use crate::llvm::work::open;
@@ -123,7 +124,10 @@ impl Recompress {
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<Recompressed> {
         let input = open(&self.input, Accept::Finite, self.limits.streamed)?;
         let wheel = self.new_wheel(&input)?;
-        let output = Output::stage(wheel.as_ref().unwrap_or(&self.output))?;
+        let output = match &wheel {
+            Some(wheel) => Output::stage(wheel)?,
+            None => Output::stage(&output_file(&self.output, &self.input))?,
+        };
         let mut run = Recompression::new(self, input.len());
         // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
         // rewritten.

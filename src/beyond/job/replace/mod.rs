@@ -6,6 +6,7 @@ mod unchanged;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::output_file::output_file;
 use super::recompress::{Recompress, Replacing, rewrite_with};
 use super::rewrite::changed;
 use crate::base::bytes::{len_of, len_u64, span, to_u64};
@@ -60,7 +61,7 @@ pub struct Replace {
     pub uri: Uri,
     /// The file with the new code object.
     pub content: PathBuf,
-    /// The file to write, which may be that of the URI.
+    /// The file to write, which may be that of the URI, or a directory, in which the file gets the name of that one.
     pub output: PathBuf,
     /// The compression of bundles that are compressed.
     pub compression: Compression,
@@ -203,7 +204,8 @@ impl Replace {
     /// Writes the checked new file to the output, which is not in place yet.
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
         let (made, replaced) = self.write_and_check(file, new, observer)?;
-        Ok((Output::with_content(&self.output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
+        let output = output_file(&self.output, self.uri.path());
+        Ok((Output::with_content(&output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
     }
 
     /// Writes the new file to a temporary one, and checks that only the code object differs.

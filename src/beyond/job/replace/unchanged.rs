@@ -1,14 +1,15 @@
 //! Checks that a new file differs from the old one in a single code object.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
+use crate::beyond::inventory::{Keep, Reading, Visit};
 use crate::beyond::job::digest::{Digest, Digester};
 use crate::beyond::job::size_limit::limits_of_result;
-use crate::beyond::scan::{Checksums, CodeObjectRef, Finding, Scan};
+use crate::beyond::scan::{Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, Scan};
 use crate::llvm::container::sequence::Inflate;
 
 /// A complete search of a file: digests of all its code objects, in their order, and the number of its faults. Two
@@ -36,41 +37,34 @@ impl FileSurvey {
     /// Surveys a file with the keys of `digester`: only digests with the same keys can be compared. Notes the positions
     /// of the code objects that `is_wanted` accepts.
     fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
-        let (mut code_objects, mut wanted, mut faults) = (Vec::new(), Vec::new(), 0);
-        scan.run(input, &mut |finding| {
-            match finding {
-                Finding::Bundle(found) => {
-                    let mut last = LastInflated::default();
-                    // Many entries may share the same bytes, which are read once if the entries follow each other.
-                    let mut before: Option<(Range<u64>, Digest)> = None;
-                    for code_object in found.code_objects() {
-                        if is_wanted(&code_object)? {
-                            wanted.push(code_objects.len());
-                        }
-                        let range = code_object.range();
-                        let content = match before {
-                            Some((before, digest)) if Some(&before) == range.as_ref() => digest,
-                            _ => match found.bundle.content_after(code_object.index(), &mut last) {
-                                Ok(content) => digester.digest(content.as_slice()).with_path(input.path())?,
-                                Err(error) if error.io_error().is_some() => return Err(error),
-                                // A broken code object has to stay broken, whatever its bytes are.
-                                Err(_) => Digest::default(),
-                            },
-                        };
-                        before = range.map(|range| (range, content));
-                        let id = digester.digest(code_object.id().into()).with_path(input.path())?;
-                        code_objects.push([id, content]);
-                    }
+        let (mut code_objects, mut wanted) = (Vec::new(), Vec::new());
+        let read_nothing = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
+        let contents = Reading::new(&scan, Keep::Faults).run(input, &read_nothing, &|()| 0, &mut |visit| {
+            let Visit::Bundle(_, found, _) = visit else { return Ok(ControlFlow::Continue(())) };
+            let mut last = LastInflated::default();
+            // Many entries may share the same bytes, which are read once if the entries follow each other.
+            let mut before: Option<(Range<u64>, Digest)> = None;
+            for code_object in found.code_objects() {
+                if is_wanted(&code_object)? {
+                    wanted.push(code_objects.len());
                 }
-                Finding::Broken { error, .. } if error.io_error().is_some() => return Err(error),
-                Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } => {
-                    faults += 1;
-                }
-                // Other findings are neither code objects nor faults.
-                _ => {}
+                let range = code_object.range();
+                let content = match before {
+                    Some((before, digest)) if Some(&before) == range.as_ref() => digest,
+                    _ => match found.bundle.content_after(code_object.index(), &mut last) {
+                        Ok(content) => digester.digest(content.as_slice()).with_path(input.path())?,
+                        Err(error) if error.io_error().is_some() => return Err(error),
+                        // A broken code object has to stay broken, whatever its bytes are.
+                        Err(_) => Digest::default(),
+                    },
+                };
+                before = range.map(|range| (range, content));
+                let id = digester.digest(code_object.id().into()).with_path(input.path())?;
+                code_objects.push([id, content]);
             }
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?;
+        let faults = contents.bad_parts.len();
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 

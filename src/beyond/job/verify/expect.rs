@@ -511,12 +511,27 @@ fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
     Some(format!("it does not serve {device} with {with}"))
 }
 
-/// Describes code for a GPU that a runtime does not find, as the end of a sentence. Empty if there is no such code.
+/// Describes code that the GPU may run in another way, as the end of a sentence: code that a runtime does not find, or
+/// code for a similar GPU. Empty if there is no such code.
 fn describe_unfound(device: &Device, set: &CodeSet) -> String {
-    match set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
-        Some(unfound) => format!("; {unfound}"),
+    if let Some(unfound) = set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
+        return format!("; {unfound}");
+    }
+    match device.overriding(set.codes.keys()).and_then(|similar| Some((similar, override_version(similar)?))) {
+        Some((similar, version)) => format!(
+            "; with HSA_OVERRIDE_GFX_VERSION={version}, ROCm runs the code for {similar} there, and nobody promises that it works"
+        ),
         None => String::new(),
     }
+}
+
+/// Returns the version of a processor as ROCm's override writes it: `10.3.0` for `gfx1030`, and `9.0.12` for `gfx90c`.
+fn override_version(processor: &str) -> Option<String> {
+    let number = processor.strip_prefix("gfx")?;
+    let (rest, stepping) = number.split_at_checked(number.len().checked_sub(1)?)?;
+    let (major, minor) = rest.split_at_checked(rest.len().checked_sub(1)?)?;
+    let [minor, stepping] = [minor, stepping].map(|digit| u8::from_str_radix(digit, 16));
+    Some(format!("{major}.{}.{}", minor.ok()?, stepping.ok()?))
 }
 
 /// Describes the GPUs that a bundle has code for.
@@ -530,6 +545,20 @@ fn describe_code(set: &CodeSet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_of_processors_are_written_as_for_rocm() {
+        for (processor, version) in [
+            ("gfx1030", Some("10.3.0")),
+            ("gfx90c", Some("9.0.12")),
+            ("gfx1151", Some("11.5.1")),
+            ("gfx11-generic", None),
+            ("sm_90", None),
+        ] {
+            assert_eq!(override_version(processor).as_deref(), version, "{processor}");
+        }
+    }
+
     use crate::beyond::inventory::tests::{place, unit};
 
     /// Returns the faults of some units, each as its place and its text.

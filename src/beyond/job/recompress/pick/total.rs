@@ -1,0 +1,185 @@
+//! The pick in all bundles of a job that were rewritten, and the messages about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rules::{BundleCode, Candidate, Loading, TargetRules};
+use super::{NOTHING_LEFT, PickedBundle, Picker};
+use crate::base::bytes::add;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::io::input::Input;
+use crate::beyond::inventory::pick::{Seen, pick};
+use crate::beyond::inventory::request::{Facts, Request};
+use crate::beyond::inventory::similar_names::SimilarNames;
+use crate::beyond::job::recompress::remaining::visit_bundles;
+use crate::beyond::job::recompress::{MissedCode, Recompressed, RemovedCode};
+use crate::beyond::runtime::UnfoundCode;
+use crate::beyond::scan::{CodeObjectRef, FoundBundle, Place};
+
+/// The pick in some bundles.
+#[derive(Debug, Default)]
+pub(in crate::beyond::job::recompress) struct PickTotal {
+    pub(super) seen: Seen,
+    /// The number of kept code objects for devices.
+    kept_devices: usize,
+    /// The removed code that GPUs would have used, by the index of the GPU among those that `keep` names.
+    pub(super) missed: BTreeMap<usize, MissedCode>,
+    /// The removed code objects, by the target ID or another name.
+    removed: BTreeMap<String, RemovedCode>,
+    /// The number of HIP's bundles that have no code left for some target, because the code for that target defines no
+    /// kernel of `keep_kernels`.
+    pub(super) unlaunched: usize,
+}
+
+impl PickTotal {
+    /// Adds a code object that was seen, and the indices of the names of `keep_kernels` that it defines.
+    fn add_seen(
+        &mut self,
+        rules: &TargetRules<'_>,
+        (code_object, candidate): (&CodeObjectRef<'_>, &Candidate),
+        kernels: BTreeSet<usize>,
+    ) {
+        let mut facts = Facts { kernels, ..Facts::default() };
+        if rules.is_wanted(candidate) {
+            let gpus = rules.takers(candidate);
+            // The error for a GPU without code mentions code that its runtime does not find.
+            if let (Loading::Refused(reason), Some(code)) = (&candidate.loading, &candidate.code) {
+                let unfound =
+                    UnfoundCode { code: code.clone(), id: candidate.id.shown.clone(), reason: reason.clone() };
+                for gpu in gpus {
+                    self.seen.add_unfound(gpu, unfound.clone());
+                }
+            } else {
+                facts.gpus = gpus;
+            }
+        }
+        self.seen.add(code_object.id(), code_object.found.format, facts);
+    }
+
+    /// Adds a code object of a bundle that is rewritten.
+    pub(super) fn add_picked(
+        &mut self,
+        rules: &TargetRules<'_>,
+        (code_object, candidate): (&CodeObjectRef<'_>, &Candidate),
+        kernels: BTreeSet<usize>,
+        is_kept: bool,
+    ) {
+        if is_kept {
+            self.kept_devices += usize::from(!candidate.id.is_host());
+        } else {
+            let target = candidate.id.target().unwrap_or_default();
+            self.removed.entry(target).or_default().add(code_object.size());
+        }
+        self.add_seen(rules, (code_object, candidate), kernels);
+    }
+
+    /// The number of kept code objects that are not host code.
+    pub(super) fn kept_devices(&self) -> usize {
+        self.kept_devices
+    }
+
+    /// Adds the pick in a bundle that is rewritten.
+    pub(in crate::beyond::job::recompress) fn add(&mut self, picked: &mut PickedBundle) {
+        let more = std::mem::take(&mut picked.total);
+        self.seen.extend(more.seen);
+        self.kept_devices += more.kept_devices;
+        self.unlaunched += more.unlaunched;
+        for (gpu, missed) in more.missed {
+            match self.missed.get_mut(&gpu) {
+                Some(known) => {
+                    known.bundles += missed.bundles;
+                    known.targets.extend(missed.targets);
+                }
+                None => drop(self.missed.insert(gpu, missed)),
+            }
+        }
+        for (target, RemovedCode { code_objects, size }) in more.removed {
+            let removed = self.removed.entry(target).or_default();
+            removed.code_objects += code_objects;
+            add(&mut removed.size, size);
+        }
+    }
+}
+
+impl Picker<'_> {
+    /// Adds the removed code, and the removed code that GPUs would have used, to the result. Fails if a part of the job
+    /// has matched nothing in the rewritten bundles, whose code objects `total` has, or if no device code is left.
+    pub(in crate::beyond::job::recompress) fn add_to_result(
+        &self,
+        total: PickTotal,
+        input: &Input,
+        result: &mut Recompressed,
+    ) -> Result<()> {
+        let (path, unmatched) = (input.path(), self.unmatched(&total.seen));
+        if !unmatched.is_empty() {
+            return Err(self.mismatch_error(total.seen, &unmatched, input));
+        }
+        if let Some(names) = &self.job.keep_kernels {
+            names.ensure_used(&total.seen.defined_kernels(), &SimilarNames::default(), &[path])?;
+        }
+        if !total.removed.is_empty() && total.kept_devices == 0 {
+            return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
+        }
+        result.missed = total.missed.into_values().collect();
+        result.removed = total.removed;
+        result.unlaunched = total.unlaunched;
+        Ok(())
+    }
+
+    /// Returns the parts of the job that match nothing of some code objects, by their positions in messages.
+    fn unmatched(&self, seen: &Seen) -> BTreeMap<usize, String> {
+        let (mut unmatched, mut first) = (BTreeMap::new(), 0);
+        for request in self.rules.keep.iter().chain([&self.for_gpus]) {
+            unmatched.extend(pick(seen, request).unmatched().map(|(at, part)| (first + at, part.to_string())));
+            first += request.parts().count();
+        }
+        if let Some(drop) = &self.rules.drop
+            && pick(seen, drop).chosen.is_empty()
+        {
+            // Only one of these parts has to match, so the message names all of them.
+            unmatched.extend(drop.parts().enumerate().map(|(at, part)| (first + at, part.to_string())));
+        }
+        unmatched
+    }
+
+    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles, whose code objects were
+    /// `seen`. If they match code that recompress does not change, the error lists its places.
+    fn mismatch_error(&self, mut seen: Seen, unmatched: &BTreeMap<usize, String>, input: &Input) -> Error {
+        // Messages list entry IDs if the job names any, and otherwise targets.
+        let names_entries = self.rules.keep.iter().chain(&self.rules.drop).any(Request::names_entries);
+        let present = seen.present(names_entries);
+        let (mut nowhere, mut places) = (unmatched.clone(), BTreeSet::new());
+        let place = Place::of_file(input.path());
+        let searched = visit_bundles(self.job.limits, &place, input.as_slice(), &mut |found| {
+            let seen_here = self.seen_in(found);
+            let unmatched_here = self.unmatched(&seen_here);
+            let before = nowhere.len();
+            nowhere.retain(|part, _| unmatched_here.contains_key(part));
+            if nowhere.len() < before {
+                places.insert(found.place.to_string());
+            }
+            seen.extend(seen_here);
+        });
+        let names = |parts: &BTreeMap<usize, String>| parts.values().cloned().collect::<Vec<_>>();
+        if searched.is_err() || !nowhere.is_empty() {
+            let nowhere = if searched.is_err() { unmatched } else { &nowhere };
+            let unfound = pick(&seen, &self.for_gpus).unfound();
+            return Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_reason(unfound);
+        }
+        let places: Vec<String> = places.into_iter().collect();
+        let reason = format!(
+            "the code for {} is in parts that recompress does not change: {}",
+            names(unmatched).join(" and "),
+            places.join(", ")
+        );
+        Error::refused(ErrorKind::NotFound, input.path(), None, reason)
+    }
+
+    /// Returns the code objects of a bundle, without the kernels that they define.
+    fn seen_in(&self, found: &FoundBundle<'_>) -> Seen {
+        let (mut total, bundle) = (PickTotal::default(), BundleCode::of(found));
+        for (code_object, candidate) in found.code_objects().zip(&bundle.code_objects) {
+            total.add_seen(&self.rules, (&code_object, candidate), BTreeSet::new());
+        }
+        total.seen
+    }
+}
