@@ -15,8 +15,7 @@ const NAME_MAX: usize = 200;
 /// A number with commas between groups of three digits.
 #[cfg(any(feature = "llvm", feature = "search"))]
 pub(crate) fn grouped(number: impl ToString) -> String {
-    let mut out = String::new();
-    let digits = number.to_string();
+    let (digits, mut out) = (number.to_string(), String::new());
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');

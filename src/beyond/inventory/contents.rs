@@ -1,9 +1,7 @@
 //! The device code of a file, as a model that does not need the file any more.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use std::collections::HashMap;
-#[cfg(feature = "cli")]
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -341,7 +341,7 @@ mod tests {
             ("OTHER", "", Some("did you mean 'other'?")),
             ("absent", "", Some("they have: fill(), fill_all(), other, refill()")),
         ] {
-            let names = KernelNames::typed([typed], |name| demangle(name));
+            let names = KernelNames::typed([typed], demangle);
             let wanted = WantedKernels { name: Some(&names), ..WantedKernels::default() };
             let (mut shown, mut sums) = (Vec::new(), KernelSums::default());
             for list in files() {
