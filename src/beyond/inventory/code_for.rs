@@ -84,6 +84,7 @@ impl CodeObjectRef<'_> {
         }
     }
 }
+
 /// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
 /// everything else that a report does for a code object.
 #[derive(Default)]

@@ -135,7 +135,7 @@ impl VerifiedFiles {
     pub fn new<'p>(expect: Option<&Expect>, paths: impl Iterator<Item = &'p Path>) -> Self {
         let mut files = Self::default();
         if let Some(expect) = expect {
-            files.unserved.clone_from(&expect.devices);
+            files.unserved.extend_from_slice(&expect.devices);
             files.together = Some(ExpectTree::new(expect.clone(), paths));
         }
         files
@@ -150,8 +150,8 @@ impl VerifiedFiles {
         }
         // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
         self.unserved.retain(|gpu| {
-            let is_served = verified.served.iter().any(|served| served == gpu.name());
-            !is_served && !is_in_faults(gpu.name(), &verified.faults)
+            let is_served = verified.served.iter().any(|name| name == gpu.name());
+            !is_served && !is_in_faults(gpu, &verified.faults)
         });
         // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
         // only if it accepts each file that has such a fault.
@@ -190,8 +190,8 @@ impl VerifiedFiles {
 }
 
 /// Returns whether a fault names the GPU.
-fn is_in_faults(gpu: &str, faults: &[Fault]) -> bool {
-    faults.iter().any(|fault| fault.gpu.as_deref() == Some(gpu))
+fn is_in_faults(gpu: &Device, faults: &[Fault]) -> bool {
+    faults.iter().any(|fault| fault.gpu.as_deref() == Some(gpu.name()))
 }
 
 #[cfg(test)]
@@ -200,7 +200,6 @@ mod tests {
     use crate::beyond::inventory::tests::{place, unit};
     use crate::beyond::inventory::{Unit, UnitRole, UnreadPart};
     use crate::beyond::job::verify::expect::Comparison;
-    use crate::beyond::runtime::Device;
     use crate::beyond::scan::Unread;
     use std::sync::Arc;
 
@@ -218,6 +217,10 @@ mod tests {
         verified.directories = compared.directories;
         verified.faults = faults;
         verified
+    }
+
+    fn gpus(devices: &[Device]) -> String {
+        devices.iter().map(Device::name).collect::<Vec<_>>().join(" ")
     }
 
     fn whole(name: &str, targets: &str) -> Unit {
@@ -299,8 +302,7 @@ mod tests {
             (vec![Verified::default()], false, "", 0),
         ] {
             let report = report(&expect, &files, is_named);
-            let names: Vec<&str> = report.unserved.iter().map(Device::name).collect();
-            assert_eq!((names.join(" ").as_str(), report.total.faults), (unserved, faults));
+            assert_eq!((gpus(&report.unserved).as_str(), report.total.faults), (unserved, faults));
         }
     }
 
