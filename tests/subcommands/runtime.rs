@@ -177,6 +177,64 @@ fn options_take_the_names_of_products_for_their_gpus() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn native_means_the_gpus_of_this_machine() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let dir = memory_directory();
+    let bin = dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    fs::write(dir.path().join("in"), bundle(&["gfx906"])).unwrap();
+    let script = "case \"$1\" in --query-gpu*) echo 'NVIDIA A100-SXM4-80GB, 8.0';; *) echo 'CUDA Version: 12.4';; esac";
+    fs::write(bin.join("nvidia-smi"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(bin.join("nvidia-smi"), fs::Permissions::from_mode(0o755)).unwrap();
+    // This machine may have GPUs of other vendors too.
+    for (args, expected) in [
+        (
+            &["verify", "in", "--expect", "NATIVE"][..],
+            "it does not serve native (sm_80), because it is not for NVIDIA GPUs",
+        ),
+        (&["extract", "in", "-n", "--target", "gfx906,native"], "no code object matches 'native' (sm_80)"),
+        (&["recompress", "in", "-o", "out", "--keep-for", "native"], "no code object matches 'native' (sm_80)"),
+    ] {
+        let (status, out, said) =
+            text(&Command::new(PROGRAM).args(args).current_dir(dir.path()).env("PATH", &bin).output().unwrap());
+        assert!(status == 1 && [out.as_str(), said.as_str()].concat().contains(expected), "{args:?}: {out}{said}");
+    }
+}
+
+#[test]
+fn intel_gpus_are_served_by_their_own_code_compatible_code_and_spir_v() {
+    let image = |triple, arch| Image::new(1, 1, &[("triple", triple), ("arch", arch)], b"code");
+    let native = image("spir64_gen-unknown-unknown", "dg2-g10");
+    let of_llvm = image("spirv64-intel-unknown", "bmg_g21");
+    let spir_v = image("spirv64-intel-unknown", "");
+    for (gpus, is_by_native, is_by_spir_v) in [
+        ("dg2-g10", true, true),
+        ("Arc A770", true, true),
+        ("acm-g11", true, true),
+        ("Arc B580", true, true),
+        ("Lunar Lake", true, true),
+        ("pvc", false, true),
+        ("dg1,dg2-g12", false, true),
+        ("Meteor Lake", false, true),
+        ("sm_90", false, false),
+        ("gfx90a", false, false),
+    ] {
+        for (images, is_served) in [
+            (&[native.clone(), of_llvm.clone()][..], is_by_native),
+            (&[native.clone(), spir_v.clone()], is_by_spir_v),
+            (&[native.clone(), of_llvm.clone(), spir_v.clone()], is_by_native || is_by_spir_v),
+        ] {
+            let (status, lines, said) = expecting(&["--expect", gpus], &offload::write(1, images));
+            assert_eq!(status == 0, is_served, "{gpus}: {lines:?} {said}");
+        }
+    }
+    let (status, _, said) = expecting(&["--expect", "dg2_g10"], &offload::write(1, &[native]));
+    assert!(status == 2 && said.contains("did you mean 'dg2-g10'?"), "{said}");
+}
+
 /// An object with offload binaries, each with an image of a kind for an architecture.
 fn offloading(images: &[(u16, &str)]) -> Vec<u8> {
     let write = |(kind, arch): &(u16, &str)| {

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
+use crate::beyond::job::ExtractReport;
 use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
-use crate::beyond::serialized::ExtractReport;
 use crate::llvm::event::Event;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -98,7 +98,7 @@ pub(super) struct ExtractOptions {
         long_help = "Extract from each bundle only the code that runtimes load on the GPUs of --target. On an AMD GPU (gfx1152), that is \
             code for the processor with compatible features, else for its generic target (gfx11-generic), else SPIR-V; for gfx90a, \
             what is loaded in each setting of its features. On an NVIDIA GPU (sm_89), it is the latest machine code that it runs, \
-            else PTX. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
+            else PTX. On an Intel GPU (bmg-g21), it is code for it or for a GPU that Intel lists as compatible, else SPIR-V. Names mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of that target. Wildcards and \
             entry IDs are not allowed."
     )]
     as_runtime: bool,
@@ -164,9 +164,7 @@ impl Options for ExtractOptions {
             self.note_directory_named_like_file(console);
         }
         let printed = match extracted {
-            Ok(extracted) if self.json => {
-                to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out))
-            }
+            Ok(extracted) if self.json => to_stdout(|out| json::write(ExtractReport::new(&extracted), &problems, out)),
             Ok(extracted) => print_names(&extract, &extracted),
             Err(error) => Err(error.into()),
         };

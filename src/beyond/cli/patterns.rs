@@ -16,7 +16,7 @@ use super::suggest;
 /// How patterns match targets.
 pub(super) const MATCHING: &str = "A target ID matches all code objects that can run on it: gfx90a:xnack+ also matches gfx90a, which \
     runs with any xnack setting. Without features, it matches every code object for that processor. The name of a product (MI300X, RTX 5090) \
-    means its processor. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
+    means its processor, and native the GPUs of this machine. As for `verify --expect`, sm_90+ptx means sm_90 and its PTX, compute_90, and ptx means PTX of any version.";
 
 /// The patterns that an item of a comma list means: `sm_90+ptx` means `sm_90` and `compute_90`. A name of its own,
 /// because `clap` reads `Vec<Vec<Pattern>>` in another way.

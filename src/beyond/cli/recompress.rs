@@ -31,7 +31,7 @@ const COMPRESSION: &str = "Compression options";
 const PATTERNS: &str =
     "As in `extract`, the patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list.";
 const KEEP: &str = "Keep only host code, PTX, and code that matches any of the patterns";
-const KEEP_FOR: &str = "Keep only host code, and code that runtimes load on any of these GPUs (sm_89, RTX 4090), or on the GPUs of a list in a file";
+const KEEP_FOR: &str = "Keep only host code, and code that runtimes load on any of these GPUs (sm_89, RTX 4090, native), or on the GPUs of a list in a file";
 const DROP: &str = "Drop code that matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
@@ -95,7 +95,8 @@ pub(super) struct RecompressOptions {
         long_help = format!(
             "{KEEP_FOR}. Of each bundle, an AMD GPU loads code for its processor with compatible features, or else code for its generic \
              target, or else SPIR-V; an NVIDIA GPU, the latest machine code for it or for an earlier version with the same major \
-             number, or else the latest PTX for it or for an earlier version. Kept too are LTO-IR beside such code, code for an unknown \
+             number, or else the latest PTX for it or for an earlier version; an Intel GPU, code for it or for a GPU that Intel lists as \
+             compatible, or else SPIR-V. Kept too are LTO-IR beside such code, code for an unknown \
              target, and, where a linker chooses, all code that a GPU could take: in offload binaries, fat objects, bundles of bitcode \
              and relocatable CUDA code. The GPUs are served as before, and there must be code for each. The \
              names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of \
@@ -174,6 +175,9 @@ impl Options for RecompressOptions {
             console.line(&missed_note(missed));
         }
         // Code that stays although its GPU was left out.
+        if let Some(code) = &result.elsewhere {
+            console.line(&format!("note: {code}"));
+        }
         if !result.left.is_empty() {
             console.line(&left_note(&result.left));
         }

@@ -3,6 +3,7 @@
 //! | module | says |
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
+//! | `libraries` | the libraries of several files: sizes by section and GPU, and the GPUs that they serve |
 //! | `code_for` | which GPUs a code object is for |
 //! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
 //! | `unit` | which code a program loads together |
@@ -29,8 +30,11 @@
 
 mod code_for;
 mod contents;
+#[cfg(feature = "serde")]
+mod fields;
 mod groups;
 pub(crate) mod kernel_names;
+mod libraries;
 mod load;
 mod loader;
 mod lost;
@@ -43,10 +47,18 @@ pub(crate) mod similar_names;
 mod unit;
 
 pub(crate) use code_for::CodeFor;
+pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
+pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+#[cfg(feature = "serde")]
+pub use fields::ServedGpu;
+pub(crate) use libraries::COMPARED_GPUS_MAX;
+#[cfg(feature = "cli")]
+pub(crate) use libraries::make_unique;
+pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};

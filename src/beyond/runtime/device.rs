@@ -401,7 +401,7 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.variants) == (&other.name, &other.variants)
+        (&self.name, &self.variants, self.is_without_jit) == (&other.name, &other.variants, other.is_without_jit)
     }
 }
 

@@ -30,10 +30,12 @@ mod unsupported;
 mod wheel;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::base::bytes::add;
 use crate::base::codec::Compression;
+use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
 pub use crate::beyond::container::host::gaps::HoleReason;
 use crate::beyond::inventory::kernel_names::KernelNames;
@@ -178,10 +180,32 @@ pub struct Recompressed {
     pub left: BTreeMap<String, RemovedCode>,
     /// The number of offload binaries that stay without compression.
     pub uncompressed: usize,
+    /// Code for GPUs of [`Recompress::keep_for`] that is only in parts of the file that stay as they are.
+    pub elsewhere: Option<CodeElsewhere>,
     /// The number of HIP's bundles that have no code left for some target, because the code for that target defined
     /// none of [`Recompress::keep_kernels`].
     pub unlaunched: usize,
 }
+
+/// Code in parts of a file that recompress does not change, such as device images of SYCL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CodeElsewhere {
+    /// The names of the GPUs or targets, in quotes.
+    pub gpus: Vec<String>,
+    /// The places of the code.
+    pub places: Vec<String>,
+}
+
+impl fmt::Display for CodeElsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (gpus, places) = (self.gpus.join(" and "), listed(&self.places, PLACES_MAX, ", ", ", and "));
+        write!(f, "the code for {gpus} is in parts that recompress does not change: {places}")
+    }
+}
+
+/// The largest number of places that a message lists.
+const PLACES_MAX: usize = 3;
 
 /// Code that was removed from bundles, and that a GPU would have used.
 #[derive(Clone, Debug, PartialEq, Eq)]

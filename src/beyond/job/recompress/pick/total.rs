@@ -10,6 +10,7 @@ use crate::base::io::input::Input;
 use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{Facts, Request};
 use crate::beyond::inventory::similar_names::SimilarNames;
+use crate::beyond::job::recompress::CodeElsewhere;
 use crate::beyond::job::recompress::remaining::visit_bundles;
 use crate::beyond::job::recompress::{MissedCode, Recompressed, RemovedCode};
 use crate::beyond::runtime::UnfoundCode;
@@ -102,16 +103,17 @@ impl PickTotal {
 
 impl Picker<'_> {
     /// Adds the removed code, and the removed code that GPUs would have used, to the result. Fails if a part of the job
-    /// has matched nothing in the rewritten bundles, whose code objects `total` has, or if no device code is left.
+    /// has matched nothing in the rewritten bundles, whose code objects `total` has, or if no device code is left. Code
+    /// for the GPUs of `keep_for` may also be in parts that stay as they are.
     pub(crate) fn add_to_result(&self, total: PickTotal, input: &Input, result: &mut Recompressed) -> Result<()> {
-        let (path, unmatched) = (input.path(), self.unmatched(&total.seen));
+        let (path, unmatched, kernels) = (input.path(), self.unmatched(&total.seen), total.seen.defined_kernels());
         if !unmatched.is_empty() {
-            return Err(self.mismatch_error(total.seen, &unmatched, input));
+            result.elsewhere = self.elsewhere(total.seen, &unmatched, input)?;
         }
         if let Some(names) = &self.job.keep_kernels {
-            names.ensure_used(&total.seen.defined_kernels(), &SimilarNames::default(), &[path])?;
+            names.ensure_used(&kernels, &SimilarNames::default(), &[path])?;
         }
-        if !total.removed.is_empty() && total.kept_devices == 0 {
+        if !total.removed.is_empty() && total.kept_devices == 0 && result.elsewhere.is_none() {
             return Err(Error::refused(ErrorKind::NotFound, path, None, NOTHING_LEFT));
         }
         result.missed = total.missed.into_values().collect();
@@ -136,9 +138,18 @@ impl Picker<'_> {
         unmatched
     }
 
-    /// Returns the error for parts of the job that have matched nothing in the rewritten bundles, whose code objects were
-    /// `seen`. If they match code that recompress does not change, the error lists its places.
-    fn mismatch_error(&self, mut seen: Seen, unmatched: &BTreeMap<usize, String>, input: &Input) -> Error {
+    /// Returns the code for GPUs of `keep_for` that is in parts which recompress does not change. `unmatched` are the
+    /// parts of the job that have matched nothing in the rewritten bundles, whose code objects were `seen`.
+    ///
+    /// # Errors
+    /// A part matches nothing anywhere, or a part that is not a GPU of `keep_for` matches only code that recompress does
+    /// not change. The error then lists its places.
+    fn elsewhere(
+        &self,
+        mut seen: Seen,
+        unmatched: &BTreeMap<usize, String>,
+        input: &Input,
+    ) -> Result<Option<CodeElsewhere>> {
         // Messages list entry IDs if the job names any, and otherwise targets.
         let names_entries = self.rules.keep.iter().chain(&self.rules.drop).any(Request::names_entries);
         let present = seen.present(names_entries);
@@ -158,15 +169,16 @@ impl Picker<'_> {
         if searched.is_err() || !nowhere.is_empty() {
             let nowhere = if searched.is_err() { unmatched } else { &nowhere };
             let unfound = pick(&seen, &self.for_gpus).unfound();
-            return Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_reason(unfound);
+            return Err(Error::no_match(&[input.path().to_owned()], &names(nowhere), &present).with_reason(unfound));
         }
-        let places: Vec<String> = places.into_iter().collect();
-        let reason = format!(
-            "the code for {} is in parts that recompress does not change: {}",
-            names(unmatched).join(" and "),
-            places.join(", ")
-        );
-        Error::refused(ErrorKind::NotFound, input.path(), None, reason)
+        let code = CodeElsewhere { gpus: names(unmatched), places: places.into_iter().collect() };
+        // The parts of `keep` come first, those of `drop` last.
+        let first_gpu = self.rules.keep.iter().map(|keep| keep.parts().count()).sum::<usize>();
+        let gpus = first_gpu..first_gpu + self.for_gpus.parts().count();
+        if unmatched.keys().all(|part| gpus.contains(part)) {
+            return Ok(Some(code));
+        }
+        Err(Error::refused(ErrorKind::NotFound, input.path(), None, code.to_string()))
     }
 
     /// Returns the code objects of a bundle, without the kernels that they define.
