@@ -1152,10 +1152,10 @@ fn code_in_fatbins_inside_of_offload_binaries_stays_and_is_counted() {
     let note = "targets that were left out: recompress does not change NVIDIA's fatbins outside .nv_fatbin\n";
     assert!(said.contains("note: the file still has 1 code object of ") && said.contains(note), "{said}");
     assert!(ids(&kept).iter().any(|id| id.ends_with("-sm_90")), "{:?}", ids(&kept));
-    // A GPU that only such code serves cannot be asked for.
-    let outcome = tool(&["recompress", "in", "-o", "out", "--keep-for", "gfx90a,sm_90"], &[("in", &object)]);
-    let error = "the code for 'sm_90' is in parts that recompress does not change: in(.llvm.offloading)(";
-    assert!(outcome.status == 1 && outcome.stderr_text().contains(error), "{}", outcome.stderr_text());
+    // Code for a GPU that is kept may be there too.
+    let (_, said) = recompress(&["--keep-for", "gfx90a,sm_90"], &object);
+    let note = "note: the code for 'sm_90' is in parts that recompress does not change: in(.llvm.offloading)(";
+    assert!(said.contains(note) && !said.contains("still has"), "{said}");
 }
 
 #[test]

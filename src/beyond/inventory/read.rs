@@ -28,6 +28,9 @@ pub(crate) enum Visit<'f, K, C, R> {
     Read(R),
 }
 
+/// The part of a job that takes part in reading. If it breaks off, the contents end there.
+pub(crate) type JobVisitor<'e, K, C, R> = dyn FnMut(Visit<'_, K, C, R>) -> Result<ControlFlow<()>> + 'e;
+
 /// How a file is read.
 pub(crate) struct Reading<'s> {
     scan: &'s Scan,
@@ -79,7 +82,7 @@ impl<'s> Reading<'s> {
         input: &Input,
         read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
-        each: &mut dyn FnMut(Visit<'_, K, C, R>) -> Result<ControlFlow<()>>,
+        each: &mut JobVisitor<'_, K, C, R>,
     ) -> Result<Contents> {
         let mut contents = ContentsBuilder::new(input.as_slice(), self.keep);
         let Self { scan, members, is_over_at_fault, is_over_at_nested, .. } = self;
