@@ -12,6 +12,19 @@ use crate::base::bytes;
 /// The maximum length of a name in a message, in characters.
 const NAME_MAX: usize = 200;
 
+/// A number with commas between groups of three digits.
+#[cfg(any(feature = "llvm", feature = "search"))]
+pub(crate) fn grouped(number: impl ToString) -> String {
+    let (digits, mut out) = (number.to_string(), String::new());
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Returns whether a terminal displays a character instead of interpreting it: it is neither a control character nor
 /// one that changes the text direction.
 pub fn is_shown(c: char) -> bool {

@@ -13,6 +13,8 @@ pub(crate) mod cli;
 pub(crate) mod code;
 pub(crate) mod codec;
 pub(crate) mod container;
+#[cfg(feature = "serde")]
+pub(crate) mod document;
 pub(crate) mod globs;
 pub(crate) mod ids;
 pub mod inventory;
@@ -24,6 +26,4 @@ pub(crate) mod parallel;
 pub(crate) mod products;
 pub(crate) mod runtime;
 pub mod scan;
-#[cfg(feature = "serde")]
-pub(crate) mod serialized;
 pub(crate) mod uri;

@@ -193,13 +193,10 @@ fn lost_gpus_fail_if_that_is_asked_for() {
     };
     assert_eq!(fails(&both, &one), ["no code for gfx906 any longer, before 1 code object"]);
     assert_eq!(fails(&one, &both), [""; 0]);
-    assert_eq!(fails(&both, &both), [""; 0]);
     // One of two bundles serves it, where both did.
     let partly = [&both[..], &one].concat();
     let whole = [&both[..], &both].concat();
     assert_eq!(fails(&whole, &partly), ["1 of 2 bundles of 'new' serve gfx906, before 2 of 2 bundles"]);
-    assert_eq!(fails(&partly, &whole), [""; 0]);
-    assert_eq!(fails(&partly, &partly), [""; 0]);
     let selected = diff(&["--fail-on=lost-gpu", "-t", "gfx906"], &whole, &partly);
     assert_eq!(selected.status, 1, "{}", selected.stderr_text());
     // In one library of a wheel, which has it in another one.
@@ -209,13 +206,10 @@ fn lost_gpus_fail_if_that_is_asked_for() {
         fails(&wheel(&library(&both)), &wheel(&library(&one))),
         ["no bundle of 'new(b.so)' serves gfx906 any longer, before 1 of 1 bundle"]
     );
-    // Code for a generic target, or for less specific features, still serves it.
-    let [exact, generic] = ["gfx906:xnack-", "gfx9-generic"]
-        .map(|target| bundle(&[(&format!("hip-amdgcn-amd-amdhsa--{target}"), &a), (GFX90A, &b)]));
-    assert_eq!(fails(&exact, &both), [""; 0]);
+    // Code for a generic target still serves it.
+    let generic = bundle(&[("hip-amdgcn-amd-amdhsa--gfx9-generic", &a), (GFX90A, &b)]);
     assert_eq!(fails(&both, &generic), [""; 0]);
-    assert_eq!(fails(&both, &exact).len(), 1);
-    let document = report(&diff(&["--json"], &exact, &both));
+    let document = report(&diff(&["--json"], &both, &generic));
     assert_eq!(document["gpus"].as_array().unwrap().iter().filter(|gpu| gpu["presence"] == "replaced").count(), 1);
     let out = String::from_utf8(diff(&[], &both, &one).stdout).unwrap();
     assert!(out.contains("\n  GPUs lost: gfx906\n"), "{out}");
@@ -235,14 +229,7 @@ fn spills_fail_if_that_is_asked_for() {
         failed == 1 && reason.contains("1 kernel spills more registers on gfx90a, 2 (before 1) in 'a'"),
         "{reason}"
     );
-    let (failed, reason) = status(&one("b", 0), &one("a", 2));
-    assert!(
-        failed == 1 && reason.contains("1 new kernel spills registers on gfx90a, 2 (before none) in 'a'"),
-        "{reason}"
-    );
-    for (old, new) in [(one("a", 2), one("a", 1)), (one("a", 2), one("a", 2)), (one("b", 3), one("a", 0))] {
-        assert_eq!(status(&old, &new), (0, String::new()));
-    }
+    assert_eq!(status(&one("a", 2), &one("a", 2)), (0, String::new()));
     // A GPU that the old file has no code for.
     let with_other = bundle(&[(GFX90A, &code("a", 1)), (GFX1030, &code("a", 9))]);
     assert_eq!(status(&one("a", 1), &with_other), (0, String::new()));
@@ -250,57 +237,19 @@ fn spills_fail_if_that_is_asked_for() {
 
 #[test]
 fn growth_fails_if_that_is_asked_for() {
-    let one = |len: usize| bundle(&[(GFX906, &[7; 100]), (GFX90A, &vec![1; len])]);
-    let status = |condition: &str, old: usize, new: usize| {
-        let outcome = diff(&["--fail-on", condition], &one(old), &one(new));
-        assert_eq!(outcome.stderr_text().lines().count() > 0, outcome.status == 1);
-        outcome.status
-    };
-    for (condition, old, new, expected) in [
-        ("size=+10%", 1000, 1100, 0),
-        ("size=+10%", 1000, 1101, 1),
-        ("size=0%", 1000, 1000, 0),
-        ("size=0.1%", 1000, 1001, 0),
-        ("size=0.09%", 1000, 1001, 1),
-        ("size=+100B", 1000, 1100, 0),
-        ("size=+100", 1000, 1101, 1),
-        ("size=+0.1kB", 1000, 1101, 1),
-        ("size=+1MB", 1000, 100_000, 0),
-        ("lost-gpu,size=+1%,spill", 1000, 2000, 1),
-        ("size=+1%", 2000, 1000, 0),
-    ] {
-        assert_eq!(status(condition, old, new), expected, "{condition}");
-    }
-    // The condition judges all code, and the code of each GPU.
-    let outcome = diff(&["--fail-on=size=+5%"], &one(1000), &one(2000));
-    let reasons = outcome.stderr_text();
-    assert!(reasons.contains("all device code grew by more than 5 %, from 1.10 kB to 2.10 kB"), "{reasons}");
-    assert!(reasons.contains("device code for gfx90a grew by more than 5 %, from 1.00 kB to 2.00 kB"), "{reasons}");
-}
-
-#[test]
-fn a_least_size_and_a_total_limit_which_sizes_fail() {
-    let files = |small: usize, large: usize| {
-        let [small, large] = [vec![b'x'; small], vec![b'y'; large]];
-        bundle(&[(GFX906, &small), (GFX90A, &large)])
-    };
+    let files = |small: usize, large: usize| bundle(&[(GFX906, &vec![b'x'; small]), (GFX90A, &vec![b'y'; large])]);
     let (old, new) = (files(100, 10_000), files(200, 10_000));
-    for (condition, reasons) in [
+    for (conditions, reasons) in [
         ("size=+20%", &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"][..]),
-        ("size=+20%,min=200", &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"]),
         ("size=+20%,min=201", &[]),
-        ("min=1kB,size=+20%", &[]),
-        ("total=+20%", &[]),
-        ("total=+1%", &[]),
-        ("total=+0.5%", &["total: all device code grew by more than 0.5 %, from 10.1 kB to 10.2 kB"]),
-        ("total=+99B", &["total: all device code grew by more than 99 B, from 10.1 kB to 10.2 kB"]),
+        ("lost-gpu,total=+99B", &["total: all device code grew by more than 99 B, from 10.1 kB to 10.2 kB"]),
     ] {
-        let outcome = diff(&["--fail-on", condition], &old, &new);
+        let outcome = diff(&["--fail-on", conditions], &old, &new);
         let expected: String =
             reasons.iter().map(|reason| format!("clang-offload-bundler diff: error: {reason}\n")).collect();
-        assert_eq!((outcome.status, outcome.stderr_text()), (i32::from(!reasons.is_empty()), expected), "{condition}");
-        let document = report(&diff(&["--json", "--fail-on", condition], &old, &new));
-        assert_eq!(document["failures"].as_array().unwrap().len(), reasons.len(), "{condition}");
+        assert_eq!((outcome.status, outcome.stderr_text()), (i32::from(!reasons.is_empty()), expected), "{conditions}");
+        let document = report(&diff(&["--json", "--fail-on", conditions], &old, &new));
+        assert_eq!(document["failures"].as_array().unwrap().len(), reasons.len(), "{conditions}");
     }
 }
 
@@ -472,26 +421,17 @@ fn broken_parts_are_problems_and_the_rest_is_compared() {
 #[test]
 fn the_worst_kernels_come_first() {
     let of = |worse: u32| {
-        let kernel =
-            |name: &str| Kernel { vgprs: 10, scratch: 10, vgpr_spills: 10, code_size: 100, ..Kernel::named(name) };
-        let mut kernels = ["code", "less", "registers", "scratch", "spills"].map(kernel);
-        kernels[0].code_size += worse;
-        kernels[1].vgpr_spills -= worse;
-        kernels[2].vgprs += worse;
-        kernels[3].scratch += worse;
-        kernels[4].vgpr_spills += worse;
+        let mut kernels = ["code", "spills"].map(|name| Kernel { vgpr_spills: 10, ..Kernel::named(name) });
+        kernels[0].code_size = 100 + worse;
+        kernels[1].vgpr_spills += worse;
         bundle(&[(GFX906, &amd(&kernels))])
     };
-    let names = |args: &[&str]| {
-        let document = report(&diff(&[&["--json"], args].concat(), &of(0), &of(1)));
-        let kernels = document["files"][0]["kernels"].as_array().unwrap().iter();
-        kernels.map(|kernel| kernel["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(&[]), ["spills", "scratch", "registers", "code", "less"]);
-    assert_eq!(names(&["--top", "2"]), ["spills", "scratch"]);
+    let document = report(&diff(&["--json"], &of(0), &of(1)));
+    let kernels = document["files"][0]["kernels"].as_array().unwrap().iter();
+    assert_eq!(kernels.map(|kernel| kernel["name"].as_str().unwrap()).collect::<Vec<_>>(), ["spills", "code"]);
     let out = String::from_utf8(diff(&["--top=1"], &of(0), &of(1)).stdout).unwrap();
     assert!(
-        out.contains("kernels: 5 changed; the first 1:\n    GPU       VSPILL  KERNEL\n    gfx906  10 -> 11  spills\n"),
+        out.contains("kernels: 2 changed; the first 1:\n    GPU       VSPILL  KERNEL\n    gfx906  10 -> 11  spills\n"),
         "{out}"
     );
 }

@@ -1137,6 +1137,28 @@ fn code_of_dropped_gpus_that_is_left_is_counted_with_its_vendor() {
 }
 
 #[test]
+fn code_in_fatbins_inside_of_offload_binaries_stays_and_is_counted() {
+    let gfx90a = Elf::amdgpu(0x3f).write(&[Section::new(".text", b"instructions")]);
+    let fatbin = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::cubin(90, 64))]);
+    let images = [
+        Image::new(4, 2, &[("triple", "nvptx64-nvidia-cuda"), ("arch", "sm_90")], &fatbin),
+        Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx90a")], &gfx90a),
+        Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &code(1)),
+    ];
+    let offload: Vec<u8> = images.iter().flat_map(|image| offload::write(2, std::slice::from_ref(image))).collect();
+    let object = Elf::OBJECT.write(&[Section::new(".llvm.offloading", &offload).offloading()]);
+    let (kept, said) = recompress(&["--keep-for", "gfx90a"], &object);
+    assert!(said.contains("; 1 code object left out"), "{said}");
+    let note = "targets that were left out: recompress does not change NVIDIA's fatbins outside .nv_fatbin\n";
+    assert!(said.contains("note: the file still has 1 code object of ") && said.contains(note), "{said}");
+    assert!(ids(&kept).iter().any(|id| id.ends_with("-sm_90")), "{:?}", ids(&kept));
+    // A GPU that only such code serves cannot be asked for.
+    let outcome = tool(&["recompress", "in", "-o", "out", "--keep-for", "gfx90a,sm_90"], &[("in", &object)]);
+    let error = "the code for 'sm_90' is in parts that recompress does not change: in(.llvm.offloading)(";
+    assert!(outcome.status == 1 && outcome.stderr_text().contains(error), "{}", outcome.stderr_text());
+}
+
+#[test]
 fn offload_binaries_that_stay_plain_are_counted() {
     let images = [Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], &code(1))];
     let offload = offload::write(1, &images);

@@ -174,9 +174,9 @@ def recompress(
     allow_unused: bool = False,
     local_version: Optional[str] = None,
 ) -> str:
-    """Writes a file with smaller bundles, or with the code for some GPUs alone. `output` may be the same file. With
-    `local_version`, the file is a wheel, and `output` is a directory or has the new file name. Returns the messages of the
-    program."""
+    """Writes a file with smaller bundles, or with the code for some GPUs alone. `output` may be the same file,
+    or a directory for a file of the same name. With `local_version`, the file is a wheel, whose name changes. Returns the
+    messages of the program."""
     options = {
         "output": _path(output), "keep": keep, "keep-for": keep_for, "drop": drop, "level": level, "none": none,
         "close-gaps": close_gaps,

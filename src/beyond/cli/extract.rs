@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
+use crate::beyond::job::ExtractReport;
 use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
-use crate::beyond::serialized::ExtractReport;
 use crate::llvm::event::Event;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -164,9 +164,7 @@ impl Options for ExtractOptions {
             self.note_directory_named_like_file(console);
         }
         let printed = match extracted {
-            Ok(extracted) if self.json => {
-                to_stdout(|out| json::write(ExtractReport { code_objects: &extracted }, &problems, out))
-            }
+            Ok(extracted) if self.json => to_stdout(|out| json::write(ExtractReport::new(&extracted), &problems, out)),
             Ok(extracted) => print_names(&extract, &extracted),
             Err(error) => Err(error.into()),
         };

@@ -1,6 +1,5 @@
 //! The input files of a subcommand, named or found in directories, and the limits on their inflated size.
 
-use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use crate::llvm::work::open;
 use clap::Args;
 use walkdir::WalkDir;
 
-use super::print::out::{Out, to_stdout};
-use super::print::problem::Problem;
 use super::subcommand::heading;
 use crate::llvm::cli::print::progress;
 use crate::llvm::cli::texts;
@@ -190,9 +187,6 @@ fn has_only_directories(path: &Path) -> bool {
     has_directories
 }
 
-/// The problems with files that could not be read, in the order of the files; complete after the last one.
-pub(super) type Problems = RefCell<Vec<Problem>>;
-
 /// Returns whether several of the files are pipes. Several paths may name the same pipe, so only one of them may be
 /// read at a time. Every named path that is not a regular file counts as a pipe.
 pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
@@ -205,62 +199,25 @@ pub(super) fn has_pipes(files: &[Result<WorkFile, Error>]) -> bool {
     pipes > 1
 }
 
-/// Works on files or pairs of files, on several threads unless they have to be read in turn, and prints the results in
-/// their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that its
-/// result takes until it is printed, in findings. `note` gets each result before `print` does. See
-/// [`parallel::in_order`].
-pub(super) fn report<I: Send, T: Send>(
+/// Works on files or pairs of files, on several threads unless they have to be read in turn, and passes the results to
+/// `take` in their order, each as soon as it is available. `work` reads an item, and `weight` estimates the memory that
+/// its result takes until its turn, in findings. See [`parallel::in_order`].
+///
+/// All items are read, whatever `take` does with the results: if printing fails because the reader has gone away, the
+/// problems of the other files are reported nevertheless.
+pub(super) fn for_each<I: Send, T: Send>(
     items: Vec<I>,
     in_turn: bool,
     work: impl Fn(I) -> Result<T, Error> + Sync,
     weight: impl Fn(&T) -> usize + Sync,
-    note: impl FnMut(&mut T, &mut Vec<Problem>),
-    problems: &Problems,
-    print: impl FnOnce(&mut dyn Iterator<Item = T>, Out<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+    take: impl FnMut(Result<T, Error>),
+) {
     if in_turn {
-        return print_results(&mut items.into_iter().map(work), note, problems, print);
+        return items.into_iter().map(work).for_each(take);
     }
-    parallel::in_order(
-        items,
-        work,
-        |result| match result {
-            Ok(result) => weight(result),
-            // An error counts as one finding.
-            Err(_) => 1,
-        },
-        |results| print_results(results, note, problems, print),
-    )
-}
-
-/// Passes results to `note` and `print`, and the errors of files to `problems`. Takes all results even if `print` stops
-/// early, so that no error is missed.
-fn print_results<T>(
-    results: &mut dyn Iterator<Item = Result<T, Error>>,
-    mut note: impl FnMut(&mut T, &mut Vec<Problem>),
-    problems: &Problems,
-    print: impl FnOnce(&mut dyn Iterator<Item = T>, Out<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut results = results.filter_map(|result| {
-        let mut problems = problems.borrow_mut();
-        match result {
-            Ok(mut result) => {
-                note(&mut result, &mut problems);
-                Some(result)
-            }
-            Err(error) => {
-                problems.push(error.into());
-                None
-            }
-        }
-    });
-    let written = to_stdout(|out| print(&mut results, out));
-    // If printing failed, because the reader has gone away, the other files are read too: no problem with them is
-    // hidden.
-    for result in results {
-        drop(result);
-    }
-    written
+    // An error counts as one finding.
+    let weight = |result: &Result<T, Error>| result.as_ref().map_or(1, &weight);
+    parallel::in_order(items, work, weight, |results| results.for_each(take));
 }
 
 /// Adds the files in a directory and in `depth - 1` levels of subdirectories: all levels if `depth` is `usize::MAX`.

@@ -1,12 +1,13 @@
 //! Options with names of GPUs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::{fs, io};
 
 use crate::base::id::processors;
 use crate::beyond::code::intel_gpu;
+use crate::beyond::inventory::{Coverage, ServedBundles};
+pub(super) use crate::beyond::inventory::{Targets, short_target};
 use crate::beyond::runtime::{self, Code, Device, processor_in};
-use crate::beyond::scan::{CodeObject, ContentKind, Format};
 use anyhow::bail;
 
 use super::suggest;
@@ -59,22 +60,6 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
 }
 
-/// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
-/// everything else that a report does for a code object.
-#[derive(Default)]
-pub(super) struct Targets<'c>(HashMap<TargetKey<'c>, String>);
-
-/// What decides the target of a code object: its ID, the format of its bundle, its kind, and the target that it records.
-type TargetKey<'c> = (&'c [u8], Format, Option<ContentKind>, Option<&'c str>);
-
-impl<'c> Targets<'c> {
-    pub(super) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
-        let CodeObject { id, kind, recorded_target, bundle, .. } = code_object;
-        let key = (&**id, bundle.format, *kind, recorded_target.as_deref());
-        self.0.entry(key).or_insert_with(|| code_object.target())
-    }
-}
-
 /// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before
 /// `gfx1030`. Processors that LLVM knows come first, in its order; then Intel's GPUs, the older ones first; then
 /// all others, by name.
@@ -93,6 +78,14 @@ pub(super) fn generation(target: &str) -> impl Ord + use<> {
     }
     let of_intel = intel_gpu::of_code(&processor).and_then(|own| intel_gpu::all().position(|gpu| gpu.name == own));
     (known.unwrap_or(usize::MAX), of_intel.unwrap_or(usize::MAX), target.to_owned())
+}
+
+/// Returns the GPUs that any bundle has code for, by generation, with the number of bundles that serve each. Returns
+/// `None` if there are too many bundles to compare.
+pub(super) fn by_generation(coverage: &Coverage) -> Option<Vec<(Device, ServedBundles)>> {
+    let mut gpus = coverage.gpus()?;
+    gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
+    Some(gpus)
 }
 
 /// Returns the version in the name of a processor of NVIDIA: 90 for `sm_90a`.
@@ -147,12 +140,6 @@ fn number_of(target: &str) -> &str {
         Some((_, number)) => number,
         None => target,
     }
-}
-
-/// Returns the target of a code object in short. The triples of SPIR-V name no vendor and no system, so it is the
-/// architecture alone: `spirv64`.
-pub(super) fn short_target(target: &str) -> &str {
-    target.trim_end_matches("-unknown-unknown")
 }
 
 /// Returns the short name of GPUs of one family, which are sorted by [`generation`]: `gfx1100…1103`, `sm_80,86,89`. A

@@ -3,7 +3,9 @@
 
 use std::path::PathBuf;
 
-use super::files::{Problems, SearchOptions};
+pub(super) use crate::beyond::job::Judged;
+
+use super::files::SearchOptions;
 use super::print::problem::Problem;
 
 /// The options of a subcommand that judges: where it searches, and whether it may have nothing to judge.
@@ -15,19 +17,6 @@ pub(super) struct Judgement {
     is_deep: bool,
     /// Whether the subcommand succeeds although it had nothing to judge.
     allows_none: bool,
-}
-
-/// The result of looking for something to judge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Judged {
-    /// Some device code.
-    Something,
-    /// No device code.
-    Nothing,
-    /// Only libraries whose device code is in kpack archives, which were not searched.
-    Elsewhere,
-    /// Device code that does not record the numbers of one of the conditions or, for `diff`, of any.
-    Unrecorded,
 }
 
 impl Judgement {
@@ -43,8 +32,12 @@ impl Judgement {
 
     /// Adds `error` to the problems, with a hint, unless something was judged. Adds nothing if `--allow-none` permits that,
     /// or if there are problems already: they say why.
-    pub(super) fn add_error_if_not_judged(self, judged: Judged, error: impl FnOnce() -> String, problems: &Problems) {
-        let mut problems = problems.borrow_mut();
+    pub(super) fn add_error_if_not_judged(
+        self,
+        judged: Judged,
+        error: impl FnOnce() -> String,
+        problems: &mut Vec<Problem>,
+    ) {
         if judged != Judged::Something && !self.allows_none && problems.is_empty() {
             problems.push(Problem::from(error()).with_hint(self.hint(judged)));
         }

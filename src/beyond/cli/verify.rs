@@ -1,6 +1,5 @@
 //! `verify`: checks the device code in files.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::io;
@@ -10,17 +9,18 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::beyond::inventory::UnreadPart;
-use crate::beyond::job::{Expect, ExpectTree, Fault, KpackTree, Verified, Verify, VerifyRule};
+use crate::beyond::job::{
+    Expect, Fault, FaultOfTree, Verified, VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
+};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
-use crate::beyond::serialized::{FaultOfTree, VerifyReport, VerifyTotal};
 use clap::Parser;
 
-use super::files::{self, Problems, SearchOptions, WorkFile};
+use super::files::{self, SearchOptions, WorkFile};
 use super::gpus::Gpus;
 use super::judged::{Judged, Judgement};
-use super::print::json::{self, ComputedLate, Streamed};
-use super::print::out::Out;
+use super::print::json::Document;
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading};
@@ -63,141 +63,6 @@ pub(super) struct VerifyOptions {
 /// A file and its result.
 type CheckedFile = (WorkFile, Verified);
 
-/// The results of all files so far.
-struct Outcome {
-    total: VerifyTotal,
-    /// The number of unread parts of each kind.
-    unread: CountsByKind,
-    /// The split libraries of ROCm and the kpack archives with their code, which are compared after the last file.
-    kpack: KpackTree,
-    /// The files that must serve the expected GPUs together, or `None` if no GPUs are expected.
-    together: Option<ExpectTree>,
-    /// The expected GPUs that no file has served, and that no fault names.
-    unserved: Vec<Device>,
-    /// `None` as long as all bundles serve the expected GPUs. If some do not, whether each library with such a bundle
-    /// serves the GPUs with other bundles. In that case, `--expect-any` would accept the libraries.
-    is_served_by_libraries: Option<bool>,
-    judgement: Judgement,
-    /// The number of problems that the end of the search added: GPUs that no file serves, or that nothing was verified.
-    /// All other problems are about data that could not be read.
-    own_problems: usize,
-}
-
-impl Outcome {
-    /// Returns the outcome before the first file. `paths` are those of all files: libraries of a directory may serve
-    /// the expected GPUs together.
-    fn new(expect: Option<&Expect>, paths: &[PathBuf], judgement: Judgement) -> Self {
-        let (mut together, mut unserved) = (None, Vec::new());
-        if let Some(expect) = expect {
-            unserved.extend_from_slice(&expect.devices);
-            together = Some(ExpectTree::new(expect.clone(), paths.iter().map(PathBuf::as_path)));
-        }
-        let (total, unread, kpack) = (VerifyTotal::default(), CountsByKind::default(), KpackTree::default());
-        Self { total, unread, kpack, together, unserved, is_served_by_libraries: None, judgement, own_problems: 0 }
-    }
-
-    /// Adds the result of a file.
-    fn add(&mut self, (file, verified): &mut CheckedFile) {
-        if let Some(together) = &mut self.together {
-            together.add(verified, file.is_named());
-        }
-        // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
-        self.unserved.retain(|gpu| {
-            !verified.served.iter().any(|name| name == gpu.name()) && !is_in_faults(gpu.name(), &verified.faults)
-        });
-        // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
-        // only if it accepts each file that has such a fault.
-        if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
-            let are_earlier_served = self.is_served_by_libraries.unwrap_or(true);
-            self.is_served_by_libraries = Some(are_earlier_served && verified.is_served_by_libraries);
-        }
-        self.total.add(verified);
-        for unread in &verified.unread {
-            self.unread.add(unread.what.name(), 1);
-        }
-        for (name, more) in &verified.more_unread {
-            self.unread.add(name, *more);
-        }
-        let is_from_directory = !file.is_named();
-        self.kpack.add(verified, is_from_directory);
-    }
-
-    /// Returns the faults that only several files together show. Adds problems for expected GPUs that no file serves,
-    /// or one if nothing was verified. Call it after the last file; a second call does nothing.
-    fn finish(&mut self, problems: &Problems) -> Vec<Fault> {
-        let of_directories = self.together.take().map(ExpectTree::faults).unwrap_or_default();
-        // A fault means that the libraries of a directory do not serve an expected GPU even together.
-        if !of_directories.is_empty() {
-            self.is_served_by_libraries = Some(false);
-        }
-        // A GPU that a fault names is not reported again as a problem.
-        self.unserved.retain(|gpu| !is_in_faults(gpu.name(), &of_directories));
-        let mut faults = std::mem::take(&mut self.kpack).faults();
-        faults.extend(of_directories);
-        self.total.faults += faults.len();
-        // All problems that are added from here on are our own, and not errors of reading.
-        let before = problems.borrow().len();
-        // In a second call, there is a problem already if nothing was verified, and no other is added.
-        self.judgement.add_error_if_not_judged(
-            self.judged(),
-            || "no device code was read, so nothing was verified".to_owned(),
-            problems,
-        );
-        if !self.total.is_none() {
-            let unserved = std::mem::take(&mut self.unserved);
-            self.total.faults += unserved.len();
-            for gpu in unserved {
-                problems.borrow_mut().push(format!("no code in any file serves {gpu}").into());
-            }
-        }
-        self.own_problems += problems.borrow().len() - before;
-        faults
-    }
-
-    /// Returns [`Judged::Something`] if device code was verified, and [`Judged::Elsewhere`] if all of it is in kpack
-    /// archives that were not searched.
-    fn judged(&self) -> Judged {
-        if !self.total.is_none() {
-            Judged::Something
-        } else if self.total.kpack_references == 0 {
-            Judged::Nothing
-        } else {
-            Judged::Elsewhere
-        }
-    }
-
-    /// Returns whether there are neither faults nor problems, which decides the exit status.
-    fn is_clean(&self, problems: &[Problem]) -> bool {
-        problems.is_empty() && self.total.faults == 0
-    }
-
-    /// Returns the last line of the report: the numbers of checked bundles and code objects, of faults and of errors.
-    fn verdict(&self, problems: &[Problem]) -> String {
-        let mut parts = vec![numbers_checked(&self.total)];
-        if self.total.faults > 0 {
-            parts.push(count(self.total.faults, "fault", "faults"));
-        }
-        // Our own problems are about all files. They count as faults, or say that nothing was verified.
-        let errors = problems.len() - self.own_problems;
-        if errors > 0 {
-            parts.push(count(errors, "error", "errors"));
-        }
-        // These are not a fault: a program may define the symbols, or never load the code.
-        if self.total.undefined > 0 {
-            parts.push(format!("{} with undefined symbols", self.total.undefined));
-        }
-        if self.is_clean(problems) {
-            parts.push("nothing wrong".to_owned());
-        }
-        parts.join(", ")
-    }
-}
-
-/// Returns whether a fault names the GPU.
-fn is_in_faults(gpu: &str, faults: &[Fault]) -> bool {
-    faults.iter().any(|fault| fault.gpu.as_deref() == Some(gpu))
-}
-
 impl VerifyOptions {
     /// Returns the GPUs that an option expects, or `None` without such an option.
     fn expect(&self) -> Option<Expect> {
@@ -212,56 +77,113 @@ impl VerifyOptions {
         }
         None
     }
+}
 
-    /// Prints the report of each file as soon as it is available, and then the total.
-    fn print(
-        &self,
-        files: &mut dyn Iterator<Item = CheckedFile>,
-        has_total: bool,
-        outcome: &RefCell<Outcome>,
-        problems: &Problems,
-        mut out: Out<'_>,
-    ) -> anyhow::Result<()> {
-        if self.json {
-            // Fields are serialized in order: going through `files` fills `outcome`, `faults` finishes it, and
-            // `total` reads the result.
-            let files = Streamed::new(files.map(|(_, verified)| verified));
-            let faults = ComputedLate(|| {
-                let faults = outcome.borrow_mut().finish(problems);
-                faults.into_iter().map(FaultOfTree::new).collect::<Vec<_>>()
-            });
-            let total = ComputedLate(|| outcome.borrow().total.clone());
-            return json::write(VerifyReport { files, faults, total }, problems, out);
+/// Prints the report of each file, and what all of them show together.
+enum Printer<'o> {
+    Json(Document<'o>),
+    /// Lines, and whether a total over several files follows those of the files.
+    Text(Out<'o>, bool),
+}
+
+impl<'o> Printer<'o> {
+    fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
+        if !options.json {
+            return Ok(Self::Text(out, has_total));
         }
-        for checked in files {
-            write_file(&checked, has_total, &mut out)?;
-        }
-        let faults = outcome.borrow_mut().finish(problems);
-        for fault in faults {
-            out.write_line(&fault.to_string())?;
-        }
-        Ok(self.write_summary(has_total, &outcome.borrow(), &problems.borrow(), &mut out)?)
+        let mut document = Document::begin::<VerifyReport>(out)?;
+        document.begin_list("files")?;
+        Ok(Self::Json(document))
     }
 
-    /// Writes the last line: the total of all files, or the result of the only one.
-    fn write_summary(
-        &self,
-        has_total: bool,
-        outcome: &Outcome,
-        problems: &[Problem],
-        out: &mut Out<'_>,
-    ) -> io::Result<()> {
-        let Outcome { total, unread, .. } = outcome;
-        let verdict = outcome.verdict(problems);
-        if has_total {
-            let unread = if total.unread == 0 { String::new() } else { format!("; not read: {unread}") };
-            return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+    fn write_file(&mut self, file: &WorkFile, verified: &Verified) -> anyhow::Result<()> {
+        match self {
+            Self::Json(document) => document.item(verified),
+            Self::Text(out, has_total) => Ok(write_file(file, verified, *has_total, out)?),
         }
-        match self.files.as_slice() {
-            // If the only file could not be read, its error is all there is to say.
-            [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
-            _ => Ok(()),
+    }
+
+    /// Writes the faults that only several files together show, and the total. `errors` is the number of problems with
+    /// reading files; the others are about all files.
+    fn end(self, report: &VerifyReport, named: &[PathBuf], problems: &[Problem], errors: usize) -> anyhow::Result<()> {
+        match self {
+            Self::Json(mut document) => {
+                document.end_list()?;
+                document.field("faults", &report.faults)?;
+                document.field("total", &report.total)?;
+                document.end(problems)
+            }
+            Self::Text(mut out, has_total) => {
+                for FaultOfTree { fault, .. } in &report.faults {
+                    out.write_line(&fault.to_string())?;
+                }
+                let verdict = verdict(report, problems, errors);
+                Ok(write_summary(report, named, has_total, &verdict, &mut out)?)
+            }
         }
+    }
+}
+
+/// Adds the error that nothing was verified, or an error for each GPU that no file serves.
+fn add_problems_of_all(report: &VerifyReport, devices: &[Device], judgement: Judgement, problems: &mut Vec<Problem>) {
+    let judged = match &report.total {
+        total if !total.is_none() => Judged::Something,
+        // All device code may be in kpack archives that were not searched.
+        VerifyTotal { kpack_references: 1.., .. } => Judged::Elsewhere,
+        _ => Judged::Nothing,
+    };
+    let error = || "no device code was read, so nothing was verified".to_owned();
+    judgement.add_error_if_not_judged(judged, error, problems);
+    for gpu in &report.unserved {
+        // The message has the name of the product that was typed, if any.
+        let device = devices.iter().find(|device| device.name() == gpu);
+        let shown = device.map_or_else(|| gpu.clone(), ToString::to_string);
+        problems.push(format!("no code in any file serves {shown}").into());
+    }
+}
+
+/// Returns whether there are neither faults nor problems, which decides the exit status.
+fn is_clean(report: &VerifyReport, problems: &[Problem]) -> bool {
+    problems.is_empty() && report.total.faults == 0
+}
+
+/// Returns the last line of the report: the numbers of checked bundles and code objects, of faults and of errors.
+fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> String {
+    let total = &report.total;
+    let mut parts = vec![numbers_checked(total)];
+    if total.faults > 0 {
+        parts.push(count(total.faults, "fault", "faults"));
+    }
+    if errors > 0 {
+        parts.push(count(errors, "error", "errors"));
+    }
+    // These are not a fault: a program may define the symbols, or never load the code.
+    if total.undefined > 0 {
+        parts.push(format!("{} with undefined symbols", total.undefined));
+    }
+    if is_clean(report, problems) {
+        parts.push("nothing wrong".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// Writes the last line: the total of all files, or the result of the only one of the `named` files.
+fn write_summary(
+    VerifyReport { total, unread, .. }: &VerifyReport,
+    named: &[PathBuf],
+    has_total: bool,
+    verdict: &str,
+    out: &mut Out<'_>,
+) -> io::Result<()> {
+    if has_total {
+        let kinds = CountsByKind(unread.clone());
+        let unread = if total.unread == 0 { String::new() } else { format!("; not read: {kinds}") };
+        return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+    }
+    match named {
+        // If the only file could not be read, its error is all there is to say.
+        [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
+        _ => Ok(()),
     }
 }
 
@@ -290,28 +212,42 @@ impl Options for VerifyOptions {
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
-        let outcome = RefCell::new(Outcome::new(verify.expect.as_ref(), &files::paths(&files), judgement));
-        let problems = Problems::default();
+        let paths = files::paths(&files);
+        let mut all = VerifiedFiles::new(verify.expect.as_ref(), paths.iter().map(PathBuf::as_path));
+        let (mut report, mut problems) = (VerifyReport::default(), Vec::new());
         let in_turn = files::has_pipes(&files);
-        let written = files::report(
-            files,
-            in_turn,
-            |file| check_file(&verify, file),
-            weight,
-            |checked, _| outcome.borrow_mut().add(checked),
-            &problems,
-            |files, out| self.print(files, has_total, &outcome, &problems, out),
-        );
-        let mut outcome = outcome.into_inner();
-        outcome.finish(&problems);
-        let problems = problems.into_inner();
-        // Faults fail too, so the outcome decides the exit status below, and not the problems alone.
+        let written = to_stdout(|out| {
+            let mut printer = Printer::begin(self, has_total, out)?;
+            let mut written = Ok(());
+            files::for_each(
+                files,
+                in_turn,
+                |file| check_file(&verify, file),
+                weight,
+                |checked| match checked {
+                    Ok((file, mut verified)) => {
+                        all.add(&mut verified, file.is_named());
+                        if written.is_ok() {
+                            written = printer.write_file(&file, &verified);
+                        }
+                    }
+                    Err(error) => problems.push(error.into()),
+                },
+            );
+            report = all.finish();
+            let errors = problems.len();
+            let devices = verify.expect.as_ref().map(|expect| &*expect.devices).unwrap_or_default();
+            add_problems_of_all(&report, devices, judgement, &mut problems);
+            written?;
+            printer.end(&report, &self.files, &problems, errors)
+        });
+        // Faults fail too, so the report decides the exit status below, and not the problems alone.
         console.problems(&problems);
         written?;
-        if outcome.is_served_by_libraries == Some(true) {
+        if report.is_served_by_libraries {
             console.hint("each library has code for these GPUs in some of its bundles, which --expect-any accepts");
         }
-        if outcome.is_clean(&problems) {
+        if is_clean(&report, &problems) {
             return Ok(ExitCode::SUCCESS);
         }
         Ok(ExitCode::FAILURE)
@@ -349,7 +285,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
 /// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
 /// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
 /// are reported, because most files there have none.
-fn write_file((file, verified): &CheckedFile, has_total: bool, out: &mut Out<'_>) -> io::Result<()> {
+fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, out: &mut Out<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
     let mut unread = Vec::new();
@@ -432,4 +368,29 @@ fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
         *counts.entry(key).or_default() += 1;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beyond::cli::print::json;
+    use crate::beyond::cli::print::out::Buffer;
+
+    #[test]
+    fn a_printed_document_is_the_report_with_its_files() {
+        let options = VerifyOptions::parse_from(["verify", "--json", "a"]);
+        let [mut printed, mut whole] = [Buffer::default(), Buffer::default()];
+        let mut printer = Printer::begin(&options, true, printed.out()).unwrap();
+        let (file, mut report) = (WorkFile { path: "a".into(), directory: None }, VerifyReport::default());
+        for _ in 0..2 {
+            let verified = Verified::default();
+            printer.write_file(&file, &verified).unwrap();
+            report.files.push(verified);
+        }
+        report.total.files = 2;
+        let problems = [Problem::from("nothing".to_owned())];
+        printer.end(&report, &[], &problems, 0).unwrap();
+        json::write(report, &problems, whole.out()).unwrap();
+        assert_eq!(printed.text(), whole.text());
+    }
 }

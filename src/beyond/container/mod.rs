@@ -22,7 +22,7 @@
 //! | a format of files: an archive or a package | a variant of [`Magic`] with its row in `OTHERS`, and an iterator of `ArchiveMember`s with an arm in `Walk::search_as`, or an arm in `Walk::search_package` if it is read once, from start to end |
 //! | code objects that a section or table locates without a container | an arm that calls `Walk::report_entries` |
 //! | a section that is not for containers | a row in `SECTIONS` (`section.rs`) |
-//! | a new kind of code object | a variant of `ContentKind` (`code/content_kind.rs`) with its name and extension, also in the schemas (`serialized/tests.rs`) |
+//! | a new kind of code object | a variant of `ContentKind` (`code/content_kind.rs`) with its name and extension, also in the schemas (`document/schemas.rs`) |
 //! | a format that `recompress` writes | the steps in the head of `job/recompress/mod.rs` |
 //!
 //! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell it

@@ -1,5 +1,7 @@
 //! The GPUs that a code object is for.
 
+use std::collections::HashMap;
+
 use crate::base::display::printable;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::beyond::code::ContentKind;
@@ -81,4 +83,25 @@ impl CodeObjectRef<'_> {
             None => CodeFor::Unknown(self.shown_id()),
         }
     }
+}
+/// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
+/// everything else that a report does for a code object.
+#[derive(Default)]
+pub(crate) struct Targets<'c>(HashMap<TargetKey<'c>, String>);
+
+/// What decides the target of a code object: its ID, the format of its bundle, its kind, and the target that it records.
+type TargetKey<'c> = (&'c [u8], Format, Option<ContentKind>, Option<&'c str>);
+
+impl<'c> Targets<'c> {
+    pub(crate) fn target_of(&mut self, code_object: &'c CodeObject) -> &str {
+        let CodeObject { id, kind, recorded_target, bundle, .. } = code_object;
+        let key = (&**id, bundle.format, *kind, recorded_target.as_deref());
+        self.0.entry(key).or_insert_with(|| code_object.target())
+    }
+}
+
+/// Returns the target of a code object in short. The triples of SPIR-V name no vendor and no system, so it is the
+/// architecture alone: `spirv64`.
+pub(crate) fn short_target(target: &str) -> &str {
+    target.trim_end_matches("-unknown-unknown")
 }

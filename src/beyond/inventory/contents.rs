@@ -1,9 +1,7 @@
 //! The device code of a file, as a model that does not need the file any more.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use std::collections::HashMap;
-#[cfg(feature = "cli")]
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -199,7 +197,6 @@ impl Contents {
     }
 
     /// Returns the files that serve GPUs together with others of their directory, each with the directory.
-    #[cfg(feature = "cli")]
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<Place>, LibraryContents<'_>)> {
         // A file that has a directory has one bundle, and is one unit.
         let mut units: HashMap<&Place, &Unit> = HashMap::new();
@@ -213,7 +210,6 @@ impl Contents {
     }
 
     /// Returns the number of libraries with code. A directory whose files serve GPUs together is one.
-    #[cfg(feature = "cli")]
     pub(crate) fn libraries_with_code(&self) -> usize {
         // A directory is not the library of the same place.
         let libraries = self.bundles.iter().map(|bundle| match &bundle.directory {

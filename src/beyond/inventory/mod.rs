@@ -3,12 +3,14 @@
 //! | module | says |
 //! |---|---|
 //! | `contents` | what is in a file: bundles and their code objects, libraries, parts that are not read |
+//! | `libraries` | the libraries of several files: sizes by section and GPU, and the GPUs that they serve |
 //! | `code_for` | which GPUs a code object is for |
 //! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
 //! | `loader`, `load` | which code objects the runtime of a GPU loads, and their bytes |
 //! | `lost` | which GPUs a library no longer serves |
+//! | `needs` | which drivers and runtimes read the code |
 //! | `request` | what is asked for |
 //! | `pick` | which code objects a request takes, and what it has matched nothing of |
 //! | `kernel_names`, `similar_names` | requests by names of kernels |
@@ -28,11 +30,15 @@
 
 mod code_for;
 mod contents;
+#[cfg(feature = "serde")]
+mod fields;
 mod groups;
 pub(crate) mod kernel_names;
+mod libraries;
 mod load;
 mod loader;
 mod lost;
+mod needs;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
@@ -41,14 +47,23 @@ pub(crate) mod similar_names;
 mod unit;
 
 pub(crate) use code_for::CodeFor;
+pub(crate) use code_for::Targets;
 #[cfg(feature = "cli")]
+pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
+#[cfg(feature = "serde")]
+pub use fields::ServedGpu;
+pub(crate) use libraries::COMPARED_GPUS_MAX;
+#[cfg(feature = "cli")]
+pub(crate) use libraries::make_unique;
+pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
+pub use needs::Need;
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
 pub use served::{Coverage, ServedBundles, ServedDirectory};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::contents::Contents;
 use crate::beyond::codec::Codec;
-use crate::beyond::runtime::cuda_of_ptx;
+use crate::beyond::runtime::cuda_of;
 use crate::beyond::scan::Format;
 
 /// Code of a file that older drivers or runtimes do not read.
@@ -34,10 +34,10 @@ impl Need {
     /// CUDA 12.4 and of ROCm 6.2 and 7.0.
     pub fn needs(self) -> String {
         match self {
-            Self::Ptx((major, minor)) => match cuda_of_ptx((major, minor)) {
-                Some((major, minor)) => format!(
-                    "a driver of CUDA {major}.{minor} or newer, to compile for GPUs without machine code"
-                ),
+            Self::Ptx(version) => match cuda_of(version) {
+                Some((major, minor)) => {
+                    format!("a driver of CUDA {major}.{minor} or newer, to compile for GPUs without machine code")
+                }
                 None => "a driver that knows it; its CUDA release is not known".to_owned(),
             },
             Self::CudaZstd => "a driver of CUDA 12.4 or newer".to_owned(),
@@ -78,5 +78,24 @@ impl Contents {
             }
         }
         newest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_in_the_tables_is_said() {
+        for (need, text) in [
+            (Need::Ptx((9, 5)), "PTX 9.5: a driver of CUDA 13.5 or newer, to compile for GPUs without machine code"),
+            (Need::Ptx((99, 0)), "PTX 99.0: a driver that knows it; its CUDA release is not known"),
+            (Need::CudaZstd, "CUDA code compressed with zstd: a driver of CUDA 12.4 or newer"),
+            (Need::CompressedBundles(2), "compressed bundles of version 2: the HIP runtime of ROCm 6.2 or newer"),
+            (Need::CompressedBundles(3), "compressed bundles of version 3: the HIP runtime of ROCm 7.0 or newer"),
+            (Need::CompressedBundles(4), "compressed bundles of version 4: a HIP runtime that knows it"),
+        ] {
+            assert_eq!(need.to_string(), text);
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! [`Input::read`](crate::io::Input::read), and use the readers and the [scan](crate::scan). A change that the job
 //! notices is an error, and no output is put in place.
 
+mod condition;
 mod diff;
 mod digest;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod extract;
 mod inspect;
 mod kernels;
 mod output_file;
+mod kernels_report;
 mod recompress;
 mod replace;
 mod rewrite;
@@ -26,20 +28,33 @@ mod verify;
 
 pub use crate::beyond::inventory::kernel_names::{Demangle, KernelNames, NameMatch};
 pub use crate::beyond::inventory::pick::Seen;
+pub use condition::{Failure, Judged};
 pub use diff::{
-    CodeObjectDiff, Diff, DiffChange, EqualCounts, FileDiff, GpuDiff, KernelDiff, LostCoverage, unversioned,
+    CodeObjectDiff, Compared, ComparedFiles, Counts, Diff, DiffChange, DiffCondition, DiffConditions, DiffReport,
+    DiffTotals, EqualCounts, FailOnValue, FileDiff, GpuDiff, GpuTotal, Growth, KernelDiff, KernelRow, KernelRows,
+    LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
     without_hash,
 };
+#[cfg(feature = "serde")]
+pub use extract::ExtractReport;
 #[cfg(feature = "cli")]
 pub(crate) use extract::OwnDirectory;
 pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
-pub use inspect::Inspect;
+#[cfg(feature = "serde")]
+pub use inspect::{Directory, InspectReport, LibraryCoverage};
+pub use inspect::{GpuSizes, Inspect, InspectTotal};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
 #[cfg(feature = "cli")]
 pub(crate) use output_file::output_file;
+pub use kernels_report::{
+    ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
+    KernelsReport, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode, RecordedKeys, SortKey, WantedKernels,
+};
 pub use recompress::{
-    CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip,
-    RemovedCode,
+    CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };
 pub use replace::{Replace, Replaced};
-pub use verify::{Expect, ExpectExtent, ExpectTree, Fault, KpackTree, UndefinedInCode, Verified, Verify, VerifyRule};
+pub use verify::{
+    Expect, ExpectExtent, Fault, FaultOfTree, UndefinedInCode, Verified, VerifiedFiles, Verify, VerifyReport,
+    VerifyRule, VerifyTotal,
+};

@@ -5,7 +5,7 @@
 
 /// Versions of PTX, each with the CUDA release that introduced it.
 #[rustfmt::skip]
-const RELEASES: [((u8, u8), (u8, u8)); 47] = [
+const RELEASES: [((u16, u16), (u16, u16)); 47] = [
     ((1, 0), (1, 0)), ((1, 1), (1, 1)), ((1, 2), (2, 0)), ((1, 3), (2, 1)), ((1, 4), (2, 2)), ((2, 0), (3, 0)),
     ((2, 1), (3, 1)), ((2, 2), (3, 2)), ((2, 3), (4, 0)), ((3, 0), (4, 1)), ((3, 1), (5, 0)), ((3, 2), (5, 5)),
     ((4, 0), (6, 0)), ((4, 1), (6, 5)), ((4, 2), (7, 0)), ((4, 3), (7, 5)), ((5, 0), (8, 0)), ((6, 0), (9, 0)),
@@ -18,7 +18,7 @@ const RELEASES: [((u8, u8), (u8, u8)); 47] = [
 
 /// Returns the CUDA release whose driver compiles PTX of a version, as major and minor numbers, or `None` if the version
 /// is not in NVIDIA's table.
-pub fn cuda_of(ptx: (u8, u8)) -> Option<(u8, u8)> {
+pub fn cuda_of(ptx: (u16, u16)) -> Option<(u16, u16)> {
     RELEASES.iter().find(|(version, _)| *version == ptx).map(|(_, cuda)| *cuda)
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::iter::Sum;
 use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
@@ -86,6 +87,14 @@ impl AddAssign for Sizes {
         self.code_objects = self.code_objects.saturating_add(more.code_objects);
         add(&mut self.size, more.size);
         add(&mut self.stored, more.stored);
+    }
+}
+
+impl Sum for Sizes {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        let mut sum = Self::default();
+        sizes.for_each(|more| sum.add_assign(more));
+        sum
     }
 }
 
@@ -625,5 +634,27 @@ impl<'f> CodeObjectRef<'f> {
     /// The ID, safe to print on a terminal. An ID of more than 4096 bytes is cut and ends in `...`.
     pub fn shown_id(&self) -> String {
         short_name(self.entry.id(), ID_MAX)
+    }
+}
+
+#[cfg(test)]
+impl CodeObject {
+    /// Returns a code object of 64 bytes with this ID, in a bundle at the start of a file.
+    pub(crate) fn in_bundle(place: Place, id: &str) -> Self {
+        let (format, range) = (Format::Bundle, 0..4160);
+        Self {
+            bundle: Arc::new(BundleInfo { place, format, index: 0, range, compressed: None, size: 64 }),
+            entry: 0,
+            id: id.as_bytes().into(),
+            size: 64,
+            kind: Some(ContentKind::Elf),
+            range: Some(4096..4160),
+            packed: None,
+            recorded_target: None,
+            source: None,
+            has_parts: false,
+            shared: 0,
+            number: 0,
+        }
     }
 }

@@ -48,6 +48,8 @@ mod ahead;
 mod budget;
 mod code_object;
 mod copies;
+#[cfg(feature = "serde")]
+pub(crate) mod fields;
 mod found;
 #[cfg(feature = "cli")]
 mod hint;

@@ -1,36 +1,32 @@
 //! `diff`: compares the device code of two files, directories or wheels.
 
-pub(super) mod compared;
-mod fail;
-mod kernel;
 pub(super) mod sets;
 mod table;
-pub(super) mod total;
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::base::io::write_file;
 use crate::beyond::inventory::pick::Seen;
-use crate::beyond::job::Diff;
-use crate::beyond::serialized::DiffReport;
+use crate::beyond::job::{
+    Compared, ComparedFiles, Diff, DiffConditions, DiffReport, DiffTotals, FailOnValue, Failure, Judged, ListedKernels,
+};
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use super::files::{self, FollowOptions, Problems};
-use super::judged::{Judged, Judgement};
+use super::files::{self, FollowOptions};
+use super::judged::Judgement;
+use super::kernels::demangle::Demangler;
 use super::patterns::{self, ExactOption, Patterns};
 use super::picture::{changes, ensure_apart};
-use super::print::json::{self, ComputedLate, Streamed};
+use super::print::json::Document;
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
-use compared::Compared;
-use fail::{DiffConditions, FailOnValue};
 use sets::FileSets;
-use total::DiffTotal;
+use table::DiffTable;
 
 /// Compare the GPU code objects of two files, directories or wheels
 #[derive(Clone, Debug, Parser)]
@@ -91,59 +87,54 @@ impl Options for DiffOptions {
             Ok(conditions) => conditions,
             Err(text) => return refuse::<Self>(console, ErrorKind::ArgumentConflict, text),
         };
-        let is_json = self.json;
-        let top = self.top.unwrap_or(if is_json { usize::MAX } else { TOP });
-        let FileSets { paths, pairs, problems } = FileSets::new(&self.search.search, [old, new])?;
+        let FileSets { paths, pairs, mut problems } = FileSets::new(&self.search.search, [old, new])?;
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter().chain([old, new]))?;
         let mut job = Diff::default();
         job.selection = self.comparison.selection(&self.target);
         job.scan = self.search.scan(&paths);
         job.trust_hashes = self.trust_hashes;
-        let problems = RefCell::new(problems);
-        let is_tree = old.is_dir();
-        let (total, seen) = (RefCell::new(DiffTotal::default()), RefCell::new(Seen::default()));
+        let (mut report, mut seen) = (DiffReport::new(old, new), Seen::default());
         // Pipes are read one at a time only if several items have one. Here, only files that the command line names may
         // be pipes, and these are a single pair.
         let in_turn = false;
-        let written = files::report(
-            pairs,
-            in_turn,
-            |pair| if is_json { Compared::new(&job, pair, top) } else { Compared::for_table(&job, pair, top) },
-            Compared::weight,
-            |compared, problems| {
-                problems.extend(compared.diff.problems.drain(..).map(Problem::from));
-                total.borrow_mut().add(compared);
-                seen.borrow_mut().extend(std::mem::take(&mut compared.diff.seen));
-            },
-            &problems,
-            |compared, out| {
-                if !is_json {
-                    let text = Text { style: self.table.style(), out };
-                    return table::write([old, new], compared, &total, is_tree, top, text);
-                }
-                let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
-                // Pairs without differences are not listed, but count in the total. The values after the files are
-                // complete only after the last file.
-                let files = Streamed::new(compared.filter(|compared| !compared.diff.code_objects.is_empty()));
-                let failures = ComputedLate(|| {
-                    self.add_error_if_not_judged(&conditions, &total.borrow(), &seen.borrow(), &job, &paths, &problems);
-                    conditions.failures(&total.borrow())
-                });
-                json::write(DiffReport { old, new, files, total: &total, failures }, &problems, out)
-            },
-        );
-        let (total, seen) = (total.into_inner(), seen.into_inner());
-        // A JSON document has this error already. Then this call adds nothing, because there is a problem.
-        self.add_error_if_not_judged(&conditions, &total, &seen, &job, &paths, &problems);
-        let is_complete = problems.borrow().is_empty();
-        let mut problems = problems.into_inner();
-        problems.extend(conditions.failures(&total).iter().map(Problem::from));
+        let written = to_stdout(|out| {
+            let (mut printer, mut written) = (Printer::begin(self, out)?, Ok(()));
+            let mut compared_files = ComparedFiles::default();
+            files::for_each(
+                pairs,
+                in_turn,
+                |pair| pair.compare(&job, self.listed()),
+                Compared::weight,
+                |compared| match compared {
+                    Ok(mut compared) => {
+                        problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+                        compared_files.add(&compared);
+                        seen.extend(std::mem::take(&mut compared.diff.seen));
+                        if written.is_ok() {
+                            written = printer.add(compared);
+                        }
+                    }
+                    Err(error) => problems.push(error.into()),
+                },
+            );
+            report.total = compared_files.finish();
+            report.failures = failures(&conditions, &report.total);
+            let matches = patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, !problems.is_empty());
+            // A filter that matches nothing is another error.
+            if matches.is_ok() {
+                self.add_error_if_not_judged(&conditions, &report, &mut problems);
+            }
+            written?;
+            printer.end(&report, &problems)
+        });
+        let is_complete = problems.is_empty();
+        problems.extend(report.failures.iter().map(Problem::from));
         let status = console.problems(&problems);
-        for condition in conditions.unrecorded(&total) {
+        for condition in conditions.unrecorded(&report.total) {
             console.warning(&format!("no code in '{}' records what '{condition}' asks for", old.display()));
         }
         let drawn = match &self.svg {
-            Some(path) if is_complete => write_file(path, changes::picture(&total).as_bytes()),
+            Some(path) if is_complete => write_file(path, changes::picture(&report.total).as_bytes()),
             // The picture would show unread code as lost or new.
             Some(path) => {
                 console.last_hints.push(format!("'{}' is not written because of the errors", path.display()));
@@ -158,26 +149,86 @@ impl Options for DiffOptions {
     }
 }
 
+/// Returns the conditions that are met.
+fn failures(conditions: &DiffConditions, total: &DiffTotals) -> Vec<Failure> {
+    let demangler = Demangler::default();
+    conditions.failures(total, &|name| demangler.demangled(name))
+}
+
+/// Prints the differences of each pair of files, and what all of them show together.
+enum Printer<'r, 'o> {
+    Json(Document<'o>),
+    Table(DiffTable<'r, 'o>),
+}
+
+impl<'r, 'o> Printer<'r, 'o> {
+    fn begin(options: &'r DiffOptions, out: Out<'o>) -> anyhow::Result<Self> {
+        let DiffOptions { old, new, .. } = options;
+        if !options.json {
+            let text = Text { style: options.table.style(), out };
+            return Ok(Self::Table(DiffTable::new([old, new], options.top(), text)));
+        }
+        let mut document = Document::begin::<DiffReport>(out)?;
+        document.field("old", &old.to_string_lossy())?;
+        document.field("new", &new.to_string_lossy())?;
+        document.begin_list("files")?;
+        Ok(Self::Json(document))
+    }
+
+    /// Writes the differences of a pair, or adds them to the tables, which are written in the end. A document lists no
+    /// pair without differences.
+    fn add(&mut self, compared: Compared) -> anyhow::Result<()> {
+        match self {
+            Self::Json(_) if compared.diff.code_objects.is_empty() => Ok(()),
+            Self::Json(document) => document.item(&compared),
+            Self::Table(table) => {
+                table.add(compared);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(self, DiffReport { total, failures, .. }: &DiffReport, problems: &[Problem]) -> anyhow::Result<()> {
+        match self {
+            Self::Json(mut document) => {
+                document.end_list()?;
+                document.field("gpus", &total.gpus)?;
+                document.field("losses", &total.losses)?;
+                document.field("summary", &total.summary)?;
+                document.field("failures", failures)?;
+                document.end(problems)
+            }
+            Self::Table(table) => Ok(table.write(total)?),
+        }
+    }
+}
+
 /// Returns the error that `--fail-on` judged nothing, because a file has no code to compare with the other.
 fn without_code(path: &Path) -> String {
     format!("'{}' has no device code to compare with, so --fail-on judged nothing", path.display())
 }
 
 impl DiffOptions {
-    /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, if one of them is
-    /// met, or if a filter matches nothing, which is another error.
+    /// Returns the largest number of kernels that are listed: in the table, or of each file.
+    fn top(&self) -> usize {
+        self.top.unwrap_or(if self.json { usize::MAX } else { TOP })
+    }
+
+    /// Returns which kernels of each file are listed. In a table, a kernel that relocatable and linked code have with
+    /// the same numbers counts once.
+    fn listed(&self) -> (usize, ListedKernels) {
+        (self.top(), if self.json { ListedKernels::All } else { ListedKernels::WithoutRepeats })
+    }
+
+    /// Adds the error that `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or if one of them
+    /// is met.
     fn add_error_if_not_judged(
         &self,
         conditions: &DiffConditions,
-        total: &DiffTotal,
-        seen: &Seen,
-        job: &Diff,
-        paths: &[PathBuf],
-        problems: &Problems,
+        DiffReport { total, failures, .. }: &DiffReport,
+        problems: &mut Vec<Problem>,
     ) {
-        let has_problems = !problems.borrow().is_empty();
-        let matches = patterns::ensure_match(self.allow_none, seen, &job.selection, paths, has_problems);
-        if matches.is_err() || conditions.is_empty() || !conditions.failures(total).is_empty() {
+        if conditions.is_empty() || !failures.is_empty() {
             return;
         }
         let judged = conditions.judged(total);
@@ -187,7 +238,7 @@ impl DiffOptions {
     }
 
     /// Returns the error that `--fail-on` judged nothing: code that records no numbers, or a file without code.
-    fn error_if_not_judged(&self, judged: Judged, total: &DiffTotal) -> String {
+    fn error_if_not_judged(&self, judged: Judged, total: &DiffTotals) -> String {
         if judged == Judged::Unrecorded {
             return "no code records what --fail-on asks for, so nothing was judged".to_owned();
         }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::base::display::printable;
 use crate::base::error::{Error, Result};
-use crate::base::io::sys;
-use crate::beyond::job::{self, unversioned};
+use crate::base::io::{Input, sys};
+use crate::beyond::job::{self, Compared, Diff, ListedKernels, unversioned};
 use anyhow::bail;
 
 use crate::beyond::cli::files::{self, SearchOptions, WorkFile};
+use crate::beyond::cli::kernels::demangle::Demangler;
 use crate::beyond::cli::print::problem::Problem;
 
 /// The files of a path, with an error for each that could not be listed.
@@ -27,9 +27,21 @@ pub(crate) struct FilePair {
 }
 
 impl FilePair {
-    /// Returns the path, safe to print on a terminal.
-    pub(super) fn shown(&self) -> String {
-        printable(&self.path.to_string_lossy())
+    /// Compares the files. Of the kernels that differ, lists those that `listed` says, at most `top`.
+    pub(crate) fn compare(self, job: &Diff, listed: (usize, ListedKernels)) -> Result<Compared> {
+        let Self { path, old, new } = self;
+        let (old_input, new_input) = (open_if_some(job, old.as_ref())?, open_if_some(job, new.as_ref())?);
+        let diff = job.run(old_input.as_ref(), new_input.as_ref())?;
+        let paths = [&old, &new].map(|file| file.as_ref().map(|file| file.path.as_path()));
+        let demangler = Demangler::default();
+        Ok(Compared::new(path, paths, diff, listed, &|name| demangler.demangled(name)))
+    }
+}
+
+fn open_if_some(job: &Diff, file: Option<&WorkFile>) -> Result<Option<Input>> {
+    match file {
+        Some(file) => Ok(Some(file.open(job.scan.limits)?)),
+        None => Ok(None),
     }
 }
 

@@ -1,58 +1,61 @@
 //! The text report of `diff`: GPUs, sizes by GPU, files, and kernels.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use crate::base::display::{printable, printable_name};
-use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
+use crate::beyond::base::text::common_directory;
+use crate::beyond::job::{
+    Compared, Counts, DiffTotals, GpuDiff, GpuTotal, KernelRow, KernelRows, LibraryLoss, Presence,
+};
 use crate::beyond::scan::{Place, Step};
-use crate::beyond::serialized::Counts;
 
-use super::compared::Compared;
-use super::fail::loss_text;
-use super::kernel::KernelRows;
-use super::sets::FilePair;
-use super::total::{DiffTotal, Presence, sum};
 use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
-use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_directory};
+use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
-/// Writes the report of all files, after the last one. If directories are compared (`is_tree`), each file that differs
-/// has a line. At most `top` kernels are listed.
-pub(super) fn write(
-    [old, new]: [&PathBuf; 2],
-    files: &mut dyn Iterator<Item = Compared>,
-    total: &RefCell<DiffTotal>,
-    is_tree: bool,
+/// The text report of all files. If directories are compared, each file that differs has a line.
+pub(super) struct DiffTable<'r, 'o> {
+    roots: ComparedRoots<'r>,
+    /// The largest number of kernels in the table.
     top: usize,
-    text: Text<'_>,
-) -> anyhow::Result<()> {
-    let (mut rows, mut file_lines) = (KernelRows::default(), Vec::new());
-    for Compared { pair, diff, rows: more } in files {
-        if is_tree && !diff.code_objects.is_empty() {
-            file_lines.push(file_line(&pair, &sum(diff.gpus.values())));
+    rows: KernelRows,
+    file_lines: Vec<String>,
+    text: Text<'o>,
+}
+
+impl<'r, 'o> DiffTable<'r, 'o> {
+    pub(super) fn new([old, new]: [&'r Path; 2], top: usize, text: Text<'o>) -> Self {
+        let roots = ComparedRoots { old, new, is_tree: old.is_dir() };
+        Self { roots, top, rows: KernelRows::default(), file_lines: Vec::new(), text }
+    }
+
+    /// Adds the differences of a pair of files.
+    pub(super) fn add(&mut self, compared: Compared) {
+        if self.roots.is_tree && !compared.diff.code_objects.is_empty() {
+            self.file_lines.push(file_line(&compared));
         }
-        rows.add(more, top);
+        self.rows.add(compared.rows, self.top);
     }
-    rows.keep_first(top);
-    let total = total.borrow();
-    let roots = ComparedRoots { old, new, is_tree };
-    let mut report = DiffText { total: &total, presences: total.presences(), roots, text };
-    let [old, new] = [old, new].map(|path| printable(&path.to_string_lossy()));
-    report.write_head(&format!("{old} -> {new}"))?;
-    report.write_gpus()?;
-    for line in &file_lines {
-        report.text.write_item(line)?;
+
+    /// Writes the report after the last pair.
+    pub(super) fn write(self, total: &DiffTotals) -> io::Result<()> {
+        let Self { roots, top, mut rows, file_lines, text } = self;
+        rows.keep_first(top);
+        let [old, new] = [roots.old, roots.new].map(|path| printable(&path.to_string_lossy()));
+        let mut report = DiffText { total, roots, text };
+        report.write_head(&format!("{old} -> {new}"))?;
+        report.write_gpus()?;
+        for line in &file_lines {
+            report.text.write_item(line)?;
+        }
+        report.write_kernels(&rows)?;
+        report.write_not_read()
     }
-    report.write_kernels(&rows)?;
-    Ok(report.write_not_read()?)
 }
 
 /// The paths that are compared. The title of the report has them, so the rest of the report leaves them out.
@@ -90,26 +93,23 @@ impl ComparedRoots<'_> {
     }
 
     /// Returns the text for the library of a loss: only its member if two files are compared, and otherwise its full
-    /// name `library`.
-    fn library_text<'t>(&self, library: &'t str, loss: &'t LostCoverage) -> &'t str {
+    /// name.
+    fn library_text<'t>(&self, loss: &'t LibraryLoss) -> &'t str {
         match &loss.member {
             Some(member) if !self.is_tree => member,
-            _ => library,
+            _ => &loss.library,
         }
     }
 }
 
 /// Returns the line about a file of two directories.
-fn file_line(pair: &FilePair, sum: &GpuDiff) -> String {
-    let path = pair.shown();
-    match (&pair.old, &pair.new) {
-        (_, None) => {
-            format!("{path}: only in the old directory, {}", count(sum.removed, "code object", "code objects"))
-        }
-        (None, _) => {
-            format!("{path}: only in the new directory, {}", count(sum.added, "code object", "code objects"))
-        }
-        _ => format!("{path}: {}", changed_objects(sum)),
+fn file_line(compared: &Compared) -> String {
+    let (path, sum) = (compared.shown_path(), compared.diff.gpus.values().sum::<GpuDiff>());
+    let count = |number| count(number, "code object", "code objects");
+    match (&compared.old, &compared.new) {
+        (_, None) => format!("{path}: only in the old directory, {}", count(sum.removed)),
+        (None, _) => format!("{path}: only in the new directory, {}", count(sum.added)),
+        _ => format!("{path}: {}", changed_objects(&sum)),
     }
 }
 
@@ -130,8 +130,7 @@ fn change_numbers(changed: usize, added: usize, removed: usize) -> String {
 }
 
 struct DiffText<'r, 'o> {
-    total: &'r DiffTotal,
-    presences: HashMap<&'r str, Presence>,
+    total: &'r DiffTotals,
     roots: ComparedRoots<'r>,
     text: Text<'o>,
 }
@@ -181,7 +180,7 @@ impl DiffText<'_, '_> {
     /// Writes the title with the number of differences, and the GPUs that are lost or gained.
     fn write_head(&mut self, title: &str) -> io::Result<()> {
         let (all, total) = (self.total.all(), self.total);
-        let (changed, equal) = (changed_objects(&all), grouped(total.equal.all));
+        let (changed, equal) = (changed_objects(&all), grouped(total.summary.code_objects.equal));
         let has_code = all.old.code_objects > 0 || all.new.code_objects > 0;
         let facts = if !has_code && total.pairs == 0 {
             "nothing was compared".to_owned()
@@ -193,20 +192,23 @@ impl DiffText<'_, '_> {
             format!("code objects: {changed}, {equal} equal")
         };
         self.text.write_heading(title, &format!(": {facts}"))?;
-        for gpus in total.lost_and_gained(&self.presences) {
-            self.text.write_item(&gpus)?;
+        for (title, presence) in [("GPUs lost", Presence::Lost), ("GPUs gained", Presence::Gained)] {
+            let names: Vec<&str> = total.names(presence).map(short_target).collect();
+            if !names.is_empty() {
+                self.text.write_item(&format!("{title}: {}", names.join(", ")))?;
+            }
         }
         // GPUs without any code are named in the lines above.
-        for (library, loss) in total.partial_losses(&self.presences) {
-            self.text.write_item(&loss_text(self.roots.library_text(&library, &loss), &loss))?;
+        for loss in total.partial_losses() {
+            self.text.write_item(&loss.text(self.roots.library_text(loss)))?;
         }
         Ok(())
     }
 
     /// Writes the number of code objects that are equal only by recorded hashes or checksums.
     fn write_not_read(&mut self) -> io::Result<()> {
-        let equal = &self.total.equal;
-        match equal.by_hash + equal.by_checksum {
+        let summary = &self.total.summary;
+        match summary.equal_by_hash + summary.equal_by_checksum {
             0 => Ok(()),
             number => {
                 let objects = count(number, "code object", "code objects");
@@ -215,20 +217,16 @@ impl DiffText<'_, '_> {
         }
     }
 
-    fn presence(&self, gpu: &str) -> Presence {
-        self.presences.get(gpu).copied().unwrap_or(Presence::Both)
-    }
-
     /// Writes the sizes by GPU.
     fn write_gpus(&mut self) -> io::Result<()> {
         // GPUs whose code objects are all equal are listed only if no code object differs. Otherwise their stored
         // sizes may differ only because they share compressed bundles with code that changed.
-        let has_changes = self.total.gpus.values().any(has_changed_objects);
+        let has_changes = self.total.gpus.iter().any(|gpu| has_changed_objects(&gpu.numbers));
         let mut rows = Vec::new();
-        for (name, gpu) in &self.total.gpus {
+        for GpuTotal { target_id, presence, numbers: gpu, .. } in &self.total.gpus {
             let is_listed = has_changed_objects(gpu) || !has_changes && gpu.old.stored != gpu.new.stored;
             if is_listed {
-                rows.push(GpuRow { name: short_target(name), gpu: *gpu, presence: self.presence(name) });
+                rows.push(GpuRow { name: short_target(target_id), gpu: *gpu, presence: *presence });
             }
         }
         if rows.is_empty() {
@@ -252,7 +250,7 @@ impl DiffText<'_, '_> {
     /// Writes the numbers of kernels, and the table of the kernels that differ. Writes nothing if no code object that
     /// differs has kernels.
     fn write_kernels(&mut self, rows: &KernelRows) -> io::Result<()> {
-        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let Counts { equal, changed, added, removed, .. } = self.total.summary.kernels;
         if changed + added + removed + equal == 0 {
             return Ok(());
         }
@@ -270,7 +268,7 @@ impl DiffText<'_, '_> {
 
     /// Returns the line before the table of kernels: their numbers, and which of them the table lists.
     fn kernels_line(&self, rows: &KernelRows, places: &KernelPlaces) -> String {
-        let Counts { equal, changed, added, removed } = self.total.kernels;
+        let Counts { equal, changed, added, removed, .. } = self.total.summary.kernels;
         let differing = changed + added + removed;
         let mut numbers = Vec::new();
         if differing > 0 {
@@ -308,10 +306,10 @@ struct KernelPlaces {
 
 impl KernelPlaces {
     /// Returns the places of the kernels in these rows, in their order.
-    fn new(rows: &[(KernelDiff, Arc<str>)], roots: &ComparedRoots<'_>) -> Self {
+    fn new(rows: &[KernelRow], roots: &ComparedRoots<'_>) -> Self {
         let mut texts = Vec::new();
-        for (kernel, _) in rows {
-            texts.push(roots.place_text(&kernel.code_object.bundle.place));
+        for row in rows {
+            texts.push(roots.place_text(&row.diff.code_object.bundle.place));
         }
         let mut common_len = common_directory(texts.iter().map(String::as_str));
         // A path inside a package says nothing without the package. So only the directory of the package is left out,
@@ -359,7 +357,7 @@ fn difference(GpuDiff { old, new, .. }: &GpuDiff, text: impl Fn(u64) -> String) 
 }
 
 /// Returns the row for a kernel with its demangled name, still without the text of its place.
-fn listed_kernel((kernel, name): &(KernelDiff, Arc<str>)) -> ListedKernel<'_> {
+fn listed_kernel(KernelRow { diff: kernel, name, .. }: &KernelRow) -> ListedKernel<'_> {
     ListedKernel {
         gpu: &kernel.gpu,
         code_object: &kernel.code_object,

@@ -6,14 +6,16 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::{Coverage, ServedBundles};
+use crate::beyond::base::text::natural_order;
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
-use crate::beyond::cli::gpus::{family_of, generation, label_of_family, products_of, short_target, some_products_of};
-use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, Libraries, Library, ServingLibraries};
-use crate::beyond::cli::print::names::{CommonParts, natural_order};
+use crate::beyond::cli::gpus::{
+    by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
+};
+use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, count};
@@ -58,7 +60,7 @@ impl Servers<'_> {
             }
             Self::Libraries(libraries) => {
                 let mut gpus: Vec<Device> =
-                    libraries.served().unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
+                    by_generation(libraries.coverage()).unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
                 gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
                 for (gpu, libraries) in gpus.iter().zip(serving) {

@@ -7,6 +7,7 @@ use crate::base::display::printable_start;
 use crate::beyond::code::ContentKind;
 use crate::beyond::container::Rule;
 use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
+use crate::beyond::job::GpuSizes;
 use crate::beyond::scan::{CodeObject, Sizes};
 
 use crate::beyond::cli::gpus::Targets;
@@ -57,7 +58,7 @@ const STORED_MIN: usize = 11;
 const SHARE_MIN: usize = 7;
 
 /// The longest label, in characters.
-pub(super) const LABEL_MAX: usize = 200;
+const LABEL_MAX: usize = 200;
 
 /// A line of a table.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ pub(super) struct Line {
     /// The kind of image, or `None` if too little was inflated to know it.
     kind: Option<ContentKind>,
     /// Whether the kind of some of the code objects is unknown.
-    pub(super) unsure: bool,
+    unsure: bool,
     pub(super) sizes: Sizes,
     /// The sizes that count in sums: 0 for a container, whose contents have lines of their own.
     pub(super) counted: Sizes,
@@ -169,17 +170,28 @@ impl Line {
         let gpu = targets.target_of(code_object).to_owned();
         // The target at the end of the label stands out.
         let accent = if label.ends_with(&gpu) { gpu.len() } else { 0 };
-        let is_packed_with_others = match &code_object.packed {
-            Some(packed) => packed.is_shared(),
-            None => false,
-        };
-        // Only the stored size of the whole compressed data is known. Each code object in it has a share of this size,
-        // in proportion to its inflated size.
-        let is_share = bundle.compressed.is_some() || is_packed_with_others;
+        let is_share = code_object.has_shared_size();
         // The line shows the sizes of the code object itself. Sums take `counted`, where nothing counts twice.
         let (sizes, counted, unsure) = (code_object.own_sizes(), code_object.sizes(), kind.is_none());
         let uri = if rows == TableRows::EachWithUri { Some(shown_uri(code_object)) } else { None };
         Self { label, accent, kind, unsure, sizes, counted, is_share, gpu, served: None, uri }
+    }
+
+    /// Returns the line of a GPU, about code objects of any kind.
+    pub(super) fn of_gpu(GpuSizes { gpu, sizes, is_share, has_unknown_kind, .. }: &GpuSizes) -> Self {
+        let label = printable_start(gpu, LABEL_MAX);
+        Self {
+            accent: label.len(),
+            label,
+            kind: None,
+            unsure: *has_unknown_kind,
+            sizes: *sizes,
+            counted: *sizes,
+            is_share: *is_share,
+            gpu: gpu.clone(),
+            served: None,
+            uri: None,
+        }
     }
 
     /// Adds a code object with the same label, or a line of such code objects.
@@ -303,10 +315,10 @@ pub(super) fn write_lines(
 #[cfg(test)]
 mod tests {
     use crate::beyond::cli::print::out::Buffer;
+    use crate::beyond::job::InspectTotal;
     use crate::beyond::scan::{Finding, Scan};
     use unicode_width::UnicodeWidthStr;
 
-    use super::super::table::Totals;
     use super::*;
 
     fn row(label: &str, accent: usize) -> Line {
@@ -413,19 +425,21 @@ mod tests {
         let known = code_object();
         for sequence in sequences(5) {
             let rows = |inflated: bool| {
-                let line = |(number, &(kind, is_hidden)): (usize, &Code)| {
+                let code_object = |(number, &(kind, is_hidden)): (usize, &Code)| {
                     let mut code_object = known.clone();
                     code_object.kind = (inflated || !is_hidden).then_some(kind);
                     // A sum of sizes says which code objects are in it.
                     code_object.size = if kind == ContentKind::Empty { 0 } else { 1 << number };
-                    Line::new(&code_object, TableRows::Grouped, &mut Targets::default())
+                    code_object
                 };
-                let lines: Vec<Line> = sequence.iter().enumerate().map(line).collect();
-                let mut totals = Totals::default();
-                for line in &lines {
-                    totals.add_line(line.clone());
+                let (mut lines, mut total) = (Vec::new(), InspectTotal::default());
+                for code in sequence.iter().enumerate() {
+                    let code_object = code_object(code);
+                    total.add_code_object(&code_object, &code_object.target());
+                    lines.push(Line::new(&code_object, TableRows::Grouped, &mut Targets::default()));
                 }
-                (merged(lines.into_iter().map(|line| (&*known.id, line)), TableRows::Grouped), totals.lines)
+                let merged = merged(lines.into_iter().map(|line| (&*known.id, line)), TableRows::Grouped);
+                (merged, total.gpus.iter().map(Line::of_gpu).collect::<Vec<_>>())
             };
             let ((partial, partial_totals), (complete, totals)) = (rows(false), rows(true));
             assert!(partial.len() <= complete.len(), "{sequence:?}: {partial:?}, {complete:?}");

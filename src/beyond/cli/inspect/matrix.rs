@@ -3,12 +3,10 @@
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::ServedBundles;
-use crate::beyond::runtime::Device;
-use crate::beyond::serialized::LibraryCoverage;
+use crate::beyond::inventory::{Libraries, ServedBundles};
 
 use super::table::unfound_lines;
-use crate::beyond::cli::picture::{COMPARED_GPUS_MAX, GpuGroup, Libraries, ServedLibrary, ServedTable};
+use crate::beyond::cli::picture::{GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{count, grouped};
@@ -54,32 +52,10 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line(&format!("GPUs not shown: {}", served.other_gpus))?;
     }
     write_left_out(&served, &mut text)?;
-    for line in unfound_lines(libraries.all_coverage()) {
+    for line in unfound_lines(libraries.coverage()) {
         text.write_line(&line)?;
     }
     text.write_line(&legend(tables.iter().flat_map(|(_, grids)| grids)))
-}
-
-/// Returns the libraries for a JSON report, in the order of the tables.
-pub(super) fn report(libraries: &Libraries) -> Vec<LibraryCoverage> {
-    let gpus: Option<Vec<Device>> = libraries.served().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
-    let mut report = Vec::new();
-    for library in libraries.by_name() {
-        // `None` is for a library that is not compared.
-        let mut served = None;
-        // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all GPUs,
-        // as without --matrix.
-        if let Some(gpus) = &gpus
-            && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
-            && let Some(numbers) = library.served(gpus)
-        {
-            let numbers = gpus.iter().cloned().zip(numbers);
-            // GPUs of vendors that the library has no code for are left out.
-            served = Some(numbers.filter(|(_, served)| served.bundles > 0).collect());
-        }
-        report.push(LibraryCoverage::new(library.path(), library.member(), library.bundles(), served));
-    }
-    report
 }
 
 /// Returns tables, each with the heading of [`heading_of`]: one for all libraries if it is narrow enough, and otherwise

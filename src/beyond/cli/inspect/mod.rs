@@ -6,7 +6,6 @@ mod matrix;
 mod products;
 mod table;
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,16 +14,16 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::container::Magic;
-use crate::beyond::inventory::{Contents, Coverage, ServedBundles};
-use crate::beyond::job::Inspect;
+use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedBundles};
+use crate::beyond::job::{Directory, Inspect, InspectReport, LibraryCoverage};
 use crate::beyond::runtime::Device;
-use crate::beyond::serialized::{Directory, InspectReport};
 use clap::Parser;
 
 use super::deep;
-use super::files::{self, FollowOptions, Problems, WorkFile};
-use super::picture::{Libraries, ensure_apart, picture};
-use super::print::json::{self, ComputedLate, Streamed};
+use super::files::{self, FollowOptions, WorkFile};
+use super::gpus::by_generation;
+use super::picture::{ensure_apart, picture};
+use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
@@ -110,99 +109,62 @@ impl Options for InspectOptions {
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let problems = Problems::default();
-        let (coverage, libraries) = (RefCell::new(Coverage::default()), RefCell::new(Libraries::default()));
         let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
-        let (mut hints, mut has_read, mut has_found) = (Vec::new(), false, false);
-        let written = files::report(
-            files,
-            in_turn,
-            |file| inspect(&job, file, has_hints),
-            weight,
-            |(_, inspected, hint), problems| {
-                hints.extend(hint.take());
-                has_found |= !inspected.is_empty();
-                has_read |= inspected.problems.is_empty() || !inspected.bundles.is_empty();
-                problems.extend(inspected.problems.iter().map(Problem::from));
-                if self.svg.is_some() || self.matrix {
-                    libraries.borrow_mut().add(inspected);
-                }
-                if self.json {
-                    coverage.borrow_mut().merge(&inspected.coverage());
-                }
-            },
-            &problems,
-            |reports, out| self.print(reports, (&coverage, &libraries), &problems, out),
-        );
+        let (mut coverage, mut builder) = (Coverage::default(), LibrariesBuilder::default());
+        let mut libraries = Libraries::default();
+        let (mut problems, mut hints, mut has_read, mut has_found) = (Vec::new(), Vec::new(), false, false);
+        let written = to_stdout(|out| {
+            let mut printer = Printer::begin(self, out)?;
+            let mut written = Ok(());
+            files::for_each(
+                files,
+                in_turn,
+                |file| inspect(&job, file, has_hints),
+                weight,
+                |read| match read {
+                    Ok((file, contents, hint)) => {
+                        hints.extend(hint);
+                        has_found |= !contents.is_empty();
+                        has_read |= contents.problems.is_empty() || !contents.bundles.is_empty();
+                        problems.extend(contents.problems.iter().map(Problem::from));
+                        if self.svg.is_some() || self.matrix {
+                            builder.add(&contents);
+                        }
+                        if self.json {
+                            coverage.merge(&contents.coverage());
+                        }
+                        if written.is_ok() {
+                            written = printer.add_file(contents, file.is_named());
+                        }
+                    }
+                    Err(error) => problems.push(error.into()),
+                },
+            );
+            libraries = builder.finish();
+            written?;
+            printer.end(&coverage, self.matrix.then_some(&libraries), &problems)
+        });
         // `inspect` gives hints only for named files, so files in directories share one hint.
         let is_hint_missing = has_directories && hints.is_empty();
         if is_hint_missing && !has_found && !job.scan.deep && !self.json {
             hints.push("--deep also searches files of other formats, and all bytes of each".to_owned());
         }
         console.last_hints = hints;
-        let mut libraries = libraries.into_inner();
-        libraries.sort_and_name();
         // Even if printing fails, problems are printed and the picture is drawn before the error is returned.
-        let shown = match written {
-            Ok(()) if self.matrix && !self.json => {
-                to_stdout(|out| Ok(matrix::write(&libraries, &mut Text { style: self.table.style(), out })?))
-            }
-            written => written,
-        };
-        let status = console.problems(&problems.into_inner());
+        let status = console.problems(&problems);
         let drawn = match &self.svg {
             // If nothing could be read, there is nothing to draw, and an earlier picture stays.
             Some(path) if has_read => write_file(path, picture(libraries).as_bytes()),
             _ => Ok(()),
         };
-        shown?;
+        written?;
         drawn?;
         Ok(status)
     }
 }
 
 impl InspectOptions {
-    /// Prints the report of each file as soon as it is available. Reading a file from `reports` also adds it to
-    /// `coverage` and `libraries`. So these are complete only after the last file.
-    fn print(
-        &self,
-        reports: impl Iterator<Item = ReadContents>,
-        (coverage, libraries): (&RefCell<Coverage>, &RefCell<Libraries>),
-        problems: &Problems,
-        out: Out<'_>,
-    ) -> anyhow::Result<()> {
-        if self.json {
-            let files = Streamed::new(reports.map(|(_, inspected, _)| inspected));
-            let directories = ComputedLate(|| {
-                let directories = coverage.borrow().served_directories();
-                directories.into_iter().map(Directory::new).collect::<Vec<_>>()
-            });
-            let libraries = ComputedLate(|| {
-                if !self.matrix {
-                    return None;
-                }
-                let mut libraries = libraries.borrow_mut();
-                libraries.sort_and_name();
-                Some(matrix::report(&libraries))
-            });
-            return json::write(InspectReport { files, directories, libraries }, problems, out);
-        }
-        if self.matrix {
-            // `run` writes the table after the last file. But each file must be read, and `reports` reads it only when
-            // it is asked for.
-            for report in reports {
-                drop(report);
-            }
-            return Ok(());
-        }
-        let mut tables = InspectTables::new(self.rows(), Text { style: self.table.style(), out });
-        for (file, inspected, _) in reports {
-            tables.add_file(inspected, file.is_named())?;
-        }
-        Ok(tables.write_rest()?)
-    }
-
     /// Returns the kind of rows that the options ask for. `--uri` implies `--each`.
     fn rows(&self) -> TableRows {
         if self.uri {
@@ -217,6 +179,60 @@ impl InspectOptions {
             TableRows::Grouped
         }
     }
+}
+
+/// Prints the report in one of its forms.
+enum Printer<'o> {
+    Json(Document<'o>),
+    /// The table of libraries and GPUs, which is complete only after the last file.
+    Matrix(Text<'o>),
+    Tables(Box<InspectTables<'o>>),
+}
+
+impl<'o> Printer<'o> {
+    fn begin(options: &InspectOptions, out: Out<'o>) -> anyhow::Result<Self> {
+        if options.json {
+            let mut document = Document::begin::<InspectReport>(out)?;
+            document.begin_list("files")?;
+            return Ok(Self::Json(document));
+        }
+        let text = Text { style: options.table.style(), out };
+        Ok(if options.matrix { Self::Matrix(text) } else { Self::Tables(Box::new(InspectTables::new(options.rows(), text))) })
+    }
+
+    /// Adds a file, which is printed now or in the end.
+    fn add_file(&mut self, contents: Contents, is_named: bool) -> anyhow::Result<()> {
+        match self {
+            Self::Json(document) => document.item(&contents),
+            Self::Matrix(_) => Ok(()),
+            Self::Tables(tables) => Ok(tables.add_file(contents, is_named)?),
+        }
+    }
+
+    /// Prints what all files show together. `libraries` are those for `--matrix`.
+    fn end(self, coverage: &Coverage, libraries: Option<&Libraries>, problems: &[Problem]) -> anyhow::Result<()> {
+        match self {
+            Self::Json(mut document) => {
+                document.end_list()?;
+                let directories = coverage.served_directories().into_iter().map(Directory::from);
+                document.field("directories", &directories.collect::<Vec<_>>())?;
+                document.field("libraries", &libraries.map(library_coverage))?;
+                document.end(problems)
+            }
+            Self::Matrix(mut text) => match libraries {
+                Some(libraries) => Ok(matrix::write(libraries, &mut text)?),
+                None => Ok(()),
+            },
+            Self::Tables(tables) => Ok(tables.write_rest()?),
+        }
+    }
+}
+
+/// Returns the libraries with the numbers of their bundles that serve each GPU, GPUs by generation.
+fn library_coverage(libraries: &Libraries) -> Vec<LibraryCoverage> {
+    let gpus: Option<Vec<Device>> =
+        by_generation(libraries.coverage()).map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
+    LibraryCoverage::all(libraries, gpus.as_deref())
 }
 
 /// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with

@@ -1,24 +1,24 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::base::display::printable_start;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
-use crate::beyond::inventory::UnreadPart;
-use crate::beyond::inventory::{BundleContents, Contents, Coverage, MemberCopies};
+use crate::beyond::inventory::{
+    BundleContents, Contents, Coverage, Libraries, LibrariesBuilder, MemberCopies, UnreadPart,
+};
+use crate::beyond::job::InspectTotal;
 use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
 
 use super::answer::{self, Servers};
-use super::lines::{LABEL_MAX, Line, Scale, TableRows, add_served, group_lines, write_lines};
+use super::lines::{Line, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
-use crate::beyond::cli::gpus::Targets;
-use crate::beyond::cli::picture::Libraries;
 use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
-use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
+use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first};
 
 /// The text report. Files are added one at a time.
 ///
@@ -27,11 +27,15 @@ use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first, sum};
 pub(super) struct InspectTables<'o> {
     rows: TableRows,
     text: Text<'o>,
-    totals: Totals,
+    total: InspectTotal,
+    /// The number of tables that `--each` writes, one for each group of bundles.
+    tables: usize,
+    /// The heading of the first file, if it has code: its name, and the text after it.
+    heading: Option<(String, String)>,
     /// The file of the first library, as long as there is no second one.
     only: Option<Contents>,
     /// The libraries of all files, once there are several.
-    libraries: Libraries,
+    libraries: LibrariesBuilder,
     /// The texts about files without tables: about files before the only library, and about files after it.
     notes: [Buffer; 2],
     /// The lines about copies in files with tables.
@@ -50,9 +54,11 @@ impl<'o> InspectTables<'o> {
         Self {
             rows,
             text,
-            totals: Totals::default(),
+            total: InspectTotal::default(),
+            tables: 0,
+            heading: None,
             only: None,
-            libraries: Libraries::default(),
+            libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
             unread: CountsByKind::default(),
@@ -63,7 +69,12 @@ impl<'o> InspectTables<'o> {
     /// Adds a file. With `--each`, writes its tables at once. Otherwise keeps what the report will need. A file that
     /// was found in a directory and has no device code counts only in the totals, because most files there have none.
     pub(super) fn add_file(&mut self, file: Contents, is_named: bool) -> io::Result<()> {
-        self.totals.add(&file);
+        self.total.add(&file);
+        self.tables += groups_by_place(&file.bundles).count();
+        // A report about a single file has the heading of this file. With more files, this heading is not used.
+        if !file.bundles.is_empty() && self.total.files == 1 {
+            self.heading = Some((file.path.to_string_lossy().into_owned(), facts(&file)));
+        }
         // `TableRows::Gpus` is a summary, so the function returns before the libraries are added below.
         if self.rows == TableRows::Gpus {
             self.libraries.add(&file);
@@ -89,7 +100,7 @@ impl<'o> InspectTables<'o> {
         let room = COPIES_MAX.saturating_sub(self.copies.len());
         self.copies.extend(copies_lines(&file.copies).take(room));
         // A single library has its own tables, so its file is kept until a second library follows.
-        if self.totals.libraries == 1 {
+        if self.total.libraries == 1 {
             self.only = Some(file);
             return Ok(());
         }
@@ -104,7 +115,7 @@ impl<'o> InspectTables<'o> {
     /// already. If there is only one library, its tables come between the texts, so that all follow the order of files.
     fn keep_note(&mut self, file: &Contents) -> io::Result<()> {
         let [before, after] = &mut self.notes;
-        let notes = if self.totals.libraries == 0 { before } else { after };
+        let notes = if self.total.libraries == 0 { before } else { after };
         if notes.len() < NOTES_MAX {
             write_file(file, self.rows, &mut Text { style: self.text.style, out: notes.out() })?;
         }
@@ -113,59 +124,59 @@ impl<'o> InspectTables<'o> {
 
     /// Writes everything that was kept, and the totals. Call it after the last file. With `--each`, the texts of all
     /// files are written already, and only the totals follow.
-    pub(super) fn write_rest(&mut self) -> io::Result<()> {
-        self.libraries.sort_and_name();
+    pub(super) fn write_rest(mut self) -> io::Result<()> {
+        let libraries = std::mem::take(&mut self.libraries).finish();
         if self.rows.is_summary() {
-            return self.totals.write_summary(self.rows, &self.libraries, &mut self.text);
+            return write_summary(&self.total, self.rows, &libraries, &mut self.text);
         }
-        if !self.rows.is_each() && self.totals.libraries > 1 {
-            return self.write_several_libraries();
+        if !self.rows.is_each() && self.total.libraries > 1 {
+            return self.write_several_libraries(&libraries);
         }
         // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
         // notes are the texts about files before it and after it.
-        let Self { rows, text, totals, only, notes: [before, after], is_silent, .. } = self;
-        text.out.write_buffer(before)?;
+        let Self { rows, mut text, total, tables, only, notes: [before, after], is_silent, .. } = self;
+        text.out.write_buffer(&before)?;
         if let Some(file) = only {
-            write_file(file, *rows, text)?;
+            write_file(&file, rows, &mut text)?;
         }
-        text.out.write_buffer(after)?;
-        if rows.is_each() && totals.tables > 1 {
-            totals.write_table(text)?;
+        text.out.write_buffer(&after)?;
+        if rows.is_each() && tables > 1 {
+            write_total(&total, &mut text)?;
         }
-        if totals.is_unsure {
+        if total.gpus.iter().any(|gpu| gpu.has_unknown_kind) {
             text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
         // Without any other line, the report says why it is empty. If no file could be read, the errors say that.
-        if !*is_silent || totals.files == 0 {
+        if !is_silent || total.files == 0 {
             return Ok(());
         }
-        if totals.unread.total() == 0 {
+        if total.unread.is_empty() {
             return text.write_line("no device code found");
         }
-        text.write_line(&format!("no device code found; not read: {}", totals.unread))
+        text.write_line(&format!("no device code found; not read: {}", CountsByKind(total.unread)))
     }
 
     /// Writes the report about several libraries: the table of GPUs, the table of libraries, and notes.
-    fn write_several_libraries(&mut self) -> io::Result<()> {
-        let Self { text, totals, libraries, .. } = self;
-        match &totals.heading {
-            Some((name, rest)) if totals.files == 1 => text.write_heading(name, rest)?,
-            _ => totals.write_heading(text)?,
+    fn write_several_libraries(self, libraries: &Libraries) -> io::Result<()> {
+        let Self { mut text, total, .. } = self;
+        match &self.heading {
+            Some((name, rest)) if total.files == 1 => text.write_heading(name, rest)?,
+            _ => write_total_heading(&total, &mut text)?,
         }
         let is_full = false;
-        totals.write_gpus(is_full, libraries, text)?;
+        write_gpus(&total, is_full, libraries, &mut text)?;
         // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
-            answer::write_libraries(libraries, totals.is_compressed, text)?;
+            answer::write_libraries(libraries, total.is_compressed, &mut text)?;
         }
-        for line in unfound_lines(&totals.coverage).iter().chain(&self.copies) {
+        for line in unfound_lines(&total.coverage).iter().chain(&self.copies) {
             text.write_item(line)?;
         }
         if self.unread.total() > 0 {
             text.write_item(&format!("not read: {}", self.unread))?;
         }
-        if totals.files_with_missing > 0 {
-            text.write_item(&totals.missing_text())?;
+        if total.files_with_missing > 0 {
+            text.write_item(&missing_text(&total))?;
         }
         for notes in &self.notes {
             text.out.write_buffer(notes)?;
@@ -200,15 +211,15 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
     text.write_heading(&name, &facts(file))?;
     if !rows.is_each() && groups.len() > 1 {
-        let mut totals = Totals::default();
-        totals.add(file);
+        let mut total = InspectTotal::default();
+        total.add(file);
         let is_full = false;
-        answer::write(&totals.lines, Servers::Bundles(&totals.coverage), (is_full, totals.is_compressed), text)?;
+        answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)?;
     }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
         let has_kinds = true;
-        write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(is_compressed), text)?;
+        write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(BundleContents::is_compressed), text)?;
     }
     for line in copies_lines(&file.copies).take(COPIES_MAX) {
         text.write_item(&line)?;
@@ -229,7 +240,7 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
 fn facts(file: &Contents) -> String {
-    let sizes = sum(file.bundles.iter().map(BundleContents::sizes));
+    let sizes: Sizes = file.bundles.iter().map(BundleContents::sizes).sum();
     let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
     let inflated = if is_inflated { ", members inflated" } else { "" };
     format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))
@@ -334,11 +345,6 @@ fn groups_by_place(bundles: &[BundleContents]) -> impl Iterator<Item = &[BundleC
     })
 }
 
-/// Returns whether a bundle, or a code object in it, is compressed.
-fn is_compressed(bundle: &BundleContents) -> bool {
-    bundle.info.compressed.is_some() || bundle.codecs().next().is_some()
-}
-
 /// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
 fn group_heading(group: &[BundleContents]) -> String {
     let Some(first) = group.first() else { return String::new() };
@@ -417,173 +423,78 @@ pub(super) fn unfound_lines(coverage: &Coverage) -> Vec<String> {
     lines
 }
 
-/// The totals of all files.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    files: usize,
-    files_with_bundles: usize,
-    files_without_device_code: usize,
-    /// The number of files with errors and without bundles.
-    files_broken: usize,
-    /// The number of files with parts in a format that we recognise and do not read.
-    files_with_unread: usize,
-    /// The number of files that refer to kpack archives, although none of the archives has code for them.
-    files_with_missing: usize,
-    /// The number of files without bundles that refer to kpack archives for their device code.
-    files_with_references_only: usize,
-    /// The number of tables that `--each` writes, one for each group of bundles.
-    tables: usize,
-    /// The number of libraries with code.
-    libraries: usize,
-    /// The heading of the first file, if it has code: its name, and the text after it.
-    heading: Option<(String, String)>,
-    /// A line for each GPU.
-    pub(super) lines: Vec<Line>,
-    /// The index of each line, by its label.
-    line_indices: HashMap<String, usize>,
-    coverage: Coverage,
-    sizes: Sizes,
-    is_compressed: bool,
-    /// Whether the kind of some code objects is unknown.
-    is_unsure: bool,
-    unread: CountsByKind,
+/// Writes the table, one line for each GPU, largest first.
+fn write_total(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
+    let mut lines = gpu_lines(total);
+    add_served(&mut lines, &total.coverage);
+    lines.sort_by_key(|line| Reverse(line.sizes.stored));
+    let scale = Scale::new(lines.iter());
+    write_total_heading(total, text)?;
+    // A GPU may have code of several kinds.
+    let has_kinds = false;
+    write_lines(&lines, scale, ("GPU", has_kinds), total.is_compressed, text)?;
+    write_incomplete(&total.coverage, text)
 }
 
-/// The maximum number of GPUs with their own line in the totals. All further GPUs share one line, because hostile files
-/// can name any number.
-const GPUS_MAX: usize = 10_000;
+fn write_total_heading(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
+    let objects = count(total.sizes.code_objects, "code object", "code objects");
+    let files = count(total.files_with_bundles, "file", "files");
+    text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&total.sizes)), "")
+}
 
-impl Totals {
-    /// Adds a file. It counts as one of four kinds: with code, unreadable, with code in kpack archives only, or without
-    /// device code. A file that has only unread parts is of none of these kinds. Unread parts and missing code count
-    /// for all files.
-    fn add(&mut self, file: &Contents) {
-        self.files += 1;
-        let Contents { bundles, unread, references, problems, .. } = file;
-        if !bundles.is_empty() {
-            self.files_with_bundles += 1;
-        } else if !problems.is_empty() {
-            self.files_broken += 1;
-        } else if !references.is_empty() {
-            self.files_with_references_only += 1;
-        } else if unread.is_empty() {
-            self.files_without_device_code += 1;
-        }
-        // Code is missing only where archives were searched.
-        let is_missing = references.iter().any(|reference| reference.archives.is_some() && reference.code_objects == 0);
-        self.files_with_missing += usize::from(is_missing);
-        self.files_with_unread += usize::from(!unread.is_empty());
-        for row in unread {
-            self.unread.add(row.what.name(), 1);
-        }
-        self.tables += groups_by_place(bundles).count();
-        self.libraries += file.libraries_with_code();
-        // A report about a single file has the heading of this file. With more files, this heading is not used.
-        if !bundles.is_empty() && self.files == 1 {
-            self.heading = Some((file.path.to_string_lossy().into_owned(), facts(file)));
-        }
-        self.coverage.merge(&file.coverage());
-        let mut targets = Targets::default();
-        for bundle in bundles {
-            self.sizes += bundle.sizes();
-            self.is_compressed |= is_compressed(bundle);
-            for code_object in &bundle.code_objects {
-                self.add_line(Line::new(code_object, TableRows::Totals, &mut targets));
-            }
-        }
-    }
+/// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
+/// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
+fn write_gpus(total: &InspectTotal, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
+    let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
+        Servers::Libraries(libraries)
+    } else {
+        Servers::Bundles(&total.coverage)
+    };
+    answer::write(&gpu_lines(total), servers, (is_full, total.is_compressed), text)
+}
 
-    /// Adds a code object to the line of its GPU. Adds nothing for a container: its contents are code objects too, and
-    /// count in its place.
-    pub(super) fn add_line(&mut self, mut line: Line) {
-        if !line.is_counted() {
-            return;
-        }
-        // The line is a sum, so it shows the sizes that count in sums.
-        line.sizes = line.counted;
-        self.is_unsure |= line.unsure;
-        line.label = printable_start(&line.gpu, LABEL_MAX);
-        if self.lines.len() >= GPUS_MAX && !self.line_indices.contains_key(&line.label) {
-            line.gpu = "others".into();
-            line.label = line.gpu.clone();
-        }
-        let index = *self.line_indices.entry(line.label.clone()).or_insert(self.lines.len());
-        match self.lines.get_mut(index) {
-            Some(same) => same.add(&line),
-            None => self.lines.push(line),
-        }
-    }
+/// Returns the line with the number of files whose kpack archives have no code for them.
+fn missing_text(total: &InspectTotal) -> String {
+    format!("No code found in kpack archives for {}", file_count(total.files_with_missing))
+}
 
-    /// Writes the table, one line for each GPU, largest first.
-    fn write_table(&self, text: &mut Text<'_>) -> io::Result<()> {
-        let mut lines = self.lines.clone();
-        add_served(&mut lines, &self.coverage);
-        lines.sort_by_key(|line| Reverse(line.sizes.stored));
-        let scale = Scale::new(lines.iter());
-        self.write_heading(text)?;
-        // A GPU may have code of several kinds.
-        let has_kinds = false;
-        write_lines(&lines, scale, ("GPU", has_kinds), self.is_compressed, text)?;
-        write_incomplete(&self.coverage, text)
+/// Writes the report of `--summary` or `--gpus`: the table of GPUs, and a line for each kind of files that are not
+/// in the table.
+fn write_summary(total: &InspectTotal, rows: TableRows, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
+    if total.files_with_bundles > 0 && rows == TableRows::Gpus {
+        write_total_heading(total, text)?;
+        let is_full = true;
+        write_gpus(total, is_full, libraries, text)?;
+    } else if total.files_with_bundles > 0 {
+        write_total(total, text)?;
     }
+    let is_empty = total.files_with_bundles == 0
+        && total.files_broken == 0
+        && total.files_with_unread == 0
+        && total.files_with_references_only == 0;
+    // A summary without any other line says that no device code is in 0 files.
+    if total.files_without_device_code > 0 || is_empty {
+        text.write_line(&format!("No device code in {}", file_count(total.files_without_device_code)))?;
+    }
+    if total.files_broken > 0 {
+        text.write_line(&format!("Nothing readable in {}", file_count(total.files_broken)))?;
+    }
+    if total.files_with_references_only > 0 {
+        text.write_line(&format!("Device code of {} in kpack archives", file_count(total.files_with_references_only)))?;
+    }
+    if total.files_with_missing > 0 {
+        text.write_line(&missing_text(total))?;
+    }
+    if total.files_with_unread > 0 {
+        let kinds = CountsByKind(total.unread.clone());
+        text.write_line(&format!("Not read in {}: {}", file_count(total.files_with_unread), kinds))?;
+    }
+    Ok(())
+}
 
-    fn write_heading(&self, text: &mut Text<'_>) -> io::Result<()> {
-        let objects = count(self.sizes.code_objects, "code object", "code objects");
-        let files = count(self.files_with_bundles, "file", "files");
-        text.write_heading(&format!("Total: {objects} in {files}, {}", size_text(&self.sizes)), "")
-    }
-
-    /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-    /// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
-    fn write_gpus(&self, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
-        let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
-            Servers::Libraries(libraries)
-        } else {
-            Servers::Bundles(&self.coverage)
-        };
-        answer::write(&self.lines, servers, (is_full, self.is_compressed), text)
-    }
-
-    /// Returns the line with the number of files whose kpack archives have no code for them.
-    fn missing_text(&self) -> String {
-        format!("No code found in kpack archives for {}", file_count(self.files_with_missing))
-    }
-
-    /// Writes the report of `--summary` or `--gpus`: the table of GPUs, and a line for each kind of files that are not
-    /// in the table.
-    fn write_summary(&self, rows: TableRows, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
-        if self.files_with_bundles > 0 && rows == TableRows::Gpus {
-            self.write_heading(text)?;
-            let is_full = true;
-            self.write_gpus(is_full, libraries, text)?;
-        } else if self.files_with_bundles > 0 {
-            self.write_table(text)?;
-        }
-        let is_empty = self.files_with_bundles == 0
-            && self.files_broken == 0
-            && self.files_with_unread == 0
-            && self.files_with_references_only == 0;
-        // A summary without any other line says that no device code is in 0 files.
-        if self.files_without_device_code > 0 || is_empty {
-            text.write_line(&format!("No device code in {}", file_count(self.files_without_device_code)))?;
-        }
-        if self.files_broken > 0 {
-            text.write_line(&format!("Nothing readable in {}", file_count(self.files_broken)))?;
-        }
-        if self.files_with_references_only > 0 {
-            text.write_line(&format!(
-                "Device code of {} in kpack archives",
-                file_count(self.files_with_references_only)
-            ))?;
-        }
-        if self.files_with_missing > 0 {
-            text.write_line(&self.missing_text())?;
-        }
-        if self.files_with_unread > 0 {
-            text.write_line(&format!("Not read in {}: {}", file_count(self.files_with_unread), self.unread))?;
-        }
-        Ok(())
-    }
+/// Returns a line for each GPU.
+fn gpu_lines(total: &InspectTotal) -> Vec<Line> {
+    total.gpus.iter().map(Line::of_gpu).collect()
 }
 
 fn file_count(number: usize) -> String {

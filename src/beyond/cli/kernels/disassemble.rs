@@ -15,7 +15,7 @@ use crate::beyond::code::ContentKind;
 use crate::beyond::scan::{CodeObject, Scan};
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-use super::row::NamedKernel;
+use crate::beyond::job::NamedKernel;
 use crate::llvm::cli::program;
 
 /// The number of code objects of a file that are disassembled. More are an error: nobody reads them.
@@ -38,7 +38,7 @@ pub(super) type Contents = Vec<Vec<u8>>;
 /// Reads the code objects of kernels, in the order of [`by_code_object`], but at most [`CODE_OBJECTS_MAX`] of them. The
 /// file is open only now; the kernels are written later. Fails if one of the code objects cannot be read.
 pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
-    let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code_object));
+    let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code.code_object));
     // If there are more, `write` fails before it uses any of these.
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
     let mut contents = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut Out<'_>
     // `read_contents` has read the code objects in the same order.
     for (rows, code) in by_code_object(rows).zip(contents) {
         let Some(first) = rows.first() else { continue };
-        let place = format!("{}, {}", first.code_object.bundle.place, first.gpu);
+        let place = format!("{}, {}", first.code.code_object.bundle.place, first.code.gpu);
         let disassembler = Disassembler::for_code(code);
         let names = disassembler.names_by_run(rows).map_err(|error| anyhow!("{place}: {error:#}"))?;
         prepared.push((place, disassembler, names, code));
@@ -87,7 +87,7 @@ pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut Out<'_>
 
 /// Returns slices of the kernels, one for each code object. The kernels of a code object follow each other.
 fn by_code_object(rows: &[NamedKernel]) -> impl Iterator<Item = &[NamedKernel]> {
-    rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object))
+    rows.chunk_by(|a, b| Arc::ptr_eq(&a.code, &b.code))
 }
 
 /// The disassembler of LLVM or of NVIDIA.

@@ -1,36 +1,33 @@
 //! `kernels`: lists the kernels in files, with the registers and memory that they take.
 
-pub(super) mod column;
 pub(super) mod demangle;
 mod disassemble;
-mod fail;
-pub(super) mod report;
-mod row;
 pub(super) mod table;
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::base::error::Result;
-use crate::beyond::job::ListKernels;
-use crate::beyond::serialized::{KernelsReport, OtherCode};
+use crate::beyond::job::{
+    Judged, KernelCondition, KernelOrder, KernelSums, KernelsOfFile, KernelsReport, ListKernels, NamedKernel, SortKey,
+    WantedKernels,
+};
+use anyhow::bail;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::files::{self, FollowOptions, Problems, WorkFile};
-use super::judged::{Judged, Judgement};
+use super::files::{self, FollowOptions, WorkFile};
+use super::judged::Judgement;
 use super::patterns::{self, ExactOption, Patterns};
-use super::print::json::{self, ComputedLate, Streamed};
-use super::print::out::Out;
+use super::print::json::Document;
+use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
-use column::SortKey;
-use fail::KernelCondition;
-use report::{FileKernels, KernelOrder, KernelSums, WantedKernels, with_uris};
-use row::NamedKernel;
+use demangle::Demangler;
+use disassemble::Contents;
+use table::KernelTables;
 
 /// List the kernels in files, with their registers and memory
 #[derive(Clone, Debug, Parser)]
@@ -108,6 +105,22 @@ pub(super) struct KernelsOptions {
     table: TableOptions,
 }
 
+/// What is listed, and of which files.
+struct Listing<'l> {
+    job: ListKernels,
+    paths: Vec<PathBuf>,
+    wanted: WantedKernels<'l>,
+}
+
+/// What is known of the files that were read: the sums over their kernels, and what could not be read.
+#[derive(Default)]
+struct FilesRead {
+    sums: KernelSums,
+    problems: Vec<Problem>,
+    /// Whether all files were read without a problem.
+    is_complete: bool,
+}
+
 impl Options for KernelsOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let (files, paths, scan) = self.search.files(&self.files);
@@ -117,126 +130,106 @@ impl Options for KernelsOptions {
         (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let names = patterns::typed_kernels(self.name());
-        let wanted =
-            WantedKernels { name: names.as_ref(), hostcall: self.hostcall, fail_on: self.fail_on.as_slice(), order };
-        let (problems, sums) = (Problems::default(), RefCell::new(KernelSums::default()));
-        let in_turn = files::has_pipes(&files);
-        let written = files::report(
-            files,
-            in_turn,
-            |file| self.list(&job, file, wanted),
-            // The weight of a result: 1 for each row, and 1 for the file itself.
-            |file| file.rows.len() + 1,
-            |file, problems| {
-                problems.extend(file.problems.drain(..).map(Problem::from));
-                sums.borrow_mut().add(std::mem::take(&mut file.sums));
-            },
-            &problems,
-            |files, mut out| {
-                if self.disassemble.is_some() {
-                    for file in files {
-                        disassemble::write(&file.rows, &file.contents, &mut out)?;
+        let wanted = WantedKernels { name: names.as_ref(), hostcall: self.hostcall, fail_on: &self.fail_on, order };
+        let listing = Listing { job, paths, wanted };
+        let mut read = FilesRead::default();
+        let written = to_stdout(|out| {
+            let Some(order) = order else {
+                let (mut printer, mut written) = (Printer::begin(self, is_one_file, out)?, Ok(()));
+                self.read(files, &listing, &mut read, &mut |rows, contents| {
+                    if written.is_ok() {
+                        written = printer.write(&rows, &contents);
                     }
-                    return Ok(());
-                }
-                let mut rows = files.map(|file| file.rows);
-                let mut sorted = None;
-                if let Some(order) = order {
-                    // Only after all files are merged is it known which numbers the kernels record.
-                    sorted = Some(std::iter::once(order.merge(&mut rows)));
-                    sums.borrow().sort_keys.ensure_recorded(order.key)?;
-                }
-                let rows: &mut dyn Iterator<Item = Vec<NamedKernel>> = match &mut sorted {
-                    Some(sorted) => sorted,
-                    None => &mut rows,
-                };
-                if self.json {
-                    return self.write_json(rows, &sums, &job, &paths, &problems, out);
-                }
-                let text = Text { style: self.table.style(), out };
-                table::write(rows, self.sort, (is_one_file, self.uri), &sums, text)
-            },
-        );
-        let sums = sums.into_inner();
-        // This must come first: `add_error_if_not_judged` may add a problem, and then all files were read nevertheless.
-        let is_complete = problems.borrow().is_empty();
-        self.add_error_if_not_judged(&sums, &job, &paths, &problems);
-        let mut problems = problems.into_inner();
+                });
+                written?;
+                return printer.end(&read);
+            };
+            let mut rows = Vec::new();
+            self.read(files, &listing, &mut read, &mut |more, _| order.add(&mut rows, more));
+            order.keep_first(&mut rows);
+            // Only now is it known which numbers the kernels record.
+            ensure_recorded(&read.sums, order.key)?;
+            let mut printer = Printer::begin(self, is_one_file, out)?;
+            printer.write(&rows, &Contents::new())?;
+            printer.end(&read)
+        });
+        let FilesRead { sums, mut problems, is_complete } = read;
         problems.extend(sums.conditions.failures().iter().map(Problem::from));
         let status = console.problems(&problems);
         written?;
-        self.ensure_match(&sums, &job, &paths, is_complete)?;
+        self.ensure_match(&sums, &listing, is_complete)?;
         Ok(status)
     }
 }
 
 impl KernelsOptions {
-    /// Lists the kernels of a file, and reads their code objects if they are to be disassembled.
-    fn list(&self, job: &ListKernels, file: Result<WorkFile>, wanted: WantedKernels<'_>) -> Result<FileKernels> {
-        let file = file?;
-        let input = file.open(job.scan.limits)?;
-        let mut kernels = FileKernels::new(job.run(&input)?, wanted)?;
-        if self.disassemble.is_some() {
-            kernels.contents = disassemble::read_contents(&kernels.rows, &job.scan, &input)?;
-            input.ensure_unchanged()?;
-        }
-        Ok(kernels)
+    /// Reads the files, adds what is found to `read`, and passes the kernels of each file to `take`, with the bytes of
+    /// their code objects if they are disassembled.
+    fn read(
+        &self,
+        files: Vec<Result<WorkFile>>,
+        listing: &Listing<'_>,
+        read: &mut FilesRead,
+        take: &mut dyn FnMut(Vec<NamedKernel>, Contents),
+    ) {
+        let FilesRead { sums, problems, is_complete } = read;
+        let in_turn = files::has_pipes(&files);
+        files::for_each(
+            files,
+            in_turn,
+            |file| self.list(listing, file),
+            // The weight of a result: 1 for each row, and 1 for the file itself.
+            |(file, _)| file.rows.len() + 1,
+            |listed| match listed {
+                Ok((file, contents)) => {
+                    problems.extend(file.problems.into_iter().map(Problem::from));
+                    sums.add(file.sums);
+                    take(file.rows, contents);
+                }
+                Err(error) => problems.push(error.into()),
+            },
+        );
+        // The error that nothing was judged may be added now, and all files were read nevertheless.
+        *is_complete = problems.is_empty();
+        self.add_error_if_not_judged(listing, sums, problems);
     }
 
-    /// Writes the JSON report. Reading a file from `rows` also adds to `sums` and `problems`.
-    fn write_json(
-        &self,
-        rows: &mut dyn Iterator<Item = Vec<NamedKernel>>,
-        sums: &RefCell<KernelSums>,
-        job: &ListKernels,
-        paths: &[PathBuf],
-        problems: &Problems,
-        out: Out<'_>,
-    ) -> anyhow::Result<()> {
-        let kernels = Streamed::new(with_uris(rows.flatten()));
-        // The rest is complete only after the last file.
-        let others = ComputedLate(|| {
-            let mut others = Vec::new();
-            for (image_kind, code_objects) in sums.borrow().others.iter() {
-                others.push(OtherCode { image_kind, code_objects });
-            }
-            others
-        });
-        let failures = ComputedLate(|| {
-            let sums = sums.borrow();
-            // `json::write` writes the problems after this field, so the error is among them.
-            self.add_error_if_not_judged(&sums, job, paths, problems);
-            sums.conditions.failures()
-        });
-        let not_judged = ComputedLate(|| sums.borrow().conditions.not_judged());
-        json::write(KernelsReport { kernels, others, failures, not_judged }, problems, out)
+    /// Lists the kernels of a file, and reads their code objects if they are to be disassembled.
+    fn list(&self, listing: &Listing<'_>, file: Result<WorkFile>) -> Result<(KernelsOfFile, Contents)> {
+        let (file, scan) = (file?, &listing.job.scan);
+        let input = file.open(scan.limits)?;
+        let demangler = Demangler::default();
+        let list = listing.job.run(&input)?;
+        let kernels = KernelsOfFile::new(list, listing.wanted, &|name| demangler.demangled(name))?;
+        let mut contents = Contents::new();
+        if self.disassemble.is_some() {
+            contents = disassemble::read_contents(&kernels.rows, scan, &input)?;
+            input.ensure_unchanged()?;
+        }
+        Ok((kernels, contents))
     }
 
     /// Fails if a filter matches nothing.
-    fn ensure_match(
-        &self,
-        sums: &KernelSums,
-        job: &ListKernels,
-        paths: &[PathBuf],
-        is_complete: bool,
-    ) -> anyhow::Result<()> {
+    fn ensure_match(&self, sums: &KernelSums, listing: &Listing<'_>, is_complete: bool) -> anyhow::Result<()> {
+        let Listing { job, paths, .. } = listing;
         patterns::ensure_match(self.allow_none, &sums.seen, &job.selection, paths, !is_complete)?;
-        match self.name() {
-            Some(name) if !self.allow_none => sums.names.ensure_match(name, paths, is_complete),
-            _ => Ok(()),
+        if let Some(name) = self.name()
+            && !self.allow_none
+            && let Some(error) = sums.unmatched_name(name, paths, is_complete)
+        {
+            bail!(error);
         }
+        Ok(())
     }
 
     /// Adds the error that a condition of `--fail-on` had nothing to judge. Adds nothing if there are no conditions, or
     /// if a filter matches nothing, which is another error.
-    fn add_error_if_not_judged(&self, sums: &KernelSums, job: &ListKernels, paths: &[PathBuf], problems: &Problems) {
-        let is_complete = problems.borrow().is_empty();
-        if self.fail_on.is_empty() || self.ensure_match(sums, job, paths, is_complete).is_err() {
+    fn add_error_if_not_judged(&self, listing: &Listing<'_>, sums: &KernelSums, problems: &mut Vec<Problem>) {
+        if self.fail_on.is_empty() || self.ensure_match(sums, listing, problems.is_empty()).is_err() {
             return;
         }
         let judged = sums.conditions.judged();
-        // `add_error_if_not_judged` uses the text only if something was not judged.
-        let error = match judged {
+        let error = || match judged {
             Judged::Unrecorded => {
                 let conditions = sums.conditions.unrecorded();
                 format!("no kernel records what --fail-on asks for: nothing was judged by {conditions}")
@@ -244,11 +237,65 @@ impl KernelsOptions {
             _ => "no kernels were read, so --fail-on judged nothing".to_owned(),
         };
         let judgement = Judgement::new(&self.search.search, self.files.iter(), self.allow_none);
-        judgement.add_error_if_not_judged(judged, || error, problems);
+        judgement.add_error_if_not_judged(judged, error, problems);
     }
 
     /// Returns the name that selects kernels, as typed.
     fn name(&self) -> Option<&String> {
         self.name.as_ref().or(self.disassemble.as_ref())
+    }
+}
+
+/// Fails if there are kernels, but none records the number that sorts them.
+fn ensure_recorded(KernelSums { sort_keys, .. }: &KernelSums, key: SortKey) -> anyhow::Result<()> {
+    if sort_keys.have(key) {
+        return Ok(());
+    }
+    bail!("no kernel records the column '{}'; --sort takes {}", key.name(), sort_keys.names().join(", "))
+}
+
+/// Prints the kernels of each file, and what all of them show together.
+enum Printer<'o> {
+    Json(Document<'o>),
+    Tables(KernelTables<'o>),
+    Instructions(Out<'o>),
+}
+
+impl<'o> Printer<'o> {
+    fn begin(options: &KernelsOptions, is_one_file: bool, out: Out<'o>) -> anyhow::Result<Self> {
+        if options.disassemble.is_some() {
+            return Ok(Self::Instructions(out));
+        }
+        if !options.json {
+            let text = Text { style: options.table.style(), out };
+            return Ok(Self::Tables(KernelTables::new(options.sort, is_one_file, options.uri, text)));
+        }
+        let mut document = Document::begin::<KernelsReport>(out)?;
+        document.begin_list("kernels")?;
+        Ok(Self::Json(document))
+    }
+
+    /// Writes the kernels of a file, or all of them if they are sorted.
+    fn write(&mut self, rows: &[NamedKernel], contents: &Contents) -> anyhow::Result<()> {
+        match self {
+            Self::Json(document) => rows.iter().try_for_each(|row| document.item(row)),
+            Self::Tables(tables) => Ok(tables.write(rows)?),
+            Self::Instructions(out) => disassemble::write(rows, contents, out),
+        }
+    }
+
+    fn end(self, FilesRead { sums, problems, .. }: &FilesRead) -> anyhow::Result<()> {
+        let report = sums.report();
+        match self {
+            Self::Json(mut document) => {
+                document.end_list()?;
+                document.field("others", &report.others)?;
+                document.field("failures", &report.failures)?;
+                document.field("not_judged", &report.not_judged)?;
+                document.end(problems)
+            }
+            Self::Tables(tables) => Ok(tables.end(&report)?),
+            Self::Instructions(_) => Ok(()),
+        }
     }
 }

@@ -1,21 +1,18 @@
 //! The text report of `kernels`: a table for each place, or one table of the sorted kernels.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use crate::beyond::code::kernels::Kernel;
-use crate::beyond::job::DiffChange;
+use crate::beyond::job::{
+    DiffChange, FLAGS, KernelColumn, KernelsReport, NUMBERS, NamedKernel, NotJudged, OtherCode, SortKey,
+};
 use crate::beyond::scan::{CodeObject, Place};
-use crate::beyond::serialized::NotJudged;
 
-use super::column::{FLAGS, KernelColumn, NUMBERS, SortKey};
-use super::report::KernelSums;
-use super::row::NamedKernel;
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_start};
 use crate::beyond::cli::print::text::Text;
-use crate::beyond::cli::print::units::{count, shown_uri};
+use crate::beyond::cli::print::units::{CountsByKind, count, shown_uri};
 
 /// The column of a table of kernels with their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,52 +25,66 @@ pub(crate) enum PlaceColumn {
     Uri,
 }
 
-/// Writes the rows of each file as soon as they are available. Without a sort `key`, each place has a table with a
-/// heading. With it, all rows come at once and have one table, with a column of places unless all are in one section of
-/// the only file (`is_one_file`). If `has_uris`, a column has the URIs of the code objects instead. `sums` is filled
-/// while `files` is read, and has the code objects of other kinds.
-pub(super) fn write(
-    files: &mut dyn Iterator<Item = Vec<NamedKernel>>,
+/// The tables of kernels. Without a sort key, each place has a table with a heading. With it, all rows come at once and
+/// have one table, with a column of places unless all are in one section of the only file. A column may have the URIs
+/// of the code objects instead.
+pub(super) struct KernelTables<'o> {
     key: Option<SortKey>,
-    (is_one_file, has_uris): (bool, bool),
-    sums: &RefCell<KernelSums>,
-    mut text: Text<'_>,
-) -> anyhow::Result<()> {
-    let mut is_silent = true;
-    for rows in files {
-        is_silent &= rows.is_empty();
+    is_one_file: bool,
+    has_uris: bool,
+    text: Text<'o>,
+    /// Whether there were no rows yet.
+    is_silent: bool,
+}
+
+impl<'o> KernelTables<'o> {
+    pub(super) fn new(key: Option<SortKey>, is_one_file: bool, has_uris: bool, text: Text<'o>) -> Self {
+        Self { key, is_one_file, has_uris, text, is_silent: true }
+    }
+
+    /// Writes the rows of a file, or all rows if they are sorted.
+    pub(super) fn write(&mut self, rows: &[NamedKernel]) -> io::Result<()> {
+        let Self { key, text, .. } = self;
+        self.is_silent &= rows.is_empty();
         // Without sorting, the heading of each table names the place.
-        let place_column = if has_uris {
+        let place_column = if self.has_uris {
             PlaceColumn::Uri
-        } else if key.is_none() || is_one_file && are_in_file_itself(&rows) {
+        } else if key.is_none() || self.is_one_file && are_in_file_itself(rows) {
             PlaceColumn::None
         } else {
             PlaceColumn::File
         };
         for rows in rows.chunk_by(|a, b| key.is_some() || place(a) == place(b)) {
-            if let (None, [first, ..]) = (key, rows) {
+            if let (None, [first, ..]) = (&key, rows) {
                 text.write_heading(&place(first).to_string(), &format!(": {}", summary(rows)))?;
             }
-            write_kernels(|| rows.iter().map(ListedKernel::new), place_column, key, 2, &mut text)?;
+            write_kernels(|| rows.iter().map(ListedKernel::new), place_column, *key, 2, text)?;
         }
-        text.out.flush()?;
+        text.out.flush()
     }
-    if is_silent {
-        text.write_line("no kernels found")?;
+
+    /// Writes what the tables do not list: code objects of other kinds, and what the conditions did not judge.
+    pub(super) fn end(mut self, KernelsReport { others, not_judged, .. }: &KernelsReport) -> io::Result<()> {
+        let text = &mut self.text;
+        if self.is_silent {
+            text.write_line("no kernels found")?;
+        }
+        if !others.is_empty() {
+            let kinds = others.iter().map(|OtherCode { image_kind, code_objects, .. }| (*image_kind, *code_objects));
+            let kinds = CountsByKind(kinds.collect());
+            text.write_line(&format!("code objects of other kinds, not listed: {kinds}"))?;
+        }
+        for NotJudged { condition, kernels, of, .. } in not_judged {
+            let all = count(*of, "kernel", "kernels");
+            let line = format!("not judged by '{condition}': {kernels} of {all}, whose code does not record it");
+            text.write_line(&line)?;
+        }
+        Ok(())
     }
-    let KernelSums { others, conditions, .. } = &*sums.borrow();
-    if others.total() > 0 {
-        text.write_line(&format!("code objects of other kinds, not listed: {others}"))?;
-    }
-    for NotJudged { condition, kernels, of } in conditions.not_judged() {
-        let all = count(of, "kernel", "kernels");
-        text.write_line(&format!("not judged by '{condition}': {kernels} of {all}, whose code does not record it"))?;
-    }
-    Ok(())
 }
 
 fn place(row: &NamedKernel) -> &Place {
-    &row.code_object.bundle.place
+    &row.code.code_object.bundle.place
 }
 
 /// Whether all kernels are in one section of their file, or outside of sections, and not in members of the file.
@@ -84,7 +95,7 @@ fn are_in_file_itself(rows: &[NamedKernel]) -> bool {
 
 /// Returns the numbers of kernels and of code objects with them, as text.
 fn summary(rows: &[NamedKernel]) -> String {
-    let code_objects = rows.chunk_by(|a, b| Arc::ptr_eq(&a.code_object, &b.code_object)).count();
+    let code_objects = rows.chunk_by(|a, b| Arc::ptr_eq(&a.code, &b.code)).count();
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
@@ -103,7 +114,8 @@ pub(crate) struct ListedKernel<'r> {
 }
 
 impl<'r> ListedKernel<'r> {
-    fn new(NamedKernel { code_object, gpu, name, kernel }: &'r NamedKernel) -> Self {
+    fn new(NamedKernel { code, name, kernel, .. }: &'r NamedKernel) -> Self {
+        let (gpu, code_object) = (&code.gpu, &code.code_object);
         Self { gpu, code_object, place: None, name, change: None, old: None, new: Some(kernel) }
     }
 

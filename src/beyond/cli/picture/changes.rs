@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use super::{Canvas, Rect, escaped, scaled, shortened};
-use crate::beyond::cli::diff::total::{DiffTotal, Presence};
 use crate::beyond::cli::print::units::{bytes, count, per_mille, percent};
+use crate::beyond::job::{DiffTotals, Presence};
 
 /// Sizes in a picture, in pixels: the height of the row of a GPU, with a line of text and two bars below it.
 const ROW: u64 = 52;
@@ -45,15 +45,14 @@ impl SizeChange {
     const ALL: [Self; 6] = [Self::Lost, Self::Larger, Self::Smaller, Self::Replaced, Self::SameSize, Self::Gained];
 
     /// Returns the change of a GPU. Sizes are compared only if both the old and the new files have code of its name.
-    /// `None` counts as both, but every GPU has a presence.
-    fn new(presence: Option<&Presence>, old: u64, new: u64) -> Self {
+    fn new(presence: Presence, old: u64, new: u64) -> Self {
         match presence {
-            Some(Presence::Lost) => Self::Lost,
-            Some(Presence::Gained) => Self::Gained,
-            Some(Presence::Replaced) => Self::Replaced,
-            Some(Presence::Both) | None if new > old => Self::Larger,
-            Some(Presence::Both) | None if new < old => Self::Smaller,
-            Some(Presence::Both) | None => Self::SameSize,
+            Presence::Lost => Self::Lost,
+            Presence::Gained => Self::Gained,
+            Presence::Replaced => Self::Replaced,
+            Presence::Both if new > old => Self::Larger,
+            Presence::Both if new < old => Self::Smaller,
+            Presence::Both => Self::SameSize,
         }
     }
 
@@ -122,26 +121,25 @@ fn largest(gpus: &[GpuChange<'_>]) -> u64 {
 }
 
 /// Returns the GPUs in the order of [`SizeChange`], and GPUs with the same change by their difference, largest first.
-fn gpu_changes(total: &DiffTotal) -> Vec<GpuChange<'_>> {
-    let presences = total.presences();
+fn gpu_changes(total: &DiffTotals) -> Vec<GpuChange<'_>> {
     let mut changes = Vec::with_capacity(total.gpus.len());
-    for (gpu, diff) in &total.gpus {
-        let (old, new) = (diff.old.stored, diff.new.stored);
-        changes.push(GpuChange { gpu, old, new, change: SizeChange::new(presences.get(&**gpu), old, new) });
+    for gpu in &total.gpus {
+        let (old, new) = (gpu.numbers.old.stored, gpu.numbers.new.stored);
+        changes.push(GpuChange { gpu: &gpu.target_id, old, new, change: SizeChange::new(gpu.presence, old, new) });
     }
     changes.sort_by_key(|gpu| (gpu.change, Reverse(gpu.old.abs_diff(gpu.new))));
     changes
 }
 
 /// Returns a line with the sizes of all device code, old and new, and their difference.
-pub(crate) fn summary(total: &DiffTotal) -> String {
+pub(crate) fn summary(total: &DiffTotals) -> String {
     let all = total.all();
     let (old, new) = (all.old.stored, all.new.stored);
     format!("Device code: {} → {}, {}", bytes(old), bytes(new), difference(old, new))
 }
 
 /// Returns the number of GPUs with each kind of change, such as "2 lost, 5 larger, 11 smaller".
-pub(crate) fn counts(total: &DiffTotal) -> String {
+pub(crate) fn counts(total: &DiffTotals) -> String {
     let gpus = gpu_changes(total);
     let mut counts = Vec::new();
     for change in SizeChange::ALL {
@@ -154,7 +152,7 @@ pub(crate) fn counts(total: &DiffTotal) -> String {
 }
 
 /// Returns the picture for `diff --svg`.
-pub(crate) fn picture(total: &DiffTotal) -> String {
+pub(crate) fn picture(total: &DiffTotals) -> String {
     let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
     let more = gpus.len().saturating_sub(GPUS_MAX);
     gpus.truncate(GPUS_MAX);
@@ -216,7 +214,7 @@ fn legend(gpus: &[GpuChange<'_>]) -> Vec<(&'static str, &'static str)> {
 
 /// Returns the GPUs as HTML: the names of lost GPUs, the legend, a table of all GPUs but the gained ones, and a folded
 /// table of gained GPUs.
-pub(crate) fn tables(total: &DiffTotal) -> String {
+pub(crate) fn tables(total: &DiffTotals) -> String {
     let gpus = gpu_changes(total);
     let largest = largest(&gpus);
     // Gained GPUs are the last ones.
@@ -226,7 +224,7 @@ pub(crate) fn tables(total: &DiffTotal) -> String {
     if !lost.is_empty() {
         let _ = writeln!(out, "<p class=\"gap\">GPUs lost: {}</p>", escaped(&lost.join(", ")));
     }
-    let less_served = total.less_served(&total.presences());
+    let less_served: Vec<String> = total.partial_losses().map(|loss| loss.text(&loss.library)).collect();
     if !less_served.is_empty() {
         // A long list is folded.
         let open = if less_served.len() <= LOSSES_OPEN_MAX { " open" } else { "" };
@@ -313,7 +311,7 @@ mod tests {
             (Presence::Both, 5, 4, SizeChange::Smaller),
             (Presence::Both, 5, 5, SizeChange::SameSize),
         ] {
-            assert_eq!(SizeChange::new(Some(&presence), old, new), expected);
+            assert_eq!(SizeChange::new(presence, old, new), expected);
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::beyond::inventory::ServedBundles;
+use crate::beyond::inventory::{Libraries, ServedBundles};
 
-use super::library::Libraries;
 use super::served::{GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::units::count;
 
@@ -41,7 +40,7 @@ impl<'p> Matrix<'p> {
         let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
         let mut facts = format!(
             "{}; {} served by all bundles for GPUs of their vendor",
-            count(libraries.coverage.bundles(), "bundle", "bundles"),
+            count(libraries.coverage().bundles(), "bundle", "bundles"),
             count(complete_gpus, "GPU is", "GPUs are")
         );
         if more > 0 {

@@ -8,7 +8,7 @@ use crate::beyond::inventory::ServedBundles;
 use super::matrix::Matrix;
 use super::served::{GpuGroup, ServedLibrary};
 use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
-use crate::beyond::cli::print::names::natural_order;
+use crate::beyond::base::text::natural_order;
 
 /// The mark of a range of GPUs.
 const RANGE: &str = "…";

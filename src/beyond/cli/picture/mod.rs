@@ -16,24 +16,25 @@ use std::path::Path;
 
 use crate::base::display::printable;
 use crate::beyond::container::kpack;
+use crate::beyond::inventory::Libraries;
 use anyhow::bail;
 
-pub(super) use library::{Libraries, Library, ServingLibraries, file_name, sections};
+pub(super) use library::{PicturedLibraries, sections};
 pub(super) use matrix::Matrix;
-pub(super) use served::{COMPARED_GPUS_MAX, GpuGroup, ServedLibrary, ServedTable};
+pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
 pub(super) use treemap::legend;
 
 /// Returns the picture for `inspect --svg`: the sizes of code in libraries, and the bundles that serve each GPU.
-pub(super) fn picture(mut libraries: Libraries) -> String {
-    libraries.keep_shown();
+pub(super) fn picture(libraries: Libraries) -> String {
+    let libraries = PicturedLibraries::new(libraries);
     let (mut canvas, [title, facts]) = (Canvas::of_file(), libraries.summary());
     canvas.draw_heading(&title, &facts);
     canvas.draw_treemap(&libraries, TREEMAP_HEIGHT);
     canvas.skip(16);
     canvas.draw_legend(&libraries);
     // The matrix of a single bundle would say only that the bundle serves its GPUs.
-    if libraries.coverage.bundles() > 1
-        && let Some(matrix) = Matrix::new(&libraries)
+    if libraries.all.coverage().bundles() > 1
+        && let Some(matrix) = Matrix::new(&libraries.all)
     {
         canvas.skip(16);
         canvas.draw_heading(Matrix::TITLE, &matrix.facts);

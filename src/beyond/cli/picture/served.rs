@@ -4,15 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::base::display::printable;
-use crate::beyond::inventory::ServedBundles;
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Libraries, Library, ServedBundles};
 use crate::beyond::runtime::{Device, GpuVendor};
 
-use super::library::{Libraries, Library};
-use crate::beyond::cli::gpus::{family_of, label_of_family};
+use crate::beyond::cli::gpus::{by_generation, family_of, label_of_family};
 use crate::beyond::cli::print::names::CommonParts;
-
-/// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
-pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
 #[derive(Debug, Default)]
@@ -105,7 +101,7 @@ impl<'l> ServedTable<'l> {
     /// Returns the table, or `None` if there are too many GPUs and bundles to compare. The table has no rows if no
     /// bundle has code for a GPU.
     pub(crate) fn new(libraries: &'l Libraries) -> Option<Self> {
-        let served = libraries.served()?;
+        let served = by_generation(libraries.coverage())?;
         let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
         let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::colors::{COLORS, GREY};
-use super::library::{Libraries, Library, SizesByGpu, total};
+use super::library::{PicturedLibraries, total};
 use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
 use crate::beyond::cli::print::units::{bytes, count, percent};
+use crate::beyond::inventory::{Library, SizesByGpu};
 
 /// The height of the name at the top of a rectangle.
 const NAME: u64 = 18;
@@ -52,18 +53,18 @@ type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
 
 impl Canvas {
     /// Draws the map: a rectangle for each library, whose area is in proportion to its stored size.
-    pub(crate) fn draw_treemap(&mut self, libraries: &Libraries, height: u64) {
+    pub(crate) fn draw_treemap(&mut self, libraries: &PicturedLibraries, height: u64) {
         let gpus = libraries.gpus();
         let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
         let area = self.reserve(height);
-        let shown: Vec<(&Library, u64)> = libraries.iter().map(|library| (library, library.stored())).collect();
+        let shown = libraries.labelled().map(|library| (library, library.0.sizes().stored)).collect::<Vec<_>>();
         let is_one = shown.len() == 1;
         let (parts, rest) = layout(area, shown);
         let no_place = "";
         self.draw_small(rest, ("library", "libraries"), no_place);
-        for (library, rect) in parts {
+        for ((library, label), rect) in parts {
             // The name of the only library is left out: there is nothing to tell it from.
-            let inner = if is_one { rect } else { self.draw_name(rect, &library.short) };
+            let inner = if is_one { rect } else { self.draw_name(rect, label) };
             self.draw_sections(library, inner, &styles, whole);
         }
     }
@@ -144,7 +145,7 @@ impl Canvas {
     }
 
     /// Draws the legend: each GPU with its colour, size and share, up to [`LEGEND_MAX`] GPUs, and the number of others.
-    pub(crate) fn draw_legend(&mut self, libraries: &Libraries) {
+    pub(crate) fn draw_legend(&mut self, libraries: &PicturedLibraries) {
         let (gpus, whole) = (libraries.gpus(), libraries.stored());
         let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
         let columns = (self.inner_width / LEGEND_COLUMN).max(1);
@@ -173,7 +174,7 @@ impl Canvas {
 }
 
 /// Returns the legend as a list of HTML.
-pub(crate) fn legend(libraries: &Libraries) -> String {
+pub(crate) fn legend(libraries: &PicturedLibraries) -> String {
     let (gpus, whole) = (libraries.gpus(), libraries.stored());
     let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
     let mut out = String::from("<ul class=\"legend\">\n");

@@ -1,29 +1,99 @@
-//! Streams JSON documents.
+//! JSON documents, written field by field.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
 
 use super::out::Out;
-use super::problem::Message;
+use super::problem::{Message, Problem};
 use crate::base::display::is_shown;
-use crate::beyond::serialized::{Document, Report};
+use crate::beyond::document::{self, Report};
 use memchr::memmem;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use serde_json::ser::{Formatter as _, PrettyFormatter};
 
-/// Writes the document of a report. The problems are serialized last, when everything streamed before them is complete.
+/// The JSON document of a report, which is written as its parts become known. The bytes are those of `serde_json` for a
+/// value that is pretty-printed as a whole. A list is written item by item, so that only one has to be in memory.
+pub(crate) struct Document<'o> {
+    out: Escaping<'o>,
+    /// The place in the document: how deep it is nested, and whether a value precedes.
+    format: PrettyFormatter<'static>,
+    /// Whether the open list has no item yet.
+    is_list_empty: bool,
+}
+
+impl<'o> Document<'o> {
+    /// Begins the document of a report of type `R`, with its version.
+    pub(crate) fn begin<R: Report>(out: Out<'o>) -> anyhow::Result<Self> {
+        let mut document = Self { out: Escaping(out.for_json()), format: PrettyFormatter::new(), is_list_empty: true };
+        document.format.begin_object(&mut document.out)?;
+        document.write_name("version", true)?;
+        document.write_value(&R::VERSION)?;
+        document.format.end_object_value(&mut document.out)?;
+        Ok(document)
+    }
+
+    /// Writes a field.
+    pub(crate) fn field(&mut self, name: &str, value: &impl Serialize) -> anyhow::Result<()> {
+        self.write_name(name, false)?;
+        self.write_value(value)?;
+        Ok(self.format.end_object_value(&mut self.out)?)
+    }
+
+    /// Begins a field that is a list.
+    pub(crate) fn begin_list(&mut self, name: &str) -> anyhow::Result<()> {
+        self.write_name(name, false)?;
+        self.is_list_empty = true;
+        Ok(self.format.begin_array(&mut self.out)?)
+    }
+
+    /// Writes an item of the open list.
+    pub(crate) fn item(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        let is_first = std::mem::replace(&mut self.is_list_empty, false);
+        self.format.begin_array_value(&mut self.out, is_first)?;
+        self.write_value(value)?;
+        Ok(self.format.end_array_value(&mut self.out)?)
+    }
+
+    /// Ends the open list.
+    pub(crate) fn end_list(&mut self) -> anyhow::Result<()> {
+        self.format.end_array(&mut self.out)?;
+        Ok(self.format.end_object_value(&mut self.out)?)
+    }
+
+    /// Writes the problems, the last field of every document, and ends the document.
+    pub(crate) fn end(mut self, problems: &[Problem]) -> anyhow::Result<()> {
+        self.field("problems", &problems)?;
+        self.format.end_object(&mut self.out)?;
+        Ok(self.out.0.write_all(b"\n")?)
+    }
+
+    fn write_name(&mut self, name: &str, is_first: bool) -> anyhow::Result<()> {
+        self.format.begin_object_key(&mut self.out, is_first)?;
+        self.write_value(name)?;
+        self.format.end_object_key(&mut self.out)?;
+        Ok(self.format.begin_object_value(&mut self.out)?)
+    }
+
+    fn write_value(&mut self, value: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+        // A value ends at the place where it begins, so a copy of the formatter is enough.
+        let mut serializer = serde_json::Serializer::with_formatter(&mut self.out, self.format.clone());
+        value.serialize(&mut serializer).map_err(error_of)
+    }
+}
+
+/// Returns the error of a value. The caller names the standard output in a bare I/O error, which must not be inside
+/// another error.
+fn error_of(error: serde_json::Error) -> anyhow::Error {
+    if error.is_io() { io::Error::from(error).into() } else { error.into() }
+}
+
+/// Writes the document of a report that is complete.
 pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>) -> anyhow::Result<()> {
-    write_value(&Document::new(report, problems), &mut out.for_json())
+    write_value(&document::Document::new(report, problems), out.for_json())
 }
 
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
 fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    if let Err(error) = serde_json::to_writer_pretty(Escaping(&mut *out), document) {
-        // The caller names the standard output in a bare I/O error, which must not be inside another error.
-        if error.is_io() {
-            return Err(io::Error::from(error).into());
-        }
-        return Err(error.into());
-    }
+    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(error_of)?;
     Ok(out.write_all(b"\n")?)
 }
 
@@ -40,32 +110,6 @@ pub(crate) fn message(message: &Message<'_>) -> String {
 pub(crate) fn push_escaped(out: &mut String, c: char) {
     for unit in c.encode_utf16(&mut [0; 2]) {
         out.push_str(&format!("\\u{unit:04x}"));
-    }
-}
-
-/// A field of a document that is computed only when it is serialized. Fields are serialized in order, so the field may
-/// be a sum over the items of a [`Streamed`] field before it.
-pub(crate) struct ComputedLate<F>(pub(crate) F);
-
-impl<T: Serialize, F: Fn() -> T> Serialize for ComputedLate<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.0)().serialize(serializer)
-    }
-}
-
-/// A field of a document with a list of items. Each item is made, serialized and dropped before the next one, so that
-/// only one is in memory. It can be serialized only once.
-pub(crate) struct Streamed<I>(RefCell<I>);
-
-impl<I> Streamed<I> {
-    pub(crate) fn new(items: I) -> Self {
-        Self(RefCell::new(items))
-    }
-}
-
-impl<I: Iterator<Item: Serialize>> Serialize for Streamed<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(&mut *self.0.borrow_mut())
     }
 }
 
@@ -103,7 +147,9 @@ impl Write for Escaping<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::out::Buffer;
     use super::*;
+    use serde::Serializer;
 
     #[test]
     fn a_document_holds_nothing_that_a_terminal_obeys() {
@@ -116,6 +162,53 @@ mod tests {
             "[\n  \"\\u001b[2J \\u009b2J \\u007f \\u202e \\n \\\\ é \u{1f600} #\\u0023[a]\",\n  \"plain\"\n]\n"
         );
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), [hostile, "plain"]);
+    }
+
+    #[derive(Clone, Serialize)]
+    struct Listed {
+        name: &'static str,
+        numbers: Vec<u8>,
+        inner: Option<Box<Listed>>,
+    }
+
+    #[derive(Serialize)]
+    struct TestReport {
+        old: &'static str,
+        files: Vec<Listed>,
+        nothing: [u8; 0],
+        total: Option<Listed>,
+    }
+
+    impl Report for TestReport {
+        const VERSION: u32 = 7;
+    }
+
+    #[test]
+    fn a_document_has_the_bytes_of_the_whole_report() {
+        let listed = |name, numbers, inner| Listed { name, numbers, inner };
+        let nested = || listed("a\x1b ##", vec![1, 2], Some(Box::new(listed("b", vec![], None))));
+        let lists = [vec![], vec![nested()], vec![nested(), listed("é", vec![3], None)]];
+        for (files, total, problems) in [
+            (0, None, vec![]),
+            (1, None, vec![Problem::from("'k.so': \u{202e}".to_owned())]),
+            (2, Some(nested()), vec![]),
+        ] {
+            let report = TestReport { old: "k.so", files: lists[files].clone(), nothing: [], total };
+            let (mut whole, mut parts) = (Buffer::default(), Buffer::default());
+            let mut document = Document::begin::<TestReport>(parts.out()).unwrap();
+            document.field("old", &report.old).unwrap();
+            document.begin_list("files").unwrap();
+            for file in &report.files {
+                document.item(file).unwrap();
+            }
+            document.end_list().unwrap();
+            document.begin_list("nothing").unwrap();
+            document.end_list().unwrap();
+            document.field("total", &report.total).unwrap();
+            document.end(&problems).unwrap();
+            write(report, &problems, whole.out()).unwrap();
+            assert_eq!(parts.text(), whole.text());
+        }
     }
 
     #[test]

@@ -1,44 +1,4 @@
-//! Names in tables: their natural order, and the parts that all of them have in common.
-
-use std::cmp::Ordering;
-
-/// Compares names as people sort them: numbers in them by value, so that `cuda118` comes before `cuda121` and `rocm64`
-/// before `rocm715`.
-pub(crate) fn natural_order(one: &str, other: &str) -> Ordering {
-    let (mut one_rest, mut other_rest) = (one, other);
-    while !one_rest.is_empty() && !other_rest.is_empty() {
-        let (part, after) = one_rest.split_at(length_of_part(one_rest));
-        let (other_part, other_after) = other_rest.split_at(length_of_part(other_rest));
-        let order = compare_parts(part, other_part);
-        if order != Ordering::Equal {
-            return order;
-        }
-        (one_rest, other_rest) = (after, other_after);
-    }
-    // The name that ends first comes first. Names that differ only in zeros before a number are equal so far.
-    one_rest.len().cmp(&other_rest.len()).then_with(|| one.cmp(other))
-}
-
-/// Returns the length of the number at the start of a text, or of the text before the first number.
-fn length_of_part(text: &str) -> usize {
-    let is_number = is_number(text);
-    text.find(|c: char| c.is_ascii_digit() != is_number).unwrap_or(text.len())
-}
-
-/// Compares two parts of names. Numbers may have any number of digits.
-fn compare_parts(one: &str, other: &str) -> Ordering {
-    if is_number(one) && is_number(other) {
-        // Without zeros at the start, the number with more digits is larger.
-        let (one, other) = (one.trim_start_matches('0'), other.trim_start_matches('0'));
-        one.len().cmp(&other.len()).then_with(|| one.cmp(other))
-    } else {
-        one.cmp(other)
-    }
-}
-
-fn is_number(part: &str) -> bool {
-    part.starts_with(|c: char| c.is_ascii_digit())
-}
+//! Names in tables: the parts that all of them have in common.
 
 /// The beginning and the end that several names have in common. A table writes them once, in its heading, and leaves
 /// them out of each name.
@@ -163,13 +123,6 @@ fn start_of_separator(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_in_names_are_sorted_by_value() {
-        let mut names = ["rocm715", "cuda121", "rocm64", "cuda118", "b10", "b9", "a", "b009", "", "b"];
-        names.sort_by(|one, other| natural_order(one, other));
-        assert_eq!(names, ["", "a", "b", "b009", "b9", "b10", "cuda118", "cuda121", "rocm64", "rocm715"]);
-    }
 
     #[test]
     fn common_parts_end_between_words_and_leave_something_of_each_name() {

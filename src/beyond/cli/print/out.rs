@@ -19,7 +19,7 @@ pub(crate) fn own_text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
 /// An output for lines and documents.
 pub(crate) struct Out<'o>(&'o mut dyn Write);
 
-impl Out<'_> {
+impl<'o> Out<'o> {
     /// Returns the output for a part of the work.
     pub(crate) fn reborrow(&mut self) -> Out<'_> {
         Out(&mut *self.0)
@@ -51,7 +51,7 @@ impl Out<'_> {
     }
 
     /// Returns the writer for a JSON document, which has its own way to escape.
-    pub(super) fn for_json(self) -> impl Write {
+    pub(super) fn for_json(self) -> &'o mut dyn Write {
         self.0
     }
 }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::json;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::sys;
-use crate::beyond::serialized::Failure;
+use crate::beyond::job::Failure;
 use crate::llvm::cli::print::console::{Console, write};
 use crate::llvm::cli::program::Program;
 

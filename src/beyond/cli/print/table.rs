@@ -3,6 +3,7 @@
 use std::borrow::{Borrow, Cow};
 
 use crate::base::display::{is_shown, printable};
+use crate::beyond::base::text::common_directory;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::text::{Style, ansi, markdown};
@@ -389,25 +390,6 @@ impl<'t, R> Table<'t, R> {
 /// Elsewhere, programs may read the places, so that nothing is left out and 0 is returned.
 pub(crate) fn common_start<'p>(places: impl Iterator<Item = &'p str>, style: Style) -> usize {
     if style.width.is_some() { common_directory(places) } else { 0 }
-}
-
-/// Returns the length in bytes of the directories that all places have in common, with the last slash.
-pub(crate) fn common_directory<'p>(mut places: impl Iterator<Item = &'p str>) -> usize {
-    let Some(first) = places.next() else { return 0 };
-    let mut common = directory_of(first.as_bytes());
-    for place in places {
-        let same = common.iter().zip(place.as_bytes()).take_while(|(a, b)| a == b).count();
-        common = directory_of(common.get(..same).unwrap_or_default());
-    }
-    common.len()
-}
-
-/// Returns a path up to its last slash, or nothing if it has no slash.
-fn directory_of(path: &[u8]) -> &[u8] {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => path.get(..=slash).unwrap_or_default(),
-        None => &[],
-    }
 }
 
 #[cfg(test)]

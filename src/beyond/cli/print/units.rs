@@ -1,12 +1,9 @@
 //! Formats numbers for humans.
 
-use crate::beyond::scan::{CodeObject, Sizes};
+use crate::beyond::base::text::rounded_quotient;
+pub(crate) use crate::beyond::base::text::{bytes, count};
+use crate::beyond::scan::CodeObject;
 pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
-
-/// A number with its noun in the singular or plural.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
 
 impl CountsByKind {
     /// Adds `more` to the count of a kind.
@@ -15,42 +12,10 @@ impl CountsByKind {
         *number += more;
     }
 
-    /// The kinds and their counts.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        self.0.iter().map(|(name, number)| (*name, *number))
-    }
-
     /// The sum of all counts.
     pub(crate) fn total(&self) -> usize {
         self.0.values().copied().sum()
     }
-}
-
-/// Returns a number of bytes, rounded to three digits, with a unit that is a power of 1000.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if count < 1000 {
-        return format!("{count} B");
-    }
-    let mut unit = 1_u128;
-    for name in UNITS {
-        unit *= 1000;
-        // Uses hundredths, tenths or whole units: the first that gives three digits.
-        for (parts, digits) in [(100, 2), (10, 1), (1, 0_usize)] {
-            let rounded = rounded_quotient(u128::from(count) * parts, unit);
-            if rounded < 1000 {
-                let (value, rest) = (rounded / parts, rounded % parts);
-                let rest = if digits == 0 { String::new() } else { format!(".{rest:0digits$}") };
-                return format!("{value}{rest} {name}");
-            }
-        }
-    }
-    // Never reached: the largest `u64` is 18.4 EB.
-    format!("{count} B")
-}
-
-fn rounded_quotient(number: u128, by: u128) -> u128 {
-    (number + by / 2).checked_div(by).unwrap_or(0)
 }
 
 /// Returns the ratio of `part` to `whole` in tenths of a percent, rounded.
@@ -65,15 +30,6 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", share / 10, share % 10)
 }
 
-/// Returns the sum of sizes.
-pub(crate) fn sum(sizes: impl Iterator<Item = Sizes>) -> Sizes {
-    let mut sum = Sizes::default();
-    for more in sizes {
-        sum += more;
-    }
-    sum
-}
-
 /// Returns the URI of a code object, or a dash if it has none.
 pub(crate) fn shown_uri(code_object: &CodeObject) -> String {
     match code_object.uri() {
@@ -85,25 +41,6 @@ pub(crate) fn shown_uri(code_object: &CodeObject) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_have_three_digits() {
-        for (count, text) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.00 kB"),
-            (12_345, "12.3 kB"),
-            (9_994, "9.99 kB"),
-            (9_995, "10.0 kB"),
-            (25_384_336, "25.4 MB"),
-            (999_499, "999 kB"),
-            (999_999, "1.00 MB"),
-            (1_290_000_000, "1.29 GB"),
-            (u64::MAX, "18.4 EB"),
-        ] {
-            assert_eq!(bytes(count), text);
-        }
-    }
 
     #[test]
     fn kinds_are_counted_by_name() {

@@ -10,15 +10,13 @@ use std::process::ExitCode;
 use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::inventory::Contents;
-use crate::beyond::job::{Diff, ListKernels};
+use crate::beyond::job::{Compared, ComparedFiles, Diff, KernelsOfFile, ListKernels, ListedKernels, WantedKernels};
 use anyhow::{bail, ensure};
 use clap::Parser;
 
-use super::diff::compared::Compared;
 use super::diff::sets::FileSets;
-use super::diff::total::DiffTotal;
-use super::files::{self, FollowOptions, Problems, WorkFile};
-use super::kernels::report::{FileKernels, WantedKernels, with_uris};
+use super::files::{self, FollowOptions, WorkFile};
+use super::kernels::demangle::Demangler;
 use super::picture::ensure_apart;
 use super::print::problem::Problem;
 use super::subcommand::Options;
@@ -45,7 +43,7 @@ pub(super) struct ReportOptions {
 impl Options for ReportOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         ensure_apart(("-o", Some(&self.output)), self.files.iter())?;
-        let problems = Problems::default();
+        let mut problems = Vec::new();
         let mut page = Page::default();
         let mut shown = self.files.as_slice();
         if self.diff {
@@ -53,12 +51,12 @@ impl Options for ReportOptions {
             // Standard input and pipes have no content left for a second reading.
             let is_read_once = new == Path::new("-") || new.exists() && !new.is_file() && !new.is_dir();
             ensure!(!is_read_once, "'{}': --diff reads the new file twice: write it to a file first", new.display());
-            page.changes = Some(self.compare([old, new], &problems)?);
+            page.changes = Some(self.compare([old, new], &mut problems)?);
             shown = std::slice::from_ref(new);
         }
-        self.read_into(shown, &mut page, &problems)?;
+        self.read_into(shown, &mut page, &mut problems)?;
         // With --diff, the new file is read twice, and each of its problems is found twice.
-        let (mut problems, mut seen_texts) = (problems.into_inner(), HashSet::new());
+        let mut seen_texts = HashSet::new();
         problems.retain(|problem| seen_texts.insert(problem.text.clone()));
         let status = console.problems(&problems);
         // If no file could be read, no page is written, and an earlier one stays.
@@ -72,93 +70,89 @@ impl Options for ReportOptions {
 
 impl ReportOptions {
     /// Reads the code objects and kernels of files into the page.
-    fn read_into(&self, paths: &[PathBuf], page: &mut Page, problems: &Problems) -> anyhow::Result<()> {
+    fn read_into(&self, paths: &[PathBuf], page: &mut Page, problems: &mut Vec<Problem>) -> anyhow::Result<()> {
         let (files, found, scan) = self.search.files(paths);
         ensure_apart(("-o", Some(&self.output)), found.iter())?;
         let mut job = ListKernels::default();
         job.scan = scan;
         let in_turn = files::has_pipes(&files);
-        let mut without_registers = 0;
-        files::report(
+        let mut added = Ok(());
+        files::for_each(
             files,
             in_turn,
             |file| read_file(&job, file),
             weight,
-            |(_, kernels), problems| {
-                problems.extend(kernels.problems.iter().map(Problem::from));
-                // Code of other kinds, such as PTX, has no registers before it is compiled.
-                without_registers += kernels.sums.others.total();
+            |read| match read {
+                Ok((contents, kernels)) => {
+                    problems.extend(kernels.problems.iter().map(Problem::from));
+                    if added.is_ok() {
+                        added = page.add_file(&contents, &kernels);
+                    }
+                }
+                Err(error) => problems.push(error.into()),
             },
-            problems,
-            |files, _| page.add_files(files),
-        )?;
-        page.without_registers = without_registers;
-        Ok(())
+        );
+        Ok(added?)
     }
 
     /// Compares two files or directories.
-    fn compare(&self, paths: [&PathBuf; 2], problems: &Problems) -> anyhow::Result<Changes> {
+    fn compare(&self, paths: [&PathBuf; 2], problems: &mut Vec<Problem>) -> anyhow::Result<Changes> {
         let sets = FileSets::new(&self.search.search, paths)?;
         ensure_apart(("-o", Some(&self.output)), sets.paths.iter())?;
-        problems.borrow_mut().extend(sets.problems);
+        problems.extend(sets.problems);
         let mut job = Diff::default();
         job.scan = self.search.scan(&sets.paths);
-        let (mut total, mut kernels) = (DiffTotal::default(), Columns::default());
+        let (mut files, mut kernels, mut added) = (ComparedFiles::default(), Columns::default(), Ok(()));
         // Only files that the command line names may be pipes, and these are a single pair.
         let in_turn = false;
         // The page can sort and filter its kernels, so it has all of them.
-        let all_kernels = usize::MAX;
-        files::report(
+        let all_kernels = (usize::MAX, ListedKernels::All);
+        files::for_each(
             sets.pairs,
             in_turn,
-            |pair| Compared::new(&job, pair, all_kernels),
+            |pair| pair.compare(&job, all_kernels),
             Compared::weight,
-            |compared, problems| {
-                problems.extend(compared.diff.problems.drain(..).map(Problem::from));
-                total.add(compared);
-            },
-            problems,
-            |compared, _| {
-                for pair in compared {
-                    for kernel in pair.kernels() {
-                        kernels.add(&kernel, is_shown)?;
+            |compared| match compared {
+                Ok(mut compared) => {
+                    problems.extend(compared.diff.problems.drain(..).map(Problem::from));
+                    files.add(&compared);
+                    if added.is_ok() {
+                        added = compared.rows.kept.iter().try_for_each(|kernel| kernels.add(kernel, is_shown));
                     }
                 }
-                Ok(())
+                Err(error) => problems.push(error.into()),
             },
-        )?;
-        Ok(Changes { total, kernels })
+        );
+        added?;
+        Ok(Changes { total: files.finish(), kernels })
     }
 }
 
 impl Page {
-    /// Adds the results of files as they become available.
-    fn add_files(&mut self, files: &mut dyn Iterator<Item = ReadFile>) -> anyhow::Result<()> {
-        for (inspected, kernels) in files {
-            self.files += 1;
-            self.libraries.add(&inspected);
-            for kernel in with_uris(kernels.rows.into_iter()) {
-                self.kernels.add(&kernel, is_shown)?;
-            }
-        }
-        Ok(())
+    /// Adds a file.
+    fn add_file(&mut self, contents: &Contents, kernels: &KernelsOfFile) -> serde_json::Result<()> {
+        self.files += 1;
+        // Code of other kinds, such as PTX, has no registers before it is compiled.
+        self.without_registers += kernels.sums.others.values().sum::<usize>();
+        self.libraries.add(contents);
+        kernels.rows.iter().try_for_each(|kernel| self.kernels.add(kernel, is_shown))
     }
 }
 
 /// The code objects and kernels of a file.
-type ReadFile = (Contents, FileKernels);
+type ReadFile = (Contents, KernelsOfFile);
 
 /// Reads a file once, for its code objects and its kernels.
 fn read_file(job: &ListKernels, file: Result<WorkFile>) -> Result<ReadFile> {
-    let (inspected, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
+    let (contents, kernels) = job.run_with_contents(&file?.open(job.scan.limits)?)?;
     // The page lists all kernels; its script filters and sorts them.
-    let wanted = WantedKernels { name: None, hostcall: false, fail_on: &[], order: None };
-    Ok((inspected, FileKernels::new(kernels, wanted)?))
+    let (wanted, demangler) = (WantedKernels::default(), Demangler::default());
+    Ok((contents, KernelsOfFile::new(kernels, wanted, &|name| demangler.demangled(name))?))
 }
 
 /// Returns the number of findings in a file, which limits how many files wait to be added to the page.
-fn weight((inspected, kernels): &ReadFile) -> usize {
-    inspected.bundles.len() + kernels.rows.len() + 1
+fn weight((contents, kernels): &ReadFile) -> usize {
+    contents.bundles.len() + kernels.rows.len() + 1
 }
 
 /// Returns whether a field of a kernel is in the page. No table of the page shows the other fields.

@@ -5,13 +5,15 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::base::display::is_shown;
+use crate::beyond::base::text::file_name;
 use crate::beyond::codec::Codec;
+use crate::beyond::inventory::LibrariesBuilder;
+use crate::beyond::job::DiffTotals;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
-use crate::beyond::cli::diff::total::DiffTotal;
-use crate::beyond::cli::picture::{self, Canvas, Libraries, Matrix, changes, escaped, file_name};
+use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, changes, escaped};
 use crate::beyond::cli::print::json::push_escaped;
 use crate::beyond::cli::print::problem::Problem;
 use crate::beyond::cli::print::units::{bytes, count, grouped};
@@ -37,7 +39,7 @@ const SIZES_MAX: usize = 500;
 pub(super) struct Page {
     /// The number of files that were read.
     pub(super) files: usize,
-    pub(super) libraries: Libraries,
+    pub(super) libraries: LibrariesBuilder,
     pub(super) kernels: Columns,
     /// The number of code objects whose kernels have no registers yet, such as PTX, which is compiled later.
     pub(super) without_registers: usize,
@@ -47,7 +49,7 @@ pub(super) struct Page {
 /// The differences between the old and the new files.
 #[derive(Debug)]
 pub(super) struct Changes {
-    pub(super) total: DiffTotal,
+    pub(super) total: DiffTotals,
     pub(super) kernels: Columns,
 }
 
@@ -62,14 +64,13 @@ impl Page {
     /// Returns the page about files with these paths. If it has changes, the paths are the old and the new one.
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.fill_columns();
-        self.libraries.sort_and_name();
-        self.libraries.keep_shown();
+        let libraries = PicturedLibraries::new(std::mem::take(&mut self.libraries).finish());
         if let Some(changes) = &mut self.changes {
             changes.kernels.fill_columns();
         }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
-        let [size, facts] = self.libraries.summary();
+        let [size, facts] = libraries.summary();
         let mut title = escaped(&title(paths));
         let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
         // A page about changes begins with the changes. The summary of the new file (`lead`) comes after them.
@@ -89,10 +90,10 @@ impl Page {
             ("lead", escaped(&lead)),
             ("problems", problem_list(problems)),
             ("changes", changes),
-            ("map", self.map_section()),
-            ("no-sizes", if self.libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
-            ("sizes", self.size_rows()),
-            ("coverage", self.coverage_section()),
+            ("map", map_section(&libraries)),
+            ("no-sizes", if libraries.stored() > 0 { "" } else { " hidden" }.to_owned()),
+            ("sizes", size_rows(&libraries)),
+            ("coverage", coverage_section(&libraries)),
             ("others", self.note_on_registers()),
             ("form", form.to_owned()),
             ("data", data),
@@ -102,77 +103,6 @@ impl Page {
         Ok(filled(TEMPLATE, &parts.into_iter().collect()))
     }
 
-    /// Returns the map of sizes with its legend.
-    fn map_section(&self) -> String {
-        if self.libraries.stored() == 0 {
-            return "<p>No device code.</p>\n".to_owned();
-        }
-        let [size, facts] = self.libraries.summary();
-        let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
-        let map = self.map_for_screens(&label);
-        let names = match self.libraries.pattern() {
-            Some(pattern) => format!(" Names of libraries are the part * of <code>{}</code>.", escaped(&pattern)),
-            None => String::new(),
-        };
-        format!(
-            "<p>Stored size by library, section and target.{names}</p>\n\
-             <div class=\"map\" data-hint=\"map-hint\" tabindex=\"0\" role=\"group\" aria-label=\"Map of sizes, by arrow keys\">{map}</div>\n\
-             <output class=\"hint\" id=\"map-hint\">Point at a rectangle, tap it, or use the arrow keys.</output>\n{}",
-            picture::legend(&self.libraries)
-        )
-    }
-
-    /// Draws the map once for each width of screens. The style sheet shows one of them.
-    fn map_for_screens(&self, label: &str) -> String {
-        let mut maps = String::new();
-        for (width, height, class) in SCREENS {
-            let mut canvas = Canvas::of_page(width);
-            canvas.draw_treemap(&self.libraries, height);
-            maps.push_str(&canvas.into_part(label, class));
-        }
-        maps
-    }
-
-    /// Returns the rows of the table of sizes, largest first: library, section, GPU, and three numbers.
-    fn size_rows(&self) -> String {
-        let mut rows = Vec::new();
-        for library in self.libraries.iter() {
-            rows.extend(picture::sections(library).map(|section| (library, section)));
-        }
-        rows.sort_by_key(|(_, (_, _, sizes))| std::cmp::Reverse(sizes.stored));
-        let mut out = String::new();
-        for (library, (section, gpu, sizes)) in rows.iter().take(SIZES_MAX) {
-            let texts = [&library.name, *section, *gpu].map(|text| format!("<td>{}</td>", escaped(text))).concat();
-            let numbers = [grouped(sizes.code_objects), bytes(sizes.size), bytes(sizes.stored)];
-            let numbers = numbers.map(|number| format!("<td class=\"number\">{number}</td>")).concat();
-            let _ = writeln!(out, "<tr>{texts}{numbers}</tr>");
-        }
-        let more = rows.len().saturating_sub(SIZES_MAX);
-        if more > 0 {
-            let _ = writeln!(out, "<tr><td colspan=\"6\">{}</td></tr>", count(more, "more row", "more rows"));
-        }
-        out
-    }
-
-    /// Returns the matrix of GPUs and libraries with its legend, or a sentence if there is no matrix.
-    fn coverage_section(&self) -> String {
-        let Some(matrix) = Matrix::new(&self.libraries) else {
-            return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
-        };
-        let mut html = format!("<p>{}</p>\n{}", escaped(&matrix.facts), matrix.legend());
-        for table in matrix.tables() {
-            let _ = writeln!(
-                html,
-                "<div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" \
-                 aria-label=\"Matrix of GPUs and libraries\">{table}</div>"
-            );
-        }
-        html.push_str(
-            "<output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
-        );
-        html
-    }
-
     /// Returns the end of the line about kernels: the number of code objects that are not in the table of kernels.
     fn note_on_registers(&self) -> String {
         match self.without_registers {
@@ -180,6 +110,77 @@ impl Page {
             number => format!("; {} no registers yet", count(number, "code object has", "code objects have")),
         }
     }
+}
+
+/// Returns the map of sizes with its legend.
+fn map_section(libraries: &PicturedLibraries) -> String {
+    if libraries.stored() == 0 {
+        return "<p>No device code.</p>\n".to_owned();
+    }
+    let [size, facts] = libraries.summary();
+    let label = format!("Map of sizes: {size}, {facts}. The table of sizes has the numbers.");
+    let map = map_for_screens(libraries, &label);
+    let names = match libraries.pattern() {
+        Some(pattern) => format!(" Names of libraries are the part * of <code>{}</code>.", escaped(&pattern)),
+        None => String::new(),
+    };
+    format!(
+        "<p>Stored size by library, section and target.{names}</p>\n\
+         <div class=\"map\" data-hint=\"map-hint\" tabindex=\"0\" role=\"group\" aria-label=\"Map of sizes, by arrow keys\">{map}</div>\n\
+         <output class=\"hint\" id=\"map-hint\">Point at a rectangle, tap it, or use the arrow keys.</output>\n{}",
+        picture::legend(libraries)
+    )
+}
+
+/// Draws the map once for each width of screens. The style sheet shows one of them.
+fn map_for_screens(libraries: &PicturedLibraries, label: &str) -> String {
+    let mut maps = String::new();
+    for (width, height, class) in SCREENS {
+        let mut canvas = Canvas::of_page(width);
+        canvas.draw_treemap(libraries, height);
+        maps.push_str(&canvas.into_part(label, class));
+    }
+    maps
+}
+
+/// Returns the rows of the table of sizes, largest first: library, section, GPU, and three numbers.
+fn size_rows(libraries: &PicturedLibraries) -> String {
+    let mut rows = Vec::new();
+    for library in libraries.all.iter() {
+        rows.extend(picture::sections(library).map(|section| (library, section)));
+    }
+    rows.sort_by_key(|(_, (_, _, sizes))| std::cmp::Reverse(sizes.stored));
+    let mut out = String::new();
+    for (library, (section, gpu, sizes)) in rows.iter().take(SIZES_MAX) {
+        let texts = [&library.name, *section, *gpu].map(|text| format!("<td>{}</td>", escaped(text))).concat();
+        let numbers = [grouped(sizes.code_objects), bytes(sizes.size), bytes(sizes.stored)];
+        let numbers = numbers.map(|number| format!("<td class=\"number\">{number}</td>")).concat();
+        let _ = writeln!(out, "<tr>{texts}{numbers}</tr>");
+    }
+    let more = rows.len().saturating_sub(SIZES_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "<tr><td colspan=\"6\">{}</td></tr>", count(more, "more row", "more rows"));
+    }
+    out
+}
+
+/// Returns the matrix of GPUs and libraries with its legend, or a sentence if there is no matrix.
+fn coverage_section(libraries: &PicturedLibraries) -> String {
+    let Some(matrix) = Matrix::new(&libraries.all) else {
+        return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
+    };
+    let mut html = format!("<p>{}</p>\n{}", escaped(&matrix.facts), matrix.legend());
+    for table in matrix.tables() {
+        let _ = writeln!(
+            html,
+            "<div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" \
+             aria-label=\"Matrix of GPUs and libraries\">{table}</div>"
+        );
+    }
+    html.push_str(
+        "<output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
+    );
+    html
 }
 
 /// Returns the title of the page about these paths.

@@ -62,6 +62,50 @@ impl ArgumentLists {
     }
 }
 
+/// The fields of an argument in documents.
+#[cfg(feature = "serde")]
+mod fields {
+    use std::sync::Arc;
+
+    #[cfg(test)]
+    use schemars::JsonSchema;
+    use serde::Serialize;
+
+    use super::Argument;
+    use crate::base::display::short_name;
+    use crate::beyond::document::serialized_as;
+
+    /// The length of the longest name of an argument that is shown in full, in characters.
+    const NAME_MAX: usize = 16 << 10;
+
+    serialized_as!(Argument => ArgumentFields);
+
+    /// An argument of a kernel.
+    #[derive(Serialize)]
+    #[cfg_attr(test, derive(JsonSchema), schemars(rename = "Argument"))]
+    struct ArgumentFields {
+        /// The offset among the arguments.
+        offset: Option<u32>,
+        /// The size.
+        size: Option<u32>,
+        /// The kind, as AMD's metadata names it: `by_value`, `global_buffer`, or a name that begins with `hidden_` for
+        /// arguments that the runtime adds, such as `hidden_hostcall_buffer`. Null for NVIDIA GPUs.
+        kind: Option<String>,
+        /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. Null if it is not recorded.
+        name: Option<String>,
+    }
+
+    impl ArgumentFields {
+        fn of(Argument { offset, size, kind, name }: &Argument) -> Self {
+            Self { offset: *offset, size: *size, kind: shown_text(kind), name: shown_text(name) }
+        }
+    }
+
+    fn shown_text(text: &Option<Arc<[u8]>>) -> Option<String> {
+        Some(short_name(text.as_ref()?, NAME_MAX))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

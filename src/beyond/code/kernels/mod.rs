@@ -91,7 +91,7 @@ pub struct Kernel {
     /// The arguments in their order, if they were [asked for](list_with_arguments).
     #[cfg_attr(
         feature = "serde",
-        serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::beyond::serialized::fields::shared")
+        serde(skip_serializing_if = "Option::is_none", serialize_with = "crate::beyond::document::shared")
     )]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "Vec<Argument>"))]
     pub arguments: Option<Arc<[Argument]>>,

@@ -1,12 +1,19 @@
 //! Compares the device code of two files.
 
 mod comparison;
+mod condition;
+#[cfg(feature = "serde")]
+mod fields;
 mod names;
 mod pairs;
+mod report;
+mod rows;
 mod run;
 mod side;
+mod total;
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -16,7 +23,11 @@ use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::Selection;
 use crate::beyond::inventory::{CodeSet, Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Sizes};
+pub use condition::{DiffCondition, DiffConditions, FailOnValue, Growth};
 pub use names::{unversioned, without_hash};
+pub use report::{Compared, Counts, DiffReport, DiffTotals, GpuTotal, LibraryLoss, Presence, Summary};
+pub use rows::{KernelRow, KernelRows, ListedKernels, SpillingKernels, SpillsByGpu};
+pub use total::ComparedFiles;
 
 /// Compares the device code of two files of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
@@ -108,6 +119,15 @@ impl AddAssign<&Self> for GpuDiff {
         self.removed += more.removed;
         self.old += more.old;
         self.new += more.new;
+    }
+}
+
+impl<'g> Sum<&'g Self> for GpuDiff {
+    fn sum<I: Iterator<Item = &'g Self>>(gpus: I) -> Self {
+        gpus.fold(Self::default(), |mut sum, gpu| {
+            sum += gpu;
+            sum
+        })
     }
 }
 

@@ -2,6 +2,11 @@
 
 mod names;
 mod pending;
+#[cfg(feature = "serde")]
+mod report;
+
+#[cfg(feature = "serde")]
+pub use report::ExtractReport;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;

@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use super::super::rewrite::Rewriter;
+use super::super::rewrite::unexpected_parts;
 use super::Recompressed;
-use super::check::unexpected_parts;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Result, WithPath};

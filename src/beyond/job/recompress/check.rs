@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::Path;
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::beyond::container::Rule;
 use crate::beyond::inventory::{BadPart, each_bundle};
@@ -98,11 +97,4 @@ impl KnownObjects {
         }
         Self { count, hash: hasher.finish() }
     }
-}
-
-/// Returns the error for a rewritten file with other `parts`, such as bundles, than expected.
-pub(super) fn unexpected_parts(path: &Path, parts: &str) -> Error {
-    let reason = format!("cannot rewrite the {parts}: other {parts} would be found in the result");
-    let hint = "verify reports what is wrong with the file";
-    Error::refused(ErrorKind::Unsupported, path, None, reason).with_hint(hint)
 }

@@ -3,20 +3,22 @@
 use std::ops::Range;
 
 use super::super::digest::are_equal;
-use super::super::rewrite::Rewriter;
+use super::super::rewrite::bundles::BundleWriter;
+use super::super::rewrite::{is_program, unexpected_parts};
 use super::super::size_limit::limits_of_result;
-use super::bundles::FileRewrite;
-use super::check::{FoundCode, unexpected_parts};
+use super::bundles::FileRecompression;
+use super::check::FoundCode;
 use super::pick::{Picker, Picks};
-use super::run::{Recompression, RewrittenFile, is_program, may_hold_bundles};
+use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::container::host::elf::Header;
+use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::{Format, Magic};
+use crate::beyond::container::{Bundle, Format, Magic};
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
 use crate::llvm::event::Observer;
 
@@ -80,9 +82,7 @@ impl<'j> Recompression<'j> {
         self.picks = Picks::default();
         // A Debian package is not rewritten: it records checksums of its files.
         let is_archive = Magic::identify(data.bytes()) == Magic::Archive && !is_debian_package(data.bytes());
-        // A replacement does not rewrite members as files: the offset of its bundle counts from the start of the
-        // archive, not of the member.
-        if is_archive && self.replacing.is_none() {
+        if is_archive {
             return archive::rewrite(self, data, place, output, observer);
         }
         // `read_fat_object` returns a bundle only if the job removes code: a fat object is not compressed.
@@ -115,10 +115,8 @@ impl<'j> Recompression<'j> {
     pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FoundCode> {
         let limits = limits_of_result(self.job.limits);
         let found = FoundCode::of(written, limits)?;
-        // A job that replaces a code object, or that was refused a bundle, does not use the file as it is. The former
-        // compares all code objects itself.
-        let is_checked = self.replacing.is_none() && self.refusals.listed.is_empty();
-        if is_checked {
+        // A job that was refused a bundle does not use the file.
+        if self.refusals.listed.is_empty() {
             let expected = match self.picks.expected(&self.kept) {
                 Some(expected) => expected,
                 None => FoundCode::kept_of(old, &self.kept, limits)?,
@@ -135,7 +133,7 @@ impl<'j> Recompression<'j> {
     /// binaries, but the length of their sections cannot change: readers expect no hole after an offload binary.
     fn resizable_sections<'d>(&self, data: Slice<'d>) -> Result<Option<(Relocatable<'d>, Vec<Slice<'d>>)>> {
         let Some(header) = Header::read(data.bytes()) else { return Ok(None) };
-        if !header.is_relocatable() || self.replacing.is_some() {
+        if !header.is_relocatable() {
             return Ok(None);
         }
         let object = Relocatable::read(data.bytes());
@@ -171,19 +169,43 @@ impl<'j> Recompression<'j> {
         observer: &mut Observer<'_>,
     ) -> Result<(RewrittenFile, Vec<Range<u64>>)> {
         let magic = Magic::identify(data.bytes());
-        let has_bundles = if is_program(magic) { !bundle_sections(data)?.is_empty() } else { may_hold_bundles(magic) };
-        if has_bundles {
+        let sections = if is_program(magic) { bundle_sections(data)? } else { Vec::new() };
+        if !sections.is_empty() || (!is_program(magic) && may_hold_bundles(magic)) {
             self.pick_in(data)?;
         }
-        let mut work = FileRewrite::new(self, data, Rewriter::new(data, output));
+        // A signature would not be valid for the new bundles.
+        if !sections.is_empty()
+            && let Some(signature) = pe::signature(data.bytes())
+        {
+            return Err(self.signed_error(data, &signature));
+        }
+        let (limits, mut writer) = (self.job.limits, BundleWriter::new(data, output, self.progress));
+        let mut work = FileRecompression::new(self);
+        let rewrite = &mut |writer: &mut BundleWriter<'_>, bundle: &Bundle<'_>, room| {
+            work.rewrite_or_keep_bundle(writer, bundle, room, observer)
+        };
         match magic {
-            magic if is_program(magic) => work.rewrite_program(observer)?,
+            magic if is_program(magic) => writer.rewrite_program(sections, limits, rewrite)?,
             // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
             // the file.
             Magic::Container(Format::OffloadBinary) => {}
-            _ => drop(work.rewrite_adjacent(data, observer)?),
+            _ => drop(writer.rewrite_adjacent(data, limits, rewrite)?),
         }
-        work.finish()
+        let (to, result) = work.finish(writer);
+        // Without bundles, the output is not used.
+        let (output, holes) = if result.bundles > 0 { to.finish()? } else { (to.output, Vec::new()) };
+        Ok(((output, result), holes))
+    }
+
+    /// Returns the error for a PE file that still has its signature, which is at the range `signature`.
+    fn signed_error(&self, data: Slice<'_>, signature: &Range<u64>) -> Error {
+        let (reason, hint) = if self.job.drop_signature {
+            let remove = "remove the signature first: signtool remove /s";
+            ("cannot remove its signature: other data may follow it", remove)
+        } else {
+            ("it is signed", "recompress --drop-signature removes the signature; sign the new file again")
+        };
+        Error::refused(ErrorKind::Unsupported, data.path(), signature.start, reason).with_hint(hint)
     }
 
     /// Returns the result, and the picker for further questions. Fails if bundles were refused, if the file has no

@@ -7,9 +7,10 @@
 use std::ops::Range;
 
 use super::super::digest::are_equal;
+use super::super::rewrite::bundles::{bundles_in, is_fat_object};
+use super::super::rewrite::linked_format::LinkedFormat;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::super::size_limit::limits_of_result;
-use super::bundles::{bundles_in, is_fat_object};
 use super::check::FoundCode;
 use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
@@ -18,47 +19,12 @@ use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::base::io::ChangedRange;
-use crate::beyond::container::Magic;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
 use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::event::Observer;
-
-/// The format of a linked file, which decides how holes are taken out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LinkedFormat {
-    Elf,
-    Pe,
-}
-
-impl LinkedFormat {
-    fn identify(data: Slice<'_>) -> Self {
-        if Magic::identify(data.bytes()) == Magic::Pe { Self::Pe } else { Self::Elf }
-    }
-
-    /// Fails with the reason if holes cannot be taken out of this file, whatever its holes are.
-    fn ensure_can_remove_holes(self, data: Slice<'_>) -> Result<(), HoleReason> {
-        match self {
-            Self::Elf => elf::ensure_can_close(data.bytes()),
-            Self::Pe => pe::ensure_can_close(data.bytes()),
-        }
-    }
-
-    /// Returns the changes that take the holes out of a file. Fails with the reason if none can be taken out.
-    fn changes_to_remove_holes(self, made: Slice<'_>, holes: &[Range<u64>]) -> Result<GapRemoval, HoleReason> {
-        match self {
-            Self::Elf => elf::close(made.bytes(), holes),
-            Self::Pe => pe::close(made.bytes(), holes),
-        }
-    }
-
-    /// Adds the change of the checksum that a PE file has. ELF files have none.
-    fn with_checksum(self, made: Slice<'_>, changes: Vec<ChangedRange<'static>>) -> Result<Vec<ChangedRange<'static>>> {
-        if self == Self::Pe { pe::with_checksum(made, changes) } else { Ok(changes) }
-    }
-}
 
 /// The old file, as the steps of a job change it before they rewrite its bundles.
 struct OldFile<'d> {
@@ -122,11 +88,7 @@ impl Recompression<'_> {
             Some(written) => written.as_slice(),
             None => data,
         };
-        // A replacement moves nothing.
-        let can_remove_holes = match self.replacing {
-            Some(_) => Err(HoleReason::Unfinished),
-            None => format.ensure_can_remove_holes(unsigned),
-        };
+        let can_remove_holes = format.ensure_can_remove_holes(unsigned);
         let restoring =
             if can_remove_holes.is_ok() { self.changes_to_restore_holes(unsigned, self.job.limits)? } else { Ok(None) };
         // The error means that another tool has rewritten the file, so the holes of an earlier job do not come back.
@@ -276,23 +238,5 @@ pub(super) fn write_aside(data: Slice<'_>, changes: Option<Vec<ChangedRange<'_>>
     match changes {
         Some(changes) => Ok(Some(changed(data, &changes, Output::temporary()?)?.into_input(data.path())?)),
         None => Ok(None),
-    }
-}
-
-/// Returns advice about a bundle that needs more room in a file than it has, or `None` if the reason is another one
-/// than the two below.
-pub(super) fn no_room_hint(data: Slice<'_>) -> Option<&'static str> {
-    let format = LinkedFormat::identify(data);
-    // The holes of an earlier job, which would make room, cannot come back.
-    if format == LinkedFormat::Elf && elf::open(data.bytes()).is_err() {
-        return Some(
-            "another tool has changed the file since recompress made it shorter: recompress --none has to run before it",
-        );
-    }
-    match format.ensure_can_remove_holes(data) {
-        Err(HoleReason::DataAfter) => {
-            Some("other data follows the sections, so nothing can move: recompress the file before that data is added")
-        }
-        _ => None,
     }
 }

@@ -3,14 +3,14 @@
 //! To write another container again takes:
 //!
 //! 1. an arm in `Recompression::rewrite`, which first calls `pick_in` for the file: it decides what is kept (`pick/`),
-//!    and the rewriter only asks for it. If members move, also a file like `archive.rs` or `wheel.rs`: for each member
-//!    in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its end;
-//!    then write the tables, with `new_offset` for each old offset;
+//!    and the rewriter only asks for it. If members move, also a file like `archive.rs` or `job/rewrite/zip.rs`: for each
+//!    member in the order of the file, `copy_until` its header, write the new header and contents, and `skip_until` its
+//!    end; then write the tables, with `new_offset` for each old offset;
 //! 2. a function next to its reader that makes a header or table with other sizes and offsets. It refuses headers that
 //!    it cannot write;
 //! 3. if addresses stay, as in ELF and PE, the tables of the format in `scan/overlap.rs`, and a file in
 //!    `container/host/gaps/` with `close`, which takes gaps out, and `open`, which puts them back;
-//! 4. for `replace`, the members that lead to a bundle (`Replacing::members`). The check afterwards
+//! 4. for `replace`, an arm in `job/replace/bundle.rs` or `member.rs`. The check afterwards
 //!    (`job/replace/unchanged.rs`) searches any container;
 //! 5. rows in `tests/properties/` (code objects that are not removed are found again with the same bytes),
 //!    `tests/outputs.rs` and `tests/faults.rs`.
@@ -19,13 +19,10 @@ mod archive;
 mod bundles;
 mod check;
 mod file;
-mod form;
 mod linked;
 mod local_version;
 mod object;
 mod pick;
-mod progress;
-mod record;
 mod refusals;
 mod remaining;
 mod run;
@@ -38,7 +35,6 @@ use std::path::PathBuf;
 
 use crate::base::bytes::add;
 use crate::base::codec::Compression;
-use crate::base::io::input::Slice;
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
 pub use crate::beyond::container::host::gaps::HoleReason;
@@ -47,7 +43,6 @@ use crate::beyond::inventory::request::Selection;
 use crate::beyond::runtime::Device;
 use crate::llvm::container::Limits;
 pub use local_version::LocalVersion;
-pub(super) use run::rewrite_with;
 
 /// Compresses the bundles of a file again, and removes code objects.
 ///
@@ -296,22 +291,6 @@ impl Recompress {
     fn removes_targets(&self) -> bool {
         self.keep.is_some() || !self.keep_for.is_empty() || self.drop.is_some()
     }
-}
-
-/// The replacement of the content of a code object. The rest of the file stays as it is.
-pub(super) struct Replacing<'n> {
-    /// The compressed members of zip files that lead to the code object, each with its number among the members of its
-    /// name. Empty if the bundle is in no compressed member.
-    pub(super) members: Vec<(Vec<u8>, u64)>,
-    /// The offset of the code object's bundle: in the file or, if the member is compressed, in the inflated member. In
-    /// a stored member, it counts from the start of the member as soon as the member is rewritten.
-    pub(super) bundle: u64,
-    /// The index of the code object in its bundle.
-    pub(super) index: usize,
-    /// The new content of the code object.
-    pub(super) content: Slice<'n>,
-    /// Whether the bundle was plain and is compressed now, or `None` as long as the bundle is not written.
-    pub(super) is_now_compressed: Option<bool>,
 }
 
 impl Recompressed {

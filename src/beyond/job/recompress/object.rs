@@ -1,9 +1,10 @@
 //! Recompresses the sections of a relocatable object, whose other data moves, and removes code from fat objects.
 
-use super::super::rewrite::{Rewriter, changed, changed_len};
+use super::super::rewrite::bundles::BundleWriter;
+use super::super::rewrite::form::{as_member, read_contents};
+use super::super::rewrite::{changed, changed_len};
 use super::Recompressed;
-use super::bundles::FileRewrite;
-use super::form::{as_member, read_contents};
+use super::bundles::FileRecompression;
 use super::pick::{NOTHING_LEFT, PickedBundle};
 use super::run::{Recompression, RewrittenFile};
 use crate::base::bytes::len_of;
@@ -31,18 +32,20 @@ pub(super) fn rewrite(
     run.pick_in(data)?;
     // First write only the new sections, one after another, to a temporary file. Then write the object around them,
     // because offsets in its headers and tables depend on all lengths.
-    let to = Rewriter::new(data, Output::temporary()?);
-    let mut work = FileRewrite::new(run, data, to);
+    let (limits, mut writer) = (run.job.limits, BundleWriter::new(data, Output::temporary()?, run.progress));
+    let mut work = FileRecompression::new(run);
     let mut written = Vec::new();
     for section in sections {
         let old = section.offset()..section.end();
-        work.to.skip_until(old.start);
-        let start = work.to.written();
-        let moved = work.rewrite_adjacent(section, observer)?;
-        work.end_section(&moved, &old)?;
-        written.push((old, start..work.to.written(), moved));
+        writer.to.skip_until(old.start);
+        let start = writer.to.written();
+        let moved = writer.rewrite_adjacent(section, limits, &mut |writer, bundle, room| {
+            work.rewrite_or_keep_bundle(writer, bundle, room, observer)
+        })?;
+        writer.end_section(&moved, &old)?;
+        written.push((old, start..writer.to.written(), moved));
     }
-    let (to, mut result) = work.into_parts();
+    let (to, mut result) = work.finish(writer);
     let made = to.output.into_input(data.path())?;
     let mut contents = Vec::new();
     for (old, new, ranges) in written {
@@ -64,9 +67,9 @@ pub(super) fn rewrite(
 }
 
 /// Reads the bundle of a fat object that the job has to rewrite. Returns `None` for other files. Also returns `None` if
-/// the job removes no code, because a fat object is not compressed, or if it replaces a code object.
+/// the job removes no code, because a fat object is not compressed.
 pub(super) fn read_fat_object<'d>(run: &mut Recompression<'_>, data: Slice<'d>) -> Result<Option<Bundle<'d>>> {
-    if !run.job.removes() || run.replacing.is_some() {
+    if !run.job.removes() {
         return Ok(None);
     }
     match device_contents(data.bytes()) {

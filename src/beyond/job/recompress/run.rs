@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
-use super::check::{KeptByOffset, unexpected_parts};
+use super::check::KeptByOffset;
 use super::local_version::WheelVersion;
 use super::pick::{PickTotal, PickedBundle, Picker, Picks};
-use super::progress::ProgressRange;
 use super::refusals::Refusals;
 use super::remaining::RemainingCode;
-use super::{Recompress, Recompressed, Replacing};
+use super::{Recompress, Recompressed};
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::output::{self, Output};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::{Bundle, Format, Magic};
 use crate::beyond::job::output_file::output_file;
+use crate::beyond::job::rewrite::progress::ProgressRange;
+use crate::beyond::job::rewrite::{is_program, unexpected_parts};
 use crate::beyond::scan::{Budget, Place};
 use crate::llvm::event::Observer;
 use crate::llvm::work::open;
@@ -40,8 +41,6 @@ pub(super) struct Recompression<'j> {
     /// The code outside of bundles that stays although its target is to be removed, or `None` if the job removes no
     /// target.
     pub(super) remaining: Option<RemainingCode>,
-    /// The code object that is replaced, which is then the only change, or `None` for a recompression.
-    pub(super) replacing: Option<Replacing<'j>>,
     pub(super) refusals: Refusals,
     pub(super) progress: ProgressRange,
 }
@@ -64,7 +63,6 @@ impl<'j> Recompression<'j> {
             kept: KeptByOffset::new(),
             is_in_zip: false,
             remaining: if job.removes_targets() { Some(RemainingCode::default()) } else { None },
-            replacing: None,
             refusals: Refusals::default(),
             progress: ProgressRange { start: 0, len, total: len },
         }
@@ -74,14 +72,13 @@ impl<'j> Recompression<'j> {
     pub(super) fn must_change(&self, dropped: usize) -> bool {
         // The caller needs this form whatever its size: plain, or LZ4 for drivers that do not read zstd.
         let is_converted = self.job.compression.is_none() || self.job.fatbin_codec == Some(Codec::Lz4);
-        dropped > 0 || is_converted || self.replacing.is_some()
+        dropped > 0 || is_converted
     }
 
     /// Picks the code objects of a file, or of a member, whose bundles are rewritten next. Does nothing if the job
     /// removes none.
     pub(super) fn pick_in(&mut self, data: Slice<'_>) -> Result<()> {
-        let removes = self.job.removes() && self.replacing.is_none();
-        self.picks = if removes { self.picker.pick_in(data)? } else { Picks::default() };
+        self.picks = if self.job.removes() { self.picker.pick_in(data)? } else { Picks::default() };
         Ok(())
     }
 
@@ -176,28 +173,6 @@ impl Recompress {
         }
         Ok((output, result))
     }
-}
-
-/// Writes a file with another content of one code object. Returns the file, and whether the bundle was plain and is
-/// compressed now. Returns `None` if [`Recompress`] does not rewrite bundles of this kind.
-pub(crate) fn rewrite_with<'j>(
-    job: &'j Recompress,
-    replacing: Replacing<'j>,
-    data: Slice<'_>,
-    output: Output,
-    observer: &mut Observer<'_>,
-) -> Result<Option<(Output, bool)>> {
-    let mut run = Recompression { replacing: Some(replacing), ..Recompression::new(job, data.len()) };
-    let output = run.rewrite_file(data, output, observer)?;
-    match run.replacing {
-        Some(Replacing { is_now_compressed: Some(is_now_compressed), .. }) => Ok(Some((output, is_now_compressed))),
-        _ => Ok(None),
-    }
-}
-
-/// Returns whether a file has sections where bundles stay at their offsets.
-pub(super) fn is_program(magic: Magic) -> bool {
-    magic.is_elf() || magic == Magic::Pe
 }
 
 /// Returns whether a member of this kind may hold bundles that can be rewritten.

@@ -1,14 +1,16 @@
 //! Replaces a code object in its file.
 
+mod bundle;
 mod kind_and_target;
+mod member;
 mod unchanged;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::output_file::output_file;
-use super::recompress::{Recompress, Replacing, rewrite_with};
-use super::rewrite::changed;
+use super::rewrite::progress::ProgressRange;
+use super::rewrite::{changed, is_program};
 use crate::base::bytes::{len_of, len_u64, span, to_u64};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -32,14 +34,16 @@ use crate::llvm::container::{Container, Limits, Part};
 use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
+use bundle::NewContent;
 use kind_and_target::KindAndTarget;
+use member::BundleInZip;
 use unchanged::FileSurvey;
 
 /// Replaces the code object that a URI names.
 ///
 /// - In a plain bundle, the code object is overwritten in place if the new one has room: before the next code object,
 ///   or before the data after the bundle. Only its size in the header changes, and nothing else.
-/// - Otherwise its bundle is written again, as [`Recompress`] does. It keeps its form, plain or compressed, if that has
+/// - Otherwise its bundle is written again, as [`Recompress`](super::Recompress) does. It keeps its form, plain or compressed, if that has
 ///   room in its section, and gets the other form if not. Bundles in a row move together. Bundles in an ELF file stay
 ///   at their offsets. In a wheel, `RECORD` is updated.
 /// - A fatbin is written again, and the new code object is compressed with the method of the old one. An offload binary
@@ -281,30 +285,45 @@ impl Replace {
         {
             return Ok((changed(file.as_slice(), &[change], Output::temporary()?)?, false));
         }
-        // Either there is no `container`, or it has no room at its offset. A recompression writes bundles of LLVM's
-        // format, and compressed fatbins.
-        let mut job = Recompress::new(self.uri.path(), &self.output);
-        (job.compression, job.limits) = (Some(self.compression), self.limits);
-        let replacing = Replacing {
-            members: target.members.clone(),
-            bundle: target.bundle().range.start,
-            index: target.code_object.entry,
-            content: new.as_slice(),
-            is_now_compressed: None,
-        };
         let written = match target.format() {
-            Format::Bundle | Format::Fatbin if container.is_none() => {
-                rewrite_with(&job, replacing, file.as_slice(), Output::temporary()?, observer)?
-            }
+            Format::Bundle | Format::Fatbin if container.is_none() => self.rewrite(file, new, target, observer)?,
             // The `container` has no room, or bundles of the format cannot be written again.
             _ => None,
         };
         match written {
             Some(written) => Ok(written),
-            // `rewrite_with` too returns `None` if a recompression does not reach the bundle.
             None => {
                 let container_len = container.as_ref().map(Input::len);
                 Err(self.refused(target, target.refusal_reason(new.len(), container_len)))
+            }
+        }
+    }
+
+    /// Writes the file with the bundle of the code object written again: a bundle of LLVM's format, or a fatbin in a zip
+    /// file. Returns also whether the bundle was plain and is compressed now. Returns `None` if it is in data that is not
+    /// written again.
+    fn rewrite(
+        &self,
+        file: &Input,
+        new: &Input,
+        target: &ReplacedCodeObject,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<(Output, bool)>> {
+        let (index, offset, data) = (target.code_object.entry, target.bundle().range.start, file.as_slice());
+        let content = new.as_slice();
+        let new = NewContent { index, content, compression: self.compression, limits: self.limits };
+        match Magic::identify(data.bytes()) {
+            Magic::Zip => BundleInZip { members: &target.members, offset }.write(data, &new, observer),
+            _ if !target.members.is_empty() => Ok(None),
+            // Offsets in the zip file would be wrong, because that data moves. In a program, everything stays.
+            magic if !is_program(magic) && is_zip(data) => {
+                let reason =
+                    "a zip file after other data is not written again; replace the code object before they are joined";
+                Err(self.refused(target, reason.to_owned()))
+            }
+            _ => {
+                let progress = ProgressRange { start: 0, len: data.len(), total: data.len() };
+                new.write(data, offset, progress, observer)
             }
         }
     }

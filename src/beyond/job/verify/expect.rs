@@ -416,7 +416,7 @@ impl ServingDirectories {
 /// The files of a tree that serve GPUs together: the code objects, bundles and fatbins in the same directory. Each
 /// [`Verified`] has the result for a file as if it were alone. A tree compares the files of each directory together.
 #[derive(Clone, Debug)]
-pub struct ExpectTree {
+pub(super) struct ExpectTree {
     expect: Expect,
     /// The number of all files in each directory, with or without device code.
     file_counts: HashMap<Place, usize>,
@@ -425,7 +425,7 @@ pub struct ExpectTree {
 
 impl ExpectTree {
     /// Creates a tree of these files. The result for each must be [added](Self::add).
-    pub fn new<'p>(expect: Expect, paths: impl Iterator<Item = &'p Path>) -> Self {
+    pub(super) fn new<'p>(expect: Expect, paths: impl Iterator<Item = &'p Path>) -> Self {
         let mut file_counts = HashMap::new();
         for path in paths {
             let count: &mut usize = file_counts.entry(directory_of(&Place::of_file(path))).or_default();
@@ -438,7 +438,7 @@ impl ExpectTree {
     /// [`faults`](Self::faults) finds them again if all files together still have them. `is_named` is whether the user
     /// named the file itself, and not a directory that holds it. A named file and a package have to serve each expected
     /// GPU. Other files need not, so their faults as a whole are removed too.
-    pub fn add(&mut self, verified: &mut Verified, is_named: bool) {
+    pub(super) fn add(&mut self, verified: &mut Verified, is_named: bool) {
         let directory = directory_of(&Place::of_file(&verified.path));
         let has_others = self.file_counts.get(&directory).is_some_and(|count| *count > 1);
         let is_in_set = has_others && !verified.directories.all.is_empty();
@@ -454,7 +454,7 @@ impl ExpectTree {
     }
 
     /// Returns the faults of all files together.
-    pub fn faults(self) -> Vec<Fault> {
+    pub(super) fn faults(self) -> Vec<Fault> {
         self.directories.faults(&self.expect)
     }
 }

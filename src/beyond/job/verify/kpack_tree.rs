@@ -30,7 +30,7 @@ const LISTED_MAX: usize = 3;
 
 /// The split libraries and kpack archives of a file, of a tree, or of several wheels that are installed together.
 #[derive(Clone, Debug, Default)]
-pub struct KpackTree {
+pub(super) struct KpackTree {
     /// Whether there is any split library. Only then is an archive without a library a fault.
     has_library: bool,
     /// The canonical paths of the archives that libraries on disk refer to.
@@ -149,7 +149,7 @@ impl KpackTree {
 
     /// Adds the libraries and archives of a file. An archive that was found in a directory, or is in a zip file, must
     /// belong to a library that is added too. An archive on disk that the user named needs no library.
-    pub fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
+    pub(super) fn add(&mut self, verified: &mut Verified, is_from_directory: bool) {
         let Self { has_library, referred, libraries, archives } = std::mem::take(&mut verified.kpack);
         self.has_library |= has_library;
         self.referred.extend(referred);
@@ -163,7 +163,7 @@ impl KpackTree {
     }
 
     /// Returns the faults that are known only when all files are added. The faults of libraries come first.
-    pub fn faults(&self) -> Vec<Fault> {
+    pub(super) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         // The archives in zip files that a library refers to.
         let mut referred = HashSet::new();

@@ -2,10 +2,11 @@
 
 mod expect;
 mod kpack_tree;
+mod report;
 mod rules;
 
-pub use expect::{Expect, ExpectExtent, ExpectTree};
-pub use kpack_tree::KpackTree;
+pub use expect::{Expect, ExpectExtent};
+pub use report::{FaultOfTree, VerifiedFiles, VerifyReport, VerifyTotal};
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use crate::beyond::scan::{self, Checksums, CodeObject, CodeObjectsOfBundle, Form
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{Comparison, Expected, ServingDirectories};
+use kpack_tree::KpackTree;
 
 /// Verifies all device code in a file.
 ///
@@ -33,9 +35,8 @@ use expect::{Comparison, Expected, ServingDirectories};
 /// of code objects: headers, tables and notes of ELF files, SPIR-V and bitcode. Bundles for HIP's runtime must be
 /// within its limits. Formats that are recognised but not read are reported.
 ///
-/// A split library is compared with its kpack archives. Archives and libraries in zip files are compared by a
-/// [`KpackTree`], and so are archives without libraries: add every result to it. Files that serve the expected GPUs
-/// together are compared by an [`ExpectTree`].
+/// A split library is compared with its kpack archives. [`VerifiedFiles`] sums up several files, and finds the faults
+/// that only several files show together.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verify {
@@ -59,7 +60,7 @@ pub struct Verify {
 pub struct Verified {
     /// The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
     /// U+FFFD, so such a path cannot be opened.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::path"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::path"))]
     pub path: PathBuf,
     /// The number of bundles that were checked: bundles, text bundles, fat objects and offload binaries.
     pub bundles: usize,
@@ -83,7 +84,7 @@ pub struct Verified {
     pub unread: Vec<UnreadPart>,
     /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
     /// format.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::serialized::fields::sum"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::sum"))]
     #[cfg_attr(
         all(test, feature = "serde"),
         schemars(with = "usize", description = "The number of parts that are recognised but neither read nor listed.")
@@ -178,7 +179,7 @@ pub struct Fault {
     /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
     /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
     /// `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
-    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::serialized::tests::rules"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::document::schemas::rules"))]
     pub rule: VerifyRule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -247,6 +248,13 @@ pub enum VerifyRule {
     Unexpected,
     /// A bundle, a fatbin or an offload binary is compressed.
     Compressed,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for VerifyRule {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl VerifyRule {

@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A number with commas between groups of three digits.
-pub(crate) fn grouped(number: impl ToString) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
-    groups.collect::<Vec<_>>().join(",")
-}
+pub(crate) use crate::base::display::grouped;
 
 /// Returns the first items of a list, `most` at most, and the number of the items after them.
 pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {

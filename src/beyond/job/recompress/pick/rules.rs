@@ -138,20 +138,19 @@ impl<'j> TargetRules<'j> {
     /// GPU. A GPU does not need code that it takes, if it loads other code of the bundle.
     fn needed(&self, bundle: &BundleCode, wanted: &BTreeSet<usize>) -> BTreeSet<usize> {
         // No runtime loads LTO-IR beside other code. A program may link both, so it stays with that code.
-        let is_other =
-            |code: &Candidate| !self.is_dropped(code) && code.loadable().is_some_and(|code| !is_lto_ir(code));
-        let has_other = bundle.code_use == CodeUse::Choice && bundle.code_objects.iter().any(is_other);
-        let is_beside_other = |code: &Code| has_other && is_lto_ir(code);
+        let has_other = bundle.code_use == CodeUse::Choice && !self.loadable(bundle).is_empty();
         let candidates = wanted.iter().filter_map(|&index| Some((index, bundle.code_objects.get(index)?)));
         let loadable = candidates.clone().filter_map(|(index, candidate)| Some((index, candidate.loadable()?.clone())));
-        let choice: Vec<(usize, Code)> = loadable.filter(|(_, code)| !is_beside_other(code)).collect();
+        let choice: Vec<(usize, Code)> = loadable.filter(|(_, code)| !(has_other && is_lto_ir(code))).collect();
         let chosen = self.needing.needed(&choice, bundle.code_use);
-        let is_taken = |candidate: &Candidate| !self.takers(candidate).is_empty();
+        // LTO-IR is compiled for the same GPUs as PTX.
+        let is_linkable =
+            |sm| self.needing.gpus().iter().any(|gpu| gpu.takes(&Code::LtoIr(sm)) || gpu.takes(&Code::Ptx(sm)));
         let is_needed = |index, candidate: &Candidate| match (&candidate.code, &candidate.loading) {
             (None, _) => true,
             (Some(_), Loading::Refused(_)) => false,
-            (Some(_), Loading::Never) => is_taken(candidate),
-            (Some(code), Loading::Possible) if is_beside_other(code) => is_taken(candidate) && !chosen.is_empty(),
+            (Some(_), Loading::Never) => !self.takers(candidate).is_empty(),
+            (Some(Code::LtoIr(sm)), Loading::Possible) if has_other => is_linkable(*sm) && !chosen.is_empty(),
             (Some(_), Loading::Possible) => chosen.contains(&index),
         };
         candidates.filter(|(index, candidate)| is_needed(*index, candidate)).map(|(index, _)| index).collect()
@@ -286,6 +285,7 @@ mod tests {
             (&["lto_80", "sm_90"], "sm_80", "sm_90", &[0], &[0]),
             (&["lto_90", "sm_80"], "sm_80", "", &[1], &[1]),
             (&["lto_80"], "compute_90", "", &[], &[]),
+            (&["lto_80", "compute_90"], "compute_120", "", &[0, 1], &[1]),
             (&["lto_80"], "lto_90", "", &[0], &[0]),
         ] {
             for (code_use, expected) in [(CodeUse::Choice, choice), (CodeUse::Each, each)] {

@@ -18,7 +18,7 @@ use crate::beyond::scan::{CodeObjectRef, FoundBundle, Place};
 
 /// The pick in some bundles.
 #[derive(Debug, Default)]
-pub(in crate::beyond::job::recompress) struct PickTotal {
+pub(crate) struct PickTotal {
     pub(super) seen: Seen,
     /// The number of kept code objects for devices.
     kept_devices: usize,
@@ -79,7 +79,7 @@ impl PickTotal {
     }
 
     /// Adds the pick in a bundle that is rewritten.
-    pub(in crate::beyond::job::recompress) fn add(&mut self, picked: &mut PickedBundle) {
+    pub(crate) fn add(&mut self, picked: &mut PickedBundle) {
         let more = std::mem::take(&mut picked.total);
         self.seen.extend(more.seen);
         self.kept_devices += more.kept_devices;
@@ -105,12 +105,7 @@ impl Picker<'_> {
     /// Adds the removed code, and the removed code that GPUs would have used, to the result. Fails if a part of the job
     /// has matched nothing in the rewritten bundles, whose code objects `total` has, or if no device code is left. Code
     /// for the GPUs of `keep_for` may also be in parts that stay as they are.
-    pub(in crate::beyond::job::recompress) fn add_to_result(
-        &self,
-        total: PickTotal,
-        input: &Input,
-        result: &mut Recompressed,
-    ) -> Result<()> {
+    pub(crate) fn add_to_result(&self, total: PickTotal, input: &Input, result: &mut Recompressed) -> Result<()> {
         let (path, unmatched, kernels) = (input.path(), self.unmatched(&total.seen), total.seen.defined_kernels());
         if !unmatched.is_empty() {
             result.elsewhere = self.elsewhere(total.seen, &unmatched, input)?;

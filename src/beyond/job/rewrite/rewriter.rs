@@ -1,4 +1,4 @@
-//! Writes a file again with other bytes in some of its ranges, for `recompress` and `replace`.
+//! Writes a file again with other bytes in some of its ranges.
 //!
 //! A [`Rewriter`] goes once through the old file, in order. Ranges that are not skipped are copied, by the kernel if
 //! possible. After new bytes, the rest of the file follows directly ([`skip_until`](Rewriter::skip_until)), as in a
@@ -20,11 +20,11 @@ use crate::beyond::base::io::ChangedRange;
 const HOLE_MIN: u64 = 64 << 10;
 
 /// A file that is being written again.
-pub(super) struct Rewriter<'d> {
+pub(crate) struct Rewriter<'d> {
     old: Slice<'d>,
     /// The output. Bytes that are written to it directly must be [counted](Self::count), or
     /// [removed](Self::truncate_to_counted) again.
-    pub(super) output: Output,
+    pub(crate) output: Output,
     /// The end of the copied or skipped part of the old file.
     read: u64,
     /// The length of the output so far, in bytes, without bytes that are not counted.
@@ -36,17 +36,17 @@ pub(super) struct Rewriter<'d> {
 }
 
 impl<'d> Rewriter<'d> {
-    pub(super) fn new(old: Slice<'d>, output: Output) -> Self {
+    pub(crate) fn new(old: Slice<'d>, output: Output) -> Self {
         Self { old, output, read: 0, written: 0, moves: Vec::new(), holes: Vec::new() }
     }
 
     /// Returns the length of the output so far, in bytes.
-    pub(super) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
     /// Copies the old file up to an offset.
-    pub(super) fn copy_until(&mut self, end: u64) -> Result<()> {
+    pub(crate) fn copy_until(&mut self, end: u64) -> Result<()> {
         let between = self.old.claimed(&(self.read..end))?;
         self.output.copy(between)?;
         self.read = end;
@@ -54,13 +54,13 @@ impl<'d> Rewriter<'d> {
     }
 
     /// Skips the old file up to an offset.
-    pub(super) fn skip_until(&mut self, end: u64) {
+    pub(crate) fn skip_until(&mut self, end: u64) {
         self.read = end;
         self.moves.push((end, self.written));
     }
 
     /// Writes new bytes. Many zeros become a hole.
-    pub(super) fn write(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
+    pub(crate) fn write(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
         for piece in pieces {
             match piece {
                 Piece::Zeros(len @ HOLE_MIN..) => self.leave_hole(*len)?,
@@ -74,26 +74,26 @@ impl<'d> Rewriter<'d> {
     }
 
     /// Counts new bytes that were written to the output directly.
-    pub(super) fn count(&mut self, len: u64) -> Result<()> {
+    pub(crate) fn count(&mut self, len: u64) -> Result<()> {
         self.written = sum([self.written, len])?;
         Ok(())
     }
 
     /// Sets the length of the output to its counted bytes. Removes bytes that were written directly and not counted,
     /// and extends the output by a hole at its end.
-    pub(super) fn truncate_to_counted(&mut self) -> Result<()> {
+    pub(crate) fn truncate_to_counted(&mut self) -> Result<()> {
         self.output.end_at(self.written)
     }
 
     /// Leaves a hole of `len` bytes in the output.
-    pub(super) fn leave_hole(&mut self, len: u64) -> Result<()> {
+    pub(crate) fn leave_hole(&mut self, len: u64) -> Result<()> {
         self.output.skip(len)?;
         self.holes.push(self.written..sum([self.written, len])?);
         self.count(len)
     }
 
     /// Returns the offset in the output of a byte of the old file. The byte must have been copied.
-    pub(super) fn new_offset(&self, old: u64) -> u64 {
+    pub(crate) fn new_offset(&self, old: u64) -> u64 {
         // The last skipped range before a byte decides where the byte is now. Before the first one, nothing moves.
         let before = self.moves.partition_point(|(start, _)| *start <= old);
         match self.moves.get(..before).and_then(<[_]>::last) {
@@ -103,7 +103,7 @@ impl<'d> Rewriter<'d> {
     }
 
     /// Starts again from the beginning of both files, and removes everything that was written.
-    pub(super) fn restart(&mut self) -> Result<()> {
+    pub(crate) fn restart(&mut self) -> Result<()> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
@@ -112,7 +112,7 @@ impl<'d> Rewriter<'d> {
     }
 
     /// Copies the rest of the old file. Returns the output, and the ranges of it that are holes.
-    pub(super) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
+    pub(crate) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
         self.copy_until(self.old.len())?;
         // Otherwise the file would end before a hole at its end.
         self.truncate_to_counted()?;
@@ -121,7 +121,7 @@ impl<'d> Rewriter<'d> {
 }
 
 /// Returns the length of a file with some changes.
-pub(super) fn changed_len(old: Slice<'_>, changes: &[ChangedRange<'_>]) -> u64 {
+pub(crate) fn changed_len(old: Slice<'_>, changes: &[ChangedRange<'_>]) -> u64 {
     let (mut gone, mut added) = (0_u64, 0_u64);
     for (range, new) in changes {
         gone = gone.saturating_add(len_of(range));
@@ -178,7 +178,7 @@ fn push_run<'c>(runs: &mut Vec<Run<'c>>, len: u64, from: RunOrigin<'c>) {
 ///
 /// Every byte of the result is followed to its source. A byte that both changes copy must be at its old offset again,
 /// and is not read. New bytes are compared with the old file, except with its known `holes`, which are zeros.
-pub(super) fn undoes(
+pub(crate) fn undoes(
     (old, holes): (Slice<'_>, &[Range<u64>]),
     changes: &[ChangedRange<'_>],
     back: &[ChangedRange<'_>],
@@ -265,13 +265,13 @@ fn is_zero_in_old(old: Slice<'_>, holes: &[Range<u64>], range: Range<u64>) -> bo
 }
 
 /// Writes a file with some changes, in the order of the file.
-pub(super) fn changed(old: Slice<'_>, changes: &[ChangedRange<'_>], output: Output) -> Result<Output> {
+pub(crate) fn changed(old: Slice<'_>, changes: &[ChangedRange<'_>], output: Output) -> Result<Output> {
     changed_with_holes(old, changes, &[], output)
 }
 
 /// Writes a file with some changes, and with holes after the last change. The old bytes in the holes are left out, and
 /// so must be zeros.
-pub(super) fn changed_with_holes(
+pub(crate) fn changed_with_holes(
     old: Slice<'_>,
     changes: &[ChangedRange<'_>],
     holes: &[Range<u64>],

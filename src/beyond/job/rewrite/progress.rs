@@ -7,29 +7,29 @@ use crate::llvm::event::{Event, Observer};
 
 /// The range of the job's input that the current data was read from. The data may be inflated.
 #[derive(Clone, Copy)]
-pub(super) struct ProgressRange {
-    pub(super) start: u64,
-    pub(super) len: u64,
+pub(crate) struct ProgressRange {
+    pub(crate) start: u64,
+    pub(crate) len: u64,
     /// The length of the input.
-    pub(super) total: u64,
+    pub(crate) total: u64,
 }
 
 impl ProgressRange {
     /// Reports that `done` of `len` bytes of the data were rewritten.
-    pub(super) fn report(self, done: u64, len: u64, observer: &mut Observer<'_>) {
+    pub(crate) fn report(self, done: u64, len: u64, observer: &mut Observer<'_>) {
         let done = self.start.saturating_add(scaled(done, len, self.len));
         observer(Event::Progress { done, total: self.total });
     }
 
     /// Returns the range of the input that a `range` of the data, which has `len` bytes in all, was read from.
-    pub(super) fn subrange(self, range: &Range<u64>, len: u64) -> Self {
+    pub(crate) fn subrange(self, range: &Range<u64>, len: u64) -> Self {
         let start = self.start.saturating_add(scaled(range.start, len, self.len));
         Self { start, len: scaled(len_of(range), len, self.len), ..self }
     }
 }
 
 /// Returns the part of `total` in proportion to `done` of `len`, at most `total`. Of nothing, everything is done.
-pub(super) fn scaled(done: u64, len: u64, total: u64) -> u64 {
+pub(crate) fn scaled(done: u64, len: u64, total: u64) -> u64 {
     let Some(part) = u128::from(done).saturating_mul(total.into()).checked_div(len.into()) else { return total };
     u64::try_from(part).unwrap_or(total).min(total)
 }

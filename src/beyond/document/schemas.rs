@@ -1,15 +1,17 @@
-//! The schemas in `docs`, which are generated from the types of this module.
+//! The schemas in `docs`, which are generated from the types of reports.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{DiffReport, Document, ExtractReport, InspectReport, KernelsReport, Report, VerifyReport};
+use super::{Document, Report};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::ContentKind;
 use crate::beyond::codec::Codec;
 use crate::beyond::container::FORMATS;
-use crate::beyond::job::{DiffChange, VerifyRule};
+use crate::beyond::job::{
+    DiffChange, DiffReport, ExtractReport, InspectReport, KernelsReport, VerifyReport, VerifyRule,
+};
 
 fn names(names: &[&str]) -> Schema {
     json_schema!({ "type": "string", "enum": names })
@@ -20,29 +22,29 @@ fn names_or_null(names: &[&str]) -> Schema {
     json_schema!({ "type": ["string", "null"], "enum": names })
 }
 
-pub(super) fn formats(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn formats(_: &mut SchemaGenerator) -> Schema {
     names(&FORMATS.each_ref().map(|row| row.name))
 }
 
-pub(super) fn kinds(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn kinds(_: &mut SchemaGenerator) -> Schema {
     names_or_null(&OffloadKind::all().map(OffloadKind::name).collect::<Vec<_>>())
 }
 
-pub(super) fn content_kinds(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn content_kinds(_: &mut SchemaGenerator) -> Schema {
     use ContentKind::*;
     let all = [Empty, Elf, Bitcode, SpirV, Ptx, Cubin, LtoIr, FatBinary, Bundle, Archive, Coff, Text, Unknown];
     names_or_null(&all.map(ContentKind::name))
 }
 
-pub(super) fn methods(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn methods(_: &mut SchemaGenerator) -> Schema {
     names(&[Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Unknown].map(Codec::name))
 }
 
-pub(super) fn changes(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn changes(_: &mut SchemaGenerator) -> Schema {
     names(&[DiffChange::Changed, DiffChange::Added, DiffChange::Removed].map(DiffChange::name))
 }
 
-pub(super) fn presences(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn presences(_: &mut SchemaGenerator) -> Schema {
     names(&["lost", "gained", "replaced", "in both"])
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn rules(_: &mut SchemaGenerator) -> Schema {
     names(&of_bundles.into_iter().chain(others).map(VerifyRule::name).collect::<Vec<_>>())
 }
 
-pub(super) fn uri(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn uri(_: &mut SchemaGenerator) -> Schema {
     let inflated = "(&inflated-offset=[0-9]+&inflated-size=[0-9]+)?";
     let pattern = format!("^file://[^#]*#(member=[^&]*&)*offset=[0-9]+&size=[0-9]+{inflated}$");
     json_schema!({ "type": ["string", "null"], "pattern": pattern })
@@ -106,11 +108,11 @@ fn generate_schema<R: Report + JsonSchema>(subcommand: &str) -> String {
 fn the_schemas_in_docs_match_the_types() {
     let bless = std::env::var("BLESS").as_deref() == Ok("1");
     for (subcommand, schema) in [
-        ("inspect", generate_schema::<InspectReport<(), (), ()>>("inspect")),
+        ("inspect", generate_schema::<InspectReport>("inspect")),
         ("extract", generate_schema::<ExtractReport<'_>>("extract")),
-        ("kernels", generate_schema::<KernelsReport<(), (), (), ()>>("kernels")),
-        ("diff", generate_schema::<DiffReport<'_, (), (), ()>>("diff")),
-        ("verify", generate_schema::<VerifyReport<(), (), ()>>("verify")),
+        ("kernels", generate_schema::<KernelsReport>("kernels")),
+        ("diff", generate_schema::<DiffReport>("diff")),
+        ("verify", generate_schema::<VerifyReport>("verify")),
     ] {
         let path = format!("{}/docs/{subcommand}.schema.json", env!("CARGO_MANIFEST_DIR"));
         if bless {

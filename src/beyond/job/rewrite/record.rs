@@ -19,21 +19,21 @@ const SIGNATURES_OF_JAR: [&str; 4] = [".SF", ".RSA", ".DSA", ".EC"];
 const FIELDS: usize = 3;
 
 /// Returns whether a member is the `RECORD` of the wheel, rather than of a package in it.
-pub(super) fn is_record(name: &[u8]) -> bool {
+pub(crate) fn is_record(name: &[u8]) -> bool {
     // A package that is contained in the wheel has its own such directory, but not at the top.
     let Some(directory) = name.strip_suffix(b".dist-info/RECORD") else { return false };
     !directory.is_empty() && !directory.contains(&b'/')
 }
 
 /// Returns whether a member is a signature of a `RECORD`.
-pub(super) fn is_signature(name: &[u8], record: &str) -> bool {
+pub(crate) fn is_signature(name: &[u8], record: &str) -> bool {
     let Some(rest) = name.strip_prefix(record.as_bytes()) else { return false };
     SIGNATURES.iter().any(|end| end.as_bytes() == rest)
 }
 
 /// Returns whether a member belongs to the signature of a JAR file: a list of hashes of the other members, or the
 /// signature of that list. The names may have small letters.
-pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
+pub(crate) fn is_signature_of_jar(name: &[u8]) -> bool {
     let name = name.to_ascii_uppercase();
     let Some(name) = name.strip_prefix(b"META-INF/") else { return false };
     if name.contains(&b'/') {
@@ -44,7 +44,7 @@ pub(super) fn is_signature_of_jar(name: &[u8]) -> bool {
 
 /// Returns the text of a hash, as in a `RECORD`: its name, and base64 that encodes three bytes by four digits of 6
 /// bits.
-pub(super) fn hash_text(sha256: &[u8]) -> String {
+pub(crate) fn hash_text(sha256: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = "sha256=".to_owned();
     for chunk in sha256.chunks(3) {
@@ -59,9 +59,9 @@ pub(super) fn hash_text(sha256: &[u8]) -> String {
 
 /// The hash and the size of a member, as in a `RECORD`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HashAndSize {
-    pub(super) hash: String,
-    pub(super) size: u64,
+pub(crate) struct HashAndSize {
+    pub(crate) hash: String,
+    pub(crate) size: u64,
 }
 
 /// Returns the `RECORD` for a wheel with these members. Correct lines of the `old` one stay as they are, wrong lines
@@ -69,7 +69,7 @@ pub(super) struct HashAndSize {
 ///
 /// `record` is the new name of the `RECORD` itself, and `members` has the new names of the members. `old` has the old
 /// names, and `renamed` the new name of each renamed member by its old name.
-pub(super) fn rewrite(
+pub(crate) fn rewrite(
     old: &[u8],
     record: &str,
     members: &[(String, HashAndSize)],

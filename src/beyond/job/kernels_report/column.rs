@@ -1,21 +1,21 @@
-//! The columns of the table, and the orders of kernels.
+//! The numbers of kernels, each a column of tables, and the orders of kernels by them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use crate::beyond::code::kernels::Kernel;
-use anyhow::bail;
-
 use super::row::NamedKernel;
+use crate::beyond::code::kernels::Kernel;
 
 /// A column with a number that code objects record for kernels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KernelColumn {
-    pub(crate) title: &'static str,
+#[non_exhaustive]
+pub struct KernelColumn {
+    /// The title in tables.
+    pub title: &'static str,
     /// Returns the number of a kernel, or `None` if it is not recorded.
-    pub(crate) number: fn(&Kernel) -> Option<u64>,
+    pub number: fn(&Kernel) -> Option<u64>,
     /// Whether the column has `yes` for each kernel with a number.
-    pub(crate) is_flag: bool,
+    pub is_flag: bool,
 }
 
 const fn number(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
@@ -35,41 +35,41 @@ const AGPR: KernelColumn = number("AGPR", |kernel| kernel.agprs.map(u64::from));
 const SGPR: KernelColumn = number("SGPR", |kernel| kernel.sgprs.map(u64::from));
 const VSPILL: KernelColumn = number("VSPILL", |kernel| kernel.vgpr_spills.map(u64::from));
 const SSPILL: KernelColumn = number("SSPILL", |kernel| kernel.sgpr_spills.map(u64::from));
-pub(crate) const SCRATCH: KernelColumn = number("SCRATCH", |kernel| kernel.scratch.map(u64::from));
-pub(crate) const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
+pub(in super::super) const SCRATCH: KernelColumn = number("SCRATCH", |kernel| kernel.scratch.map(u64::from));
+pub(in super::super) const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
 const KERNARG: KernelColumn = number("KERNARG", |kernel| kernel.kernarg.map(u64::from));
 const GROUP: KernelColumn = number("GROUP", |kernel| kernel.max_workgroup.map(u64::from));
 const CODE: KernelColumn = number("CODE", |kernel| kernel.code_size);
 
 /// The columns with numbers, in the order of the table.
-pub(crate) const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
+pub const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];
 
 /// The columns after the numbers, which say yes for some kernels.
-pub(crate) const FLAGS: [KernelColumn; 2] = [
+pub const FLAGS: [KernelColumn; 2] = [
     flag("DYNSTACK", |kernel| one_if_true(kernel.dynamic_stack)),
     flag("HOSTCALL", |kernel| one_if_true(kernel.hostcall)),
 ];
 
 impl KernelColumn {
     /// Returns the name on the command line.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.title.to_ascii_lowercase()
     }
 
     /// Returns the number of a kernel, or `None` if there is no kernel or its number is not recorded.
-    pub(crate) fn number_of(&self, kernel: Option<&Kernel>) -> Option<u64> {
+    pub fn number_of(&self, kernel: Option<&Kernel>) -> Option<u64> {
         (self.number)(kernel?)
     }
 }
 
 /// Returns the number of spilled registers of a kernel.
-pub(crate) fn spills(kernel: &Kernel) -> u64 {
+pub(in super::super) fn spills(kernel: &Kernel) -> u64 {
     [kernel.vgpr_spills, kernel.sgpr_spills].into_iter().flatten().map(u64::from).sum()
 }
 
 /// A key that sorts kernels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SortKey {
+pub struct SortKey {
     /// The name on the command line.
     name: &'static str,
     order: SortOrder,
@@ -106,19 +106,26 @@ const KEYS: [SortKey; 11] = [
 ];
 
 impl SortKey {
-    pub(super) fn names() -> [&'static str; 11] {
+    /// Returns the names of all keys on the command line, in the order of messages.
+    pub fn names() -> [&'static str; 11] {
         KEYS.map(|key| key.name)
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    /// Returns the key with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
         KEYS.into_iter().find(|key| key.name == name)
+    }
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        self.name
     }
 
     /// Compares two kernels: names and GPUs ascend, numbers descend, and kernels without a number come last.
     pub(super) fn compare(self, a: &NamedKernel, b: &NamedKernel) -> Ordering {
         match self.order {
             SortOrder::Name => a.name.cmp(&b.name),
-            SortOrder::Gpu => a.gpu.cmp(&b.gpu),
+            SortOrder::Gpu => a.code.gpu.cmp(&b.code.gpu),
             SortOrder::Numbers(first, then) => {
                 let [a, b] = [a, b].map(|row| ((first.number)(&row.kernel), (then.number)(&row.kernel)));
                 // `None` is less than any number.
@@ -128,7 +135,7 @@ impl SortKey {
     }
 
     /// Returns whether the table is sorted by this column first.
-    pub(super) fn is_column(self, column: &KernelColumn) -> bool {
+    pub fn is_column(self, column: &KernelColumn) -> bool {
         match self.order {
             SortOrder::Numbers(first, _) => first.title == column.title,
             SortOrder::Name | SortOrder::Gpu => false,
@@ -148,8 +155,8 @@ impl SortKey {
 }
 
 /// The names of the keys whose numbers some kernels record.
-#[derive(Debug, Default)]
-pub(crate) struct RecordedKeys(BTreeSet<&'static str>);
+#[derive(Clone, Debug, Default)]
+pub struct RecordedKeys(BTreeSet<&'static str>);
 
 impl RecordedKeys {
     /// Returns the keys that one of the kernels records.
@@ -168,12 +175,13 @@ impl RecordedKeys {
         self.0.extend(more.0);
     }
 
-    /// Fails if there are kernels, but none records the number of this key.
-    pub(super) fn ensure_recorded(&self, key: SortKey) -> anyhow::Result<()> {
-        if self.0.is_empty() || self.0.contains(key.name) {
-            return Ok(());
-        }
-        let names: Vec<&str> = SortKey::names().into_iter().filter(|name| self.0.contains(name)).collect();
-        bail!("no kernel records the column '{}'; --sort takes {}", key.name, names.join(", "))
+    /// Returns whether a kernel records the number of this key, or there are no kernels.
+    pub fn have(&self, key: SortKey) -> bool {
+        self.0.is_empty() || self.0.contains(key.name)
+    }
+
+    /// Returns the names of the keys that kernels record, in the order of messages.
+    pub fn names(&self) -> Vec<&'static str> {
+        SortKey::names().into_iter().filter(|name| self.0.contains(name)).collect()
     }
 }

@@ -2,18 +2,15 @@
 
 use std::fmt;
 
-use crate::base::error::Result;
-use crate::beyond::code::kernels::Kernel;
-use crate::beyond::serialized::{Failure, NotJudged};
-
+use super::super::condition::{Failure, Judged};
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::row::NamedKernel;
-use crate::beyond::cli::judged::Judged;
-use crate::beyond::cli::print::units::count;
+use crate::beyond::base::text::count;
+use crate::beyond::code::kernels::Kernel;
 
-/// A condition on which the command fails.
+/// A condition on kernels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum KernelCondition {
+pub enum KernelCondition {
     /// A kernel spills registers.
     Spill,
     /// A kernel needs calls of the host.
@@ -23,8 +20,11 @@ pub(crate) enum KernelCondition {
 }
 
 impl KernelCondition {
-    /// Reads a value of `--fail-on`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a condition as the user types it: `spill`, `scratch`, `hostcall`, or a limit such as `vgpr>128`.
+    ///
+    /// # Errors
+    /// The reason why the text is no condition.
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "spill" => return Ok(Self::Spill),
             "scratch" => return Ok(Self::Above(SCRATCH, 0)),
@@ -91,15 +91,15 @@ impl fmt::Display for KernelCondition {
 const NAMED_MAX: usize = 3;
 
 /// The results of all conditions for the kernels of one or more files.
-#[derive(Debug, Default)]
-pub(super) struct ConditionResults {
+#[derive(Clone, Debug, Default)]
+pub struct ConditionResults {
     /// The number of kernels that the conditions apply to, whether they record the numbers of a condition or not.
     all: usize,
     results: Vec<ConditionResult>,
 }
 
 /// The kernels that meet a condition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ConditionResult {
     condition: KernelCondition,
     /// The number of kernels that record the number that the condition asks for.
@@ -128,21 +128,17 @@ impl ConditionResults {
     }
 
     /// Counts the kernels that meet each condition, and keeps texts about the first ones.
-    ///
-    /// # Errors
-    /// The errors of the URI of a code object.
-    pub(super) fn count_matches(&mut self, rows: &[NamedKernel]) -> Result<()> {
+    pub(super) fn count_matches(&mut self, rows: &[NamedKernel]) {
         for result in &mut self.results {
             for row in rows {
                 if result.condition.is_met(&row.kernel) {
                     result.kernels += 1;
                     if result.first.len() < NAMED_MAX {
-                        result.first.push(kernel_text(row, result.condition.number(&row.kernel))?);
+                        result.first.push(kernel_text(row, result.condition.number(&row.kernel)));
                     }
                 }
             }
         }
-        Ok(())
     }
 
     /// Adds the results of the next file.
@@ -162,7 +158,7 @@ impl ConditionResults {
 
     /// Returns whether each condition judged a kernel, one of them did not, because no kernel records its number, or
     /// there are no kernels.
-    pub(super) fn judged(&self) -> Judged {
+    pub fn judged(&self) -> Judged {
         if self.all == 0 {
             Judged::Nothing
         } else if self.results.iter().any(|result| result.judged == 0) {
@@ -173,13 +169,13 @@ impl ConditionResults {
     }
 
     /// Returns the conditions that ask for a number that no kernel records, such as `'spill', 'vgpr>128'`.
-    pub(super) fn unrecorded(&self) -> String {
+    pub fn unrecorded(&self) -> String {
         let unrecorded = self.results.iter().filter(|result| result.judged == 0);
         unrecorded.map(|result| format!("'{}'", result.condition)).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the conditions that ask for a number that some kernels do not record.
-    pub(super) fn not_judged(&self) -> Vec<NotJudged> {
+    pub fn not_judged(&self) -> Vec<NotJudged> {
         let mut conditions = Vec::new();
         for result in &self.results {
             let kernels = self.all - result.judged;
@@ -191,7 +187,7 @@ impl ConditionResults {
     }
 
     /// Returns the conditions that are met, with the reasons.
-    pub(super) fn failures(&self) -> Vec<Failure> {
+    pub fn failures(&self) -> Vec<Failure> {
         let mut failures = Vec::new();
         for result in &self.results {
             if result.kernels > 0 {
@@ -224,17 +220,32 @@ impl ConditionResult {
 
 /// Returns the text for a kernel that meets a condition: the number that the condition compares, if any, the name, the
 /// GPU and the code object.
-fn kernel_text(row: &NamedKernel, number: Option<u64>) -> Result<String> {
-    let NamedKernel { code_object, gpu, name, .. } = row;
-    let place = match code_object.uri()? {
-        Some(uri) => uri.to_string(),
-        None => code_object.bundle.place.to_string(),
+fn kernel_text(NamedKernel { code, name, .. }: &NamedKernel, number: Option<u64>) -> String {
+    let place = match &code.uri {
+        Some(uri) => uri.clone(),
+        None => code.code_object.bundle.place.to_string(),
     };
     let number = match number {
         Some(number) => format!("{number} in "),
         None => String::new(),
     };
-    Ok(format!("{number}'{name}' for {gpu} in {place}"))
+    format!("{number}'{name}' for {} in {place}", code.gpu)
+}
+
+/// A condition of `--fail-on` that did not judge some kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(all(test, feature = "serde"), derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct NotJudged {
+    /// The condition: `spill`, `scratch`, `hostcall` or a limit such as `vgpr>128`.
+    #[cfg_attr(all(test, feature = "serde"), schemars(regex(pattern = "^(spill|scratch|hostcall|[a-z]+>[0-9]+)$")))]
+    pub condition: String,
+    /// The number of kernels that it did not judge.
+    #[cfg_attr(all(test, feature = "serde"), schemars(range(min = 1)))]
+    pub kernels: usize,
+    /// The number of all kernels that the conditions apply to.
+    pub of: usize,
 }
 
 #[cfg(test)]

@@ -2,18 +2,17 @@
 
 use std::fmt;
 
-use super::kernel::SpillingKernels;
-use super::total::{DiffTotal, Presence};
-use crate::beyond::cli::judged::Judged;
-use crate::beyond::cli::kernels::column::spills;
-use crate::beyond::cli::kernels::report::demangled_names;
-use crate::beyond::cli::print::units::{bytes, count};
-use crate::beyond::job::{GpuDiff, KernelDiff, LostCoverage};
-use crate::beyond::serialized::Failure;
+use super::super::condition::{Failure, Judged};
+use super::super::kernels_report::{DemangleName, shown_names, spills};
+use super::report::{DiffTotals, Presence};
+use super::rows::SpillingKernels;
+use super::{GpuDiff, KernelDiff};
+use crate::beyond::base::text::{bytes, count};
 
-/// A condition on which the command fails.
+/// A condition on the differences of files.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum DiffCondition {
+pub enum DiffCondition {
+    /// A GPU has lost all its code, or a bundle of a library.
     LostGpu,
     /// A kernel spills more registers than before.
     Spill,
@@ -25,7 +24,8 @@ pub(super) enum DiffCondition {
 
 /// A value of `--fail-on`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum FailOnValue {
+pub enum FailOnValue {
+    /// A condition.
     Condition(DiffCondition),
     /// The least size of new code, in bytes, that [`DiffCondition::Size`] judges. It ignores smaller code.
     SizeMin(u64),
@@ -33,9 +33,10 @@ pub(super) enum FailOnValue {
 
 /// The largest permitted growth of a size from the old files to the new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Growth {
+pub enum Growth {
     /// In thousandths of a percent.
     Percent(u64),
+    /// In bytes.
     Bytes(u64),
 }
 
@@ -47,7 +48,10 @@ const GROWTHS: &str = "+5%, or a number of bytes such as +1MB (B, kB, MB or GB)"
 
 impl FailOnValue {
     /// Reads one value of the comma list.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The reason why the text is no value.
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once('=') {
             None if text == "lost-gpu" => Ok(Self::Condition(DiffCondition::LostGpu)),
             None if text == "spill" => Ok(Self::Condition(DiffCondition::Spill)),
@@ -78,7 +82,7 @@ impl DiffCondition {
     }
 
     /// Returns whether code of the old files records the numbers of the condition.
-    fn is_recorded_in(self, total: &DiffTotal) -> bool {
+    fn is_recorded_in(self, total: &DiffTotals) -> bool {
         old_gpus(total).any(|gpu| self.is_recorded(gpu))
     }
 
@@ -164,13 +168,13 @@ fn is_number(digits: &str) -> bool {
 }
 
 /// Returns the GPUs that the old files have code for.
-fn old_gpus(total: &DiffTotal) -> impl Iterator<Item = &str> {
-    total.gpus.iter().filter(|(_, gpu)| gpu.old.code_objects > 0).map(|(name, _)| &**name)
+fn old_gpus(total: &DiffTotals) -> impl Iterator<Item = &str> {
+    total.gpus.iter().filter(|gpu| gpu.numbers.old.code_objects > 0).map(|gpu| &*gpu.target_id)
 }
 
 /// The conditions of a command line.
-#[derive(Debug)]
-pub(super) struct DiffConditions {
+#[derive(Clone, Debug)]
+pub struct DiffConditions {
     conditions: Vec<DiffCondition>,
     /// The least size of new code, in bytes, that [`DiffCondition::Size`] judges. It ignores smaller code.
     size_min: u64,
@@ -181,7 +185,7 @@ impl DiffConditions {
     ///
     /// # Errors
     /// The reason why the values do not belong together.
-    pub(super) fn new(values: &[FailOnValue]) -> Result<Self, &'static str> {
+    pub fn new(values: &[FailOnValue]) -> Result<Self, &'static str> {
         let (mut conditions, mut size_min) = (Vec::new(), None);
         for value in values {
             match value {
@@ -196,13 +200,14 @@ impl DiffConditions {
         Ok(Self { conditions, size_min: size_min.unwrap_or(0) })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns whether there are no conditions.
+    pub fn is_empty(&self) -> bool {
         self.conditions.is_empty()
     }
 
     /// Returns whether the conditions had something to judge. They had nothing if the old or the new files have no
     /// code, and only unrecorded numbers if no code of the old files records a number that a condition compares.
-    pub(super) fn judged(&self, total: &DiffTotal) -> Judged {
+    pub fn judged(&self, total: &DiffTotals) -> Judged {
         if total.all().new.code_objects == 0 || old_gpus(total).next().is_none() {
             Judged::Nothing
         } else if self.conditions.iter().any(|condition| condition.is_recorded_in(total)) {
@@ -214,7 +219,7 @@ impl DiffConditions {
 
     /// Returns the names of the conditions whose numbers no code of the old files records. Returns an empty list if no
     /// condition was judged, because the caller reports that as an error.
-    pub(super) fn unrecorded(&self, total: &DiffTotal) -> Vec<&'static str> {
+    pub fn unrecorded(&self, total: &DiffTotals) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.judged(total) == Judged::Something {
             for condition in &self.conditions {
@@ -227,12 +232,12 @@ impl DiffConditions {
     }
 
     /// Returns the conditions that are met, with the reasons.
-    pub(super) fn failures(&self, total: &DiffTotal) -> Vec<Failure> {
+    pub fn failures(&self, total: &DiffTotals, demangle: DemangleName<'_>) -> Vec<Failure> {
         let mut failures = Vec::new();
         for condition in &self.conditions {
             let reasons = match condition {
                 DiffCondition::LostGpu => lost_gpus(total),
-                DiffCondition::Spill => added_spills(total),
+                DiffCondition::Spill => added_spills(total, demangle),
                 DiffCondition::Size(growth) => grown_sizes(total, *growth, self.size_min),
                 DiffCondition::Total(growth) => Vec::from_iter(growth_text("all device code", &total.all(), *growth)),
             };
@@ -246,32 +251,18 @@ impl DiffConditions {
 
 /// Returns a sentence for each GPU that lost all its code, and for each GPU that fewer bundles of a library serve. GPUs
 /// without any code are not reported again for each library.
-fn lost_gpus(total: &DiffTotal) -> Vec<String> {
-    let presences = total.presences();
+fn lost_gpus(total: &DiffTotals) -> Vec<String> {
     let mut reasons = Vec::new();
-    for (name, gpu) in &total.gpus {
-        if presences.get(&**name) == Some(&Presence::Lost) {
-            let before = count(gpu.old.code_objects, "code object", "code objects");
-            reasons.push(format!("no code for {name} any longer, before {before}"));
-        }
+    for gpu in total.gpus.iter().filter(|gpu| gpu.presence == Presence::Lost) {
+        let before = count(gpu.numbers.old.code_objects, "code object", "code objects");
+        reasons.push(format!("no code for {} any longer, before {before}", gpu.target_id));
     }
-    reasons.extend(total.less_served(&presences));
+    reasons.extend(total.partial_losses().map(|loss| loss.text(&loss.library)));
     reasons
 }
 
-/// Returns the text about a GPU that fewer bundles of a library serve than before.
-pub(super) fn loss_text(library: &str, LostCoverage { gpu, old, new, .. }: &LostCoverage) -> String {
-    let [before, now] =
-        [old, new].map(|served| format!("{} of {}", served.serving, count(served.bundles, "bundle", "bundles")));
-    if new.serving == 0 {
-        format!("no bundle of '{library}' serves {gpu} any longer, before {before}")
-    } else {
-        format!("{now} of '{library}' serve {gpu}, before {before}")
-    }
-}
-
 /// Returns a sentence for each GPU about the kernels that spill more registers, and one about new kernels that spill.
-fn added_spills(total: &DiffTotal) -> Vec<String> {
+fn added_spills(total: &DiffTotals, demangle: DemangleName<'_>) -> Vec<String> {
     let mut reasons = Vec::new();
     for ((gpu, is_new), SpillingKernels { kernels, worst }) in &total.spills {
         let numbers = if *is_new {
@@ -279,14 +270,14 @@ fn added_spills(total: &DiffTotal) -> Vec<String> {
         } else {
             format!("{} more registers", count(*kernels, "kernel spills", "kernels spill"))
         };
-        reasons.push(format!("{numbers} on {gpu}, {}", spills_text(worst)));
+        reasons.push(format!("{numbers} on {gpu}, {}", spills_text(worst, demangle)));
     }
     reasons
 }
 
 /// Returns the numbers of registers that a kernel spills, now and before, and its name.
-fn spills_text(kernel: &KernelDiff) -> String {
-    let names = demangled_names(std::iter::once(&kernel.name));
+fn spills_text(kernel: &KernelDiff, demangle: DemangleName<'_>) -> String {
+    let names = shown_names(std::iter::once(&kernel.name), demangle);
     let shown = names.get(&kernel.name).map(|name| &**name).unwrap_or_default();
     let [old, new] = [&kernel.old, &kernel.new].map(|kernel| match kernel {
         Some(kernel) => spills(kernel).to_string(),
@@ -297,12 +288,12 @@ fn spills_text(kernel: &KernelDiff) -> String {
 
 /// Returns a sentence for each size that grew by more than `growth`: of all device code, and of the code for each GPU.
 /// Code of less than `size_min` bytes does not count.
-fn grown_sizes(total: &DiffTotal, growth: Growth, size_min: u64) -> Vec<String> {
+fn grown_sizes(total: &DiffTotals, growth: Growth, size_min: u64) -> Vec<String> {
     let mut sizes = vec![("all device code".to_owned(), total.all())];
-    for (name, gpu) in &total.gpus {
+    for gpu in &total.gpus {
         // The code for a GPU that is new or gone did not grow.
-        if gpu.old.code_objects > 0 && gpu.new.code_objects > 0 {
-            sizes.push((format!("device code for {name}"), *gpu));
+        if gpu.numbers.old.code_objects > 0 && gpu.numbers.new.code_objects > 0 {
+            sizes.push((format!("device code for {}", gpu.target_id), gpu.numbers));
         }
     }
     let mut reasons = Vec::new();
@@ -325,7 +316,9 @@ fn growth_text(code: &str, gpu: &GpuDiff, growth: Growth) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::{GpuTotal, LibraryLoss};
     use super::*;
+    use crate::beyond::inventory::ServedBundles;
 
     #[test]
     fn growths_are_percents_or_bytes() {
@@ -403,5 +396,133 @@ mod tests {
         assert!(!five.is_exceeded(1000, 1050) && five.is_exceeded(1000, 1051) && !five.is_exceeded(1000, 0));
         assert!(five.is_exceeded(0, 1) && !five.is_exceeded(0, 0) && five.is_exceeded(1, u64::MAX));
         assert!(!Growth::Bytes(10).is_exceeded(5, 15) && Growth::Bytes(10).is_exceeded(5, 16));
+    }
+
+    /// Returns the totals of GPUs: for each the numbers of bytes before and now, in one code object. 0 means that there
+    /// is none.
+    fn totals(gpus: &[(&str, u64, u64)]) -> DiffTotals {
+        let mut totals = DiffTotals::default();
+        for (name, old, new) in gpus {
+            let mut numbers = GpuDiff::default();
+            for (side, size) in [(&mut numbers.old, *old), (&mut numbers.new, *new)] {
+                (side.code_objects, side.stored) = (usize::from(size > 0), size);
+            }
+            let (target_id, presence) = ((*name).into(), Presence::by_name(&numbers));
+            totals.gpus.push(GpuTotal { target_id, presence, numbers });
+        }
+        totals
+    }
+
+    fn conditions(list: &str) -> DiffConditions {
+        let values: Vec<FailOnValue> = list.split(',').map(|text| FailOnValue::parse(text).unwrap()).collect();
+        DiffConditions::new(&values).unwrap()
+    }
+
+    fn failures(list: &str, totals: &DiffTotals) -> Vec<String> {
+        let failures = conditions(list).failures(totals, &|name| Some(format!("{}()", String::from_utf8_lossy(name))));
+        failures.iter().map(Failure::to_string).collect()
+    }
+
+    #[test]
+    fn sizes_fail_above_their_limits() {
+        for (list, gpus, reasons) in [
+            ("size=+10%", &[("gfx906", 1000, 1100)][..], &[][..]),
+            (
+                "size=+10%",
+                &[("gfx906", 1000, 1101), ("gfx90a", 1000, 900)],
+                &["size: device code for gfx906 grew by more than 10 %, from 1.00 kB to 1.10 kB"],
+            ),
+            (
+                "size=+5%",
+                &[("gfx906", 100, 100), ("gfx90a", 1000, 2000)],
+                &[
+                    "size: all device code grew by more than 5 %, from 1.10 kB to 2.10 kB",
+                    "size: device code for gfx90a grew by more than 5 %, from 1.00 kB to 2.00 kB",
+                ],
+            ),
+            // Code for a GPU that is new or gone has not grown.
+            ("size=+50%", &[("gfx906", 0, 100), ("gfx90a", 1000, 1000), ("gfx942", 100, 0)], &[]),
+            (
+                "size=+20%,min=200",
+                &[("gfx906", 100, 200), ("gfx90a", 10_000, 10_000)],
+                &["size: device code for gfx906 grew by more than 20 %, from 100 B to 200 B"],
+            ),
+            ("size=+20%,min=201", &[("gfx906", 100, 200), ("gfx90a", 10_000, 10_000)], &[]),
+            ("total=+1%", &[("gfx906", 100, 200), ("gfx90a", 10_000, 10_000)], &[]),
+            (
+                "total=+99B,total=+1MB",
+                &[("gfx906", 100, 200), ("gfx90a", 10_000, 10_000)],
+                &["total: all device code grew by more than 99 B, from 10.1 kB to 10.2 kB"],
+            ),
+        ] {
+            assert_eq!(failures(list, &totals(gpus)), reasons, "{list} {gpus:?}");
+        }
+    }
+
+    #[test]
+    fn gpus_are_lost_with_all_their_code_or_in_a_library() {
+        let mut totals = totals(&[("gfx906", 1, 0), ("gfx90a", 1, 1), ("gfx942", 0, 1), ("sm_90", 1, 0)]);
+        for (index, target_id) in [(0, "gfx906"), (1, "gfx90a")] {
+            let served = |serving| {
+                let mut served = ServedBundles::default();
+                (served.serving, served.bundles) = (serving, 2);
+                served
+            };
+            let (library, old, new) = (format!("{index}.so"), served(2), served(index));
+            totals.losses.push(LibraryLoss { target_id: target_id.into(), library, member: None, old, new });
+        }
+        // The other files serve it with other code.
+        totals.gpus[3].presence = Presence::Replaced;
+        assert_eq!(
+            failures("lost-gpu", &totals),
+            [
+                "lost-gpu: no code for gfx906 any longer, before 1 code object",
+                "lost-gpu: 1 of 2 bundles of '1.so' serve gfx90a, before 2 of 2 bundles"
+            ]
+        );
+    }
+
+    #[test]
+    fn conditions_judge_code_of_the_old_files_that_has_their_numbers() {
+        use Judged::{Nothing, Something, Unrecorded};
+        for (list, gpus, judged, unrecorded) in [
+            ("spill", &[("gfx906", 1, 1)][..], Something, &[][..]),
+            ("spill", &[("sm_90", 1, 1)], Unrecorded, &[]),
+            // The new code has nothing to be compared with.
+            ("spill", &[("sm_90", 1, 1), ("gfx906", 0, 1)], Unrecorded, &[]),
+            ("spill,lost-gpu", &[("sm_90", 1, 1)], Something, &["spill"]),
+            ("lost-gpu", &[("sm_90", 1, 0)], Nothing, &[]),
+            ("size=+1%", &[("sm_90", 0, 1)], Nothing, &[]),
+            ("total=+1%", &[], Nothing, &[]),
+        ] {
+            let (conditions, totals) = (conditions(list), totals(gpus));
+            assert_eq!(conditions.judged(&totals), judged, "{list} {gpus:?}");
+            assert_eq!(conditions.unrecorded(&totals), unrecorded, "{list} {gpus:?}");
+        }
+    }
+
+    #[test]
+    fn spills_fail_by_gpu_and_new_kernels_apart() {
+        use super::super::rows::tests::kernel;
+        use super::super::{KernelRows, ListedKernels};
+        let kernels = vec![
+            kernel("same", Some(2), Some(2)),
+            kernel("less", Some(2), Some(1)),
+            kernel("more", Some(1), Some(2)),
+            kernel("most", Some(3), Some(6)),
+            kernel("new", None, Some(4)),
+            kernel("clean", None, Some(0)),
+            kernel("gone", Some(9), None),
+        ];
+        // Kernels without a row count too.
+        let rows = KernelRows::new(kernels, (0, ListedKernels::All), &|_| None);
+        let totals = DiffTotals { spills: rows.spills, ..totals(&[("gfx906", 1, 1)]) };
+        assert_eq!(
+            failures("spill", &totals),
+            [
+                "spill: 2 kernels spill more registers on gfx906, 6 (before 3) in 'most()'",
+                "spill: 1 new kernel spills registers on gfx906, 4 (before none) in 'new()'"
+            ]
+        );
     }
 }

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use super::super::size_limit::ensure_size_limit;
 use crate::base::bytes::{is_zero, len_u64, total};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
@@ -11,6 +10,7 @@ use crate::base::io::piece::Piece;
 use crate::beyond::container::Bundle;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::container::text;
+use crate::beyond::job::size_limit::ensure_size_limit;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::text::{MarkerSide, Text};
 use crate::llvm::container::{Entry, Member, Part};
@@ -19,20 +19,20 @@ use crate::llvm::container::{Entry, Member, Part};
 const ALIGNMENT_MAX: u64 = 4096;
 
 /// A bundle in its plain form, without the removed code objects.
-pub(super) struct PlainBundle<'p> {
-    pub(super) pieces: Vec<Piece<'p>>,
+pub(crate) struct PlainBundle<'p> {
+    pub(crate) pieces: Vec<Piece<'p>>,
     /// Whether the code objects are not those of the old bundle: some are removed, or one is replaced.
-    pub(super) is_changed: bool,
+    pub(crate) is_changed: bool,
     /// Whether the plain form is a text bundle, which ends only at the end of the file.
-    pub(super) is_text: bool,
+    pub(crate) is_text: bool,
     /// Whether the bundle was compressed together with data after it that is not zero. This data is in `pieces` too.
-    pub(super) has_tail: bool,
+    pub(crate) has_tail: bool,
 }
 
 impl<'p> PlainBundle<'p> {
     /// Makes the plain form with the given members. If `members` is `None`, the bundle keeps all members and its old
     /// bytes. Fails if other members are wanted of a text bundle with text between its entries, which would be lost.
-    pub(super) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
+    pub(crate) fn new(path: &Path, bundle: &'p Bundle<'_>, members: Option<&[Member<'p>]>) -> Result<Self> {
         let whole = bundle.whole().ok_or_else(|| Error::internal("the bundle is not inflated"))?;
         let text = text::identify(bundle.beginning());
         if members.is_some()
@@ -65,7 +65,7 @@ impl<'p> PlainBundle<'p> {
 }
 
 /// The form that is chosen for a bundle.
-pub(super) enum BundleForm<'p> {
+pub(crate) enum BundleForm<'p> {
     /// The old bytes.
     AsItWas,
     /// A new bundle that is not compressed.
@@ -77,7 +77,7 @@ pub(super) enum BundleForm<'p> {
 
 /// Fails if readers of the new bundle would take data after it for a part of it. This can happen only if a compressed
 /// bundle becomes plain: its header then no longer records where it ends. `room` is `Some` for a bundle in a section.
-pub(super) fn ensure_end_is_known(
+pub(crate) fn ensure_end_is_known(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
     plain: &PlainBundle<'_>,
@@ -99,12 +99,12 @@ pub(super) fn ensure_end_is_known(
 }
 
 /// Returns a code object, which is its entry ID and content, as a member of a new bundle.
-pub(super) fn as_member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
+pub(crate) fn as_member<'c>((id, content): &'c (String, Content<'_>)) -> Member<'c> {
     Member { id: id.clone(), content: content.as_slice() }
 }
 
 /// Reads the code objects of a bundle to keep, with their IDs.
-pub(super) fn read_contents<'b>(
+pub(crate) fn read_contents<'b>(
     path: &Path,
     bundle: &'b Bundle<'_>,
     kept: &[usize],
@@ -129,7 +129,7 @@ fn cannot_drop(path: &Path, bundle: &Bundle<'_>, what: &str, reason: &str) -> Er
 
 /// Returns the first offset from `position` on that has exactly the alignment of `offset`, not a larger one. A later
 /// job takes the alignment from the offset, and so finds the old offset again.
-pub(super) fn first_aligned_as(offset: u64, position: u64) -> u64 {
+pub(crate) fn first_aligned_as(offset: u64, position: u64) -> u64 {
     let wanted = alignment(offset);
     let first = position.checked_next_multiple_of(wanted).unwrap_or(u64::MAX);
     // If the first multiple has a larger alignment, the next one does not.

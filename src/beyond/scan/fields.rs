@@ -1,28 +1,22 @@
-//! Code objects, and the arguments of their kernels.
+//! The fields of code objects and places in documents (feature `serde`).
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
-use super::fields::{serialized_as, shown};
-use super::place::InnerPlace;
-use crate::base::display::{printable, short_name};
+use super::{CodeObject, Format, Place, PlaceOrigin};
+use crate::base::display::printable;
 use crate::beyond::code::ContentKind;
-use crate::beyond::code::kernels::Argument;
 use crate::beyond::container::fatbin;
-use crate::beyond::scan::{CodeObject, Format, PlaceOrigin};
+use crate::beyond::document::{serialized_as, shown};
 
 #[cfg(test)]
-use super::tests;
+use crate::beyond::document::schemas;
 
-/// The length of the longest name of an argument that is shown in full, in characters.
-const NAME_MAX: usize = 16 << 10;
-
-serialized_as!(CodeObject => CodeObjectFields, Argument => ArgumentFields);
+serialized_as!(CodeObject => CodeObjectFields, Place => InnerPlace);
 
 /// A code object.
 #[derive(Serialize)]
@@ -61,7 +55,7 @@ struct CodeObjectFields<'c> {
     /// and all bytes of an ID that is not UTF-8, are escaped as in C.
     entry_id: String,
     /// The offload kind in the entry ID. Null if the ID is not valid, and for a code object without a bundle.
-    #[cfg_attr(test, schemars(schema_with = "tests::kinds"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::kinds"))]
     kind: Option<&'static str>,
     /// The target triple in the entry ID, without dashes at its end. Null if the ID is not valid.
     triple: Option<String>,
@@ -73,7 +67,7 @@ struct CodeObjectFields<'c> {
     recorded_target_id: Option<&'c str>,
     /// The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
     /// inflates all of it).
-    #[cfg_attr(test, schemars(schema_with = "tests::content_kinds"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::content_kinds"))]
     image_kind: Option<&'static str>,
     /// The name of the source file, if a fatbin records it, otherwise null. A name of more than 200 characters is cut
     /// and ends in `...`.
@@ -145,7 +139,7 @@ struct BundleFields<'c> {
     inside: InnerPlace,
     /// The format that contains the code object. `bundle` is a binary bundle, plain or compressed; `code object` is a
     /// GPU ELF file without a bundle.
-    #[cfg_attr(test, schemars(schema_with = "tests::formats"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::formats"))]
     container: &'static str,
     /// The number of the bundle among those at the same place (path, origin, member, section), counted from 0.
     bundle: usize,
@@ -166,7 +160,7 @@ impl<'c> BundleFields<'c> {
 /// The location of a code object in its file.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
-pub(super) struct Location<'c> {
+pub(crate) struct Location<'c> {
     #[serde(flatten)]
     bundle: BundleFields<'c>,
     /// The bundle entry ID as recorded; for a code object without a bundle, triple and target ID. Control characters,
@@ -175,13 +169,13 @@ pub(super) struct Location<'c> {
 }
 
 impl<'c> Location<'c> {
-    pub(super) fn of(code_object: &'c CodeObject) -> Self {
+    pub(crate) fn of(code_object: &'c CodeObject) -> Self {
         Self { bundle: BundleFields::of(code_object), entry_id: code_object.shown_id() }
     }
 }
 
 /// The URI of a code object. Serializing it fails if the current directory is not known, which a relative path needs.
-pub(super) struct UriOf<'c>(pub(super) &'c CodeObject);
+pub(crate) struct UriOf<'c>(pub(crate) &'c CodeObject);
 
 impl Serialize for UriOf<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -201,7 +195,7 @@ impl JsonSchema for UriOf<'_> {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        tests::uri(generator)
+        schemas::uri(generator)
     }
 }
 
@@ -210,7 +204,7 @@ impl JsonSchema for UriOf<'_> {
 #[cfg_attr(test, derive(JsonSchema))]
 struct Compressed {
     /// The method.
-    #[cfg_attr(test, schemars(schema_with = "tests::methods"))]
+    #[cfg_attr(test, schemars(schema_with = "schemas::methods"))]
     method: &'static str,
     /// The version of the header: 1, 2 or 3 of a compressed bundle, 3 of an offload binary, 1 of a fatbin.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -234,27 +228,19 @@ impl Compressed {
     }
 }
 
-/// An argument of a kernel.
+/// The place inside a file.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Argument"))]
-struct ArgumentFields {
-    /// The offset among the arguments.
-    offset: Option<u32>,
-    /// The size.
-    size: Option<u32>,
-    /// The kind, as AMD's metadata names it: `by_value`, `global_buffer`, or a name that begins with `hidden_` for
-    /// arguments that the runtime adds, such as `hidden_hostcall_buffer`. Null for NVIDIA GPUs.
-    kind: Option<String>,
-    /// The name in the source, which clang records for OpenCL C with `-cl-kernel-arg-info`. Null if it is not recorded.
-    name: Option<String>,
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Inside"))]
+struct InnerPlace {
+    /// The member of an archive, zip file or package; names of nested members are joined by slashes. For code in a
+    /// kpack archive, its binary key (`lib/librocrand.so.1#0`). Null outside archives.
+    member: Option<String>,
+    /// The section, such as `.hip_fatbin`; the innermost of nested ones. Null outside sections.
+    section: Option<String>,
 }
 
-impl ArgumentFields {
-    fn of(Argument { offset, size, kind, name }: &Argument) -> Self {
-        Self { offset: *offset, size: *size, kind: shown_text(kind), name: shown_text(name) }
+impl InnerPlace {
+    fn of(place: &Place) -> Self {
+        Self { member: place.member(), section: place.section() }
     }
-}
-
-fn shown_text(text: &Option<Arc<[u8]>>) -> Option<String> {
-    Some(short_name(text.as_ref()?, NAME_MAX))
 }

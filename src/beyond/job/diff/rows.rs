@@ -6,49 +6,68 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::beyond::job::KernelDiff;
+use super::super::kernels_report::{
+    DemangleName, KernelColumn, LDS, NUMBERS, ROWS_BETWEEN_SORTS, SCRATCH, shown_names, spills,
+};
+use super::{Counts, KernelDiff};
 use crate::beyond::scan::Step;
 use crate::beyond::scan::sections::is_relocatable_code;
-use crate::beyond::serialized::Counts;
 
-use crate::beyond::cli::kernels::column::{KernelColumn, LDS, NUMBERS, SCRATCH, spills};
-use crate::beyond::cli::kernels::report::{ROWS_BETWEEN_SORTS, demangled_names};
+/// A kernel that differs, with its name as it is shown. With the feature `serde`, it is serialized as
+/// `docs/diff.schema.json` describes it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KernelRow {
+    /// The kernel before and now.
+    pub diff: KernelDiff,
+    /// The demangled name, safe to print on a terminal.
+    pub name: Arc<str>,
+}
 
-/// Kernels that differ, each with its name as it is shown. Kernels that got worse come first: spills count most, then
-/// scratch memory, registers, shared memory and code size.
-#[derive(Debug, Default)]
-pub(super) struct KernelRows {
-    pub(super) kept: Vec<(KernelDiff, Arc<str>)>,
+/// Kernels that differ. Those that got worse come first: spills count most, then scratch memory, registers, shared
+/// memory and code size.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct KernelRows {
+    /// The kernels with a row.
+    pub kept: Vec<KernelRow>,
     /// The number of kernels that changed, were added and were removed.
-    pub(super) numbers: Counts,
+    pub numbers: Counts,
     /// The number of kernels in relocatable code without a row, because the row of the linked kernel says the same.
-    pub(super) repeats: usize,
+    pub repeats: usize,
     /// The kernels that spill more than before.
-    pub(super) spills: SpillsByGpu,
+    pub spills: SpillsByGpu,
 }
 
 /// The kernels of a pair of files that have rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListedKernels {
+pub enum ListedKernels {
+    /// All that differ.
     All,
     /// Kernels in relocatable code are left out if the rows of the linked kernels have the same numbers.
     WithoutRepeats,
 }
 
 /// The kernels that spill more than before, by GPU and by whether they are new. A new kernel is not in the old files.
-pub(super) type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
+pub type SpillsByGpu = BTreeMap<(Arc<str>, bool), SpillingKernels>;
 
 /// Some kernels that spill more than before.
 #[derive(Clone, Debug)]
-pub(super) struct SpillingKernels {
-    pub(super) kernels: usize,
+#[non_exhaustive]
+pub struct SpillingKernels {
+    /// Their number.
+    pub kernels: usize,
     /// The kernel whose spills grew most.
-    pub(super) worst: KernelDiff,
+    pub worst: KernelDiff,
 }
 
 impl KernelRows {
     /// Returns the rows of a pair of files: at most `top`.
-    pub(super) fn new(mut kernels: Vec<KernelDiff>, top: usize, listed: ListedKernels) -> Self {
+    pub fn new(
+        mut kernels: Vec<KernelDiff>,
+        (top, listed): (usize, ListedKernels),
+        demangle: DemangleName<'_>,
+    ) -> Self {
         let mut rows = Self::default();
         // The numbers and the spills are about all kernels, also about the repeats that get no row.
         for kernel in &kernels {
@@ -66,16 +85,16 @@ impl KernelRows {
         }
         kernels.sort_by_cached_key(|kernel| Reverse(severity(kernel)));
         kernels.truncate(top);
-        let names = demangled_names(kernels.iter().map(|kernel| &kernel.name));
-        for kernel in kernels {
-            let name = names.get(&kernel.name).cloned().unwrap_or_default();
-            rows.kept.push((kernel, name));
+        let names = shown_names(kernels.iter().map(|kernel| &kernel.name), demangle);
+        for diff in kernels {
+            let name = names.get(&diff.name).cloned().unwrap_or_default();
+            rows.kept.push(KernelRow { diff, name });
         }
         rows
     }
 
-    /// Adds the rows of other files.
-    pub(super) fn add(&mut self, more: Self, top: usize) {
+    /// Adds the rows of other files. [`keep_first`](Self::keep_first) sorts them in the end.
+    pub fn add(&mut self, more: Self, top: usize) {
         self.kept.extend(more.kept);
         self.repeats += more.repeats;
         // Dropping rows only when at least half of them can go keeps the time for sorting low.
@@ -85,8 +104,8 @@ impl KernelRows {
     }
 
     /// Keeps the first `top` rows.
-    pub(super) fn keep_first(&mut self, top: usize) {
-        self.kept.sort_by_cached_key(|(kernel, _)| Reverse(severity(kernel)));
+    pub fn keep_first(&mut self, top: usize) {
+        self.kept.sort_by_cached_key(|row| Reverse(severity(&row.diff)));
         self.kept.truncate(top);
     }
 }
@@ -218,5 +237,82 @@ fn growth<N: Into<i128>>(old: Option<N>, new: Option<N>) -> i128 {
     match (old, new) {
         (Some(old), Some(new)) => new.into() - old.into(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::beyond::code::kernels::Kernel;
+    use crate::beyond::inventory::tests::place;
+    use crate::beyond::scan::CodeObject;
+
+    /// Returns a kernel that spills these numbers of registers before and now. `None` means that it is not there.
+    pub(in super::super) fn kernel(name: &str, old: Option<u32>, new: Option<u32>) -> KernelDiff {
+        let name: Arc<[u8]> = name.as_bytes().into();
+        let of = |spills| Kernel { name: Arc::clone(&name), vgpr_spills: Some(spills), ..Kernel::default() };
+        let code_object = Arc::new(CodeObject::in_bundle(place("a"), "hip-amdgcn-amd-amdhsa--gfx906"));
+        KernelDiff { gpu: "gfx906".into(), code_object, old: old.map(of), new: new.map(of), name: Arc::clone(&name) }
+    }
+
+    /// Returns the rows of kernels that one file of several has, as they are shown together.
+    fn rows(files: Vec<Vec<KernelDiff>>, top: usize) -> KernelRows {
+        let mut all = KernelRows::default();
+        for kernels in files {
+            all.add(KernelRows::new(kernels, (top, ListedKernels::WithoutRepeats), &|_| None), top);
+        }
+        all.keep_first(top);
+        all
+    }
+
+    fn names(rows: &KernelRows) -> Vec<String> {
+        rows.kept.iter().map(|row| row.name.to_string()).collect()
+    }
+
+    #[test]
+    fn kernels_that_got_worse_come_first_over_all_files() {
+        let changed = |name: &str, change: fn(&mut Kernel)| {
+            let mut diff = kernel(name, Some(10), Some(10));
+            for side in [&mut diff.old, &mut diff.new].into_iter().flatten() {
+                (side.vgprs, side.scratch, side.lds, side.code_size) = (Some(10), Some(10), Some(10), Some(100));
+            }
+            change(diff.new.as_mut().unwrap());
+            diff
+        };
+        let kernels = vec![
+            kernel("gone", Some(9), None),
+            kernel("clean", None, Some(0)),
+            kernel("new", None, Some(5)),
+            changed("code", |kernel| kernel.code_size = Some(101)),
+            // The most important number that changed decides.
+            changed("less", |kernel| (kernel.vgpr_spills, kernel.scratch) = (Some(9), Some(99))),
+            changed("lds", |kernel| kernel.lds = Some(11)),
+            changed("registers", |kernel| kernel.vgprs = Some(11)),
+            changed("scratch", |kernel| kernel.scratch = Some(11)),
+            changed("spills", |kernel| kernel.vgpr_spills = Some(11)),
+            changed("unknown", |kernel| kernel.scratch = None),
+        ];
+        let expected = ["spills", "scratch", "registers", "lds", "code", "new", "gone", "clean", "unknown", "less"];
+        let split = kernels.iter().cloned().map(|kernel| vec![kernel]).collect::<Vec<_>>();
+        for files in [vec![kernels.clone()], split] {
+            for top in [0, 1, 3, 10, usize::MAX] {
+                assert_eq!(names(&rows(files.clone(), top)), &expected[..top.min(10)], "{top}");
+            }
+        }
+        let numbers = KernelRows::new(kernels, (2, ListedKernels::All), &|_| None).numbers;
+        assert_eq!((numbers.changed, numbers.added, numbers.removed), (7, 2, 1));
+    }
+
+    #[test]
+    fn many_rows_are_dropped_before_the_last_file() {
+        let mut all = KernelRows::default();
+        for file in 0..2000 {
+            let more = vec![kernel(&format!("k{file}"), Some(0), Some(1 + file * 7 % 2000))];
+            all.add(KernelRows::new(more, (3, ListedKernels::All), &|_| None), 3);
+            assert!(all.kept.len() / 2 <= ROWS_BETWEEN_SORTS);
+        }
+        all.keep_first(3);
+        let worst = all.kept.iter().map(|row| row.diff.new.as_ref().unwrap().vgpr_spills.unwrap());
+        assert_eq!(worst.collect::<Vec<_>>(), [2000, 1999, 1998]);
     }
 }

@@ -1,5 +1,13 @@
 //! Lists the device code of a file.
 
+#[cfg(feature = "serde")]
+mod report;
+mod total;
+
+#[cfg(feature = "serde")]
+pub use report::{Directory, InspectReport, LibraryCoverage};
+pub use total::{GpuSizes, InspectTotal};
+
 use crate::base::error::Result;
 use crate::base::io::input::Input;
 use crate::beyond::inventory::Contents;

@@ -1,0 +1,89 @@
+//! The document of `inspect`.
+
+use crate::beyond::document::Report;
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Contents, Libraries, ServedDirectory, ServedGpu};
+use crate::beyond::runtime::Device;
+
+/// The GPU code objects in files.
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct InspectReport {
+    /// The files that could be opened: in the order of the command line, those of a directory by name. Files without
+    /// device code are included.
+    pub files: Vec<Contents>,
+    /// The directories with files that are code objects, bundles or fatbins themselves, such as those of rocBLAS. A
+    /// program needs one of these files for its GPU, so they are one set.
+    pub directories: Vec<Directory>,
+    /// With `--matrix`: the libraries in the files, in the natural order of their names, each with the number of its
+    /// bundles that serve each GPU. Otherwise null.
+    pub libraries: Option<Vec<LibraryCoverage>>,
+}
+
+impl Report for InspectReport {}
+
+/// A library, program, object or archive with device code, or the files of a directory that serve GPUs together.
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct LibraryCoverage {
+    /// The path of the file, or of the directory. Null for the libraries that are not told apart because there are too
+    /// many.
+    pub path: Option<String>,
+    /// The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
+    /// archives.
+    pub member: Option<String>,
+    /// The number of bundles of the library.
+    pub bundles: usize,
+    /// For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this
+    /// one that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no
+    /// bundles, or if there are too many GPUs and bundles to compare.
+    pub coverage: Option<Vec<ServedGpu>>,
+}
+
+impl LibraryCoverage {
+    /// Returns the libraries in the natural order of their names, each with the numbers for `gpus`: `None` if there are
+    /// too many to compare.
+    pub fn all(libraries: &Libraries, gpus: Option<&[Device]>) -> Vec<Self> {
+        let mut all = Vec::new();
+        for library in libraries.by_name() {
+            let mut coverage = None;
+            // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all
+            // GPUs, as in the list of files.
+            if let Some(gpus) = gpus
+                && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
+                && let Some(served) = library.served(gpus)
+            {
+                let numbers = gpus.iter().cloned().zip(served);
+                coverage = Some(ServedGpu::all(numbers.filter(|(_, served)| served.bundles > 0)));
+            }
+            let [path, member] = [library.path(), library.member()].map(|name| name.map(str::to_owned));
+            all.push(Self { path, member, bundles: library.coverage.bundles(), coverage });
+        }
+        all
+    }
+}
+
+/// A directory whose files serve GPUs together.
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Directory {
+    /// The path of the directory on disk, or of the package. Names of GPUs in it are replaced by `*`: directories that
+    /// differ only in them are one.
+    pub path: String,
+    /// The directory in the package. Null on disk, and for files at the top of a package.
+    pub member: Option<String>,
+    /// The number of files in it that are code objects, bundles or fatbins themselves.
+    pub files: usize,
+    /// For each GPU that they have code for, by name: whether they serve it, as one bundle. Null if there are too many
+    /// to compare.
+    pub coverage: Option<Vec<ServedGpu>>,
+}
+
+impl From<ServedDirectory> for Directory {
+    fn from(ServedDirectory { place, files, gpus, .. }: ServedDirectory) -> Self {
+        let path = place.file().to_string_lossy().into_owned();
+        Self { path, member: place.member(), files, coverage: gpus.map(ServedGpu::all) }
+    }
+}
