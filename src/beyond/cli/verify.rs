@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::base::error::Result;
+use crate::base::error;
 use crate::beyond::inventory::UnreadPart;
 use crate::beyond::job::{
     Expect, Fault, FaultOfTree, Verified, VerifiedFiles, Verify, VerifyReport, VerifyRule, VerifyTotal,
@@ -15,6 +15,7 @@ use crate::beyond::job::{
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Follow, Place};
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use super::files::{self, SearchOptions, WorkFile};
 use super::gpus::Gpus;
@@ -23,7 +24,7 @@ use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::units::{CountsByKind, count};
-use super::subcommand::{Options, heading};
+use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
 
 /// Check bundles and GPU code objects for faults
@@ -38,14 +39,22 @@ pub(super) struct VerifyOptions {
     #[arg(long)]
     allow_none: bool,
     /// GPUs that every bundle must serve (gfx90a, MI300X, native): a comma list, or a file of names.
-    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse)]
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
     expect: Option<Gpus>,
     /// Like --expect, and code that none of these GPUs needs is a fault.
-    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "expect")]
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
     expect_exactly: Option<Gpus>,
     /// GPUs that every library must serve with any of its bundles.
-    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with_all = ["expect", "expect_exactly"])]
+    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
     expect_any: Option<Gpus>,
+    /// With --expect or a similar option, count only machine code, no PTX or SPIR-V.
+    #[arg(
+        long,
+        requires = "expected",
+        long_help = "With --expect, --expect-exactly or --expect-any, count only machine code. PTX and SPIR-V are compiled when a \
+            program starts (JIT), which may take minutes, and needs a driver that knows the version of the PTX."
+    )]
+    no_jit: bool,
     /// Report bundles, fatbins and offload binaries with more than SIZE bytes (default: 64K) of plain code.
     #[arg(
         long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K",
@@ -64,18 +73,23 @@ pub(super) struct VerifyOptions {
 type CheckedFile = (WorkFile, Verified);
 
 impl VerifyOptions {
-    /// Returns the GPUs that an option expects, or `None` without such an option.
-    fn expect(&self) -> Option<Expect> {
-        if let Some(Gpus(gpus)) = &self.expect {
-            return Some(Expect::new(gpus.clone()));
+    /// Returns the GPUs that an option expects, or `None` without such an option. Fails with the name of a GPU that no
+    /// machine code can serve, if only machine code counts.
+    fn expect(&self) -> Result<Option<Expect>, String> {
+        let (gpus, make): (&Gpus, fn(Vec<Device>) -> Expect) =
+            match (&self.expect, &self.expect_exactly, &self.expect_any) {
+                (Some(gpus), ..) => (gpus, Expect::new),
+                (_, Some(gpus), _) => (gpus, Expect::exactly),
+                (.., Some(gpus)) => (gpus, Expect::libraries),
+                (None, None, None) => return Ok(None),
+            };
+        let mut devices = gpus.0.clone();
+        if self.no_jit {
+            for device in &mut devices {
+                *device = device.without_jit().ok_or_else(|| device.name().to_owned())?;
+            }
         }
-        if let Some(Gpus(gpus)) = &self.expect_exactly {
-            return Some(Expect::exactly(gpus.clone()));
-        }
-        if let Some(Gpus(gpus)) = &self.expect_any {
-            return Some(Expect::libraries(gpus.clone()));
-        }
-        None
+        Ok(Some(make(devices)))
     }
 }
 
@@ -188,7 +202,7 @@ fn write_summary(
 }
 
 /// Opens a file and verifies it.
-fn check_file(verify: &Verify, file: Result<WorkFile>) -> Result<CheckedFile> {
+fn check_file(verify: &Verify, file: error::Result<WorkFile>) -> error::Result<CheckedFile> {
     let file = file?;
     let verified = verify.check(&file.open(verify.scan.limits)?)?;
     Ok((file, verified))
@@ -203,7 +217,14 @@ impl Options for VerifyOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
-        verify.expect = self.expect();
+        verify.expect = match self.expect() {
+            Ok(expect) => expect,
+            Err(gpu) => {
+                let text =
+                    format!("--no-jit counts no code for '{gpu}', which is always compiled when a program starts");
+                return refuse::<Self>(console, ErrorKind::ArgumentConflict, &text);
+            }
+        };
         if let Some(expect) = &verify.expect {
             Gpus::warn_of_unknown(&expect.devices, console);
         }

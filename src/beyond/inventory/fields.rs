@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Contents, KpackReference, MemberCopies, ServedBundles, UnreadPart};
+use super::{Contents, KpackReference, MemberCopies, Need, ServedBundles, UnreadPart};
 use crate::beyond::document::{serialized_as, shown};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{CodeObject, Place};
@@ -35,6 +35,9 @@ struct File<'r> {
     /// For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
     /// loads there. Null if there are too many GPUs and bundles to compare.
     coverage: Option<Vec<ServedGpu>>,
+    /// What a machine needs to read the code, one of each kind: for the newest PTX, for code in CUDA fatbins that is
+    /// compressed with zstd, and for compressed bundles.
+    needs: Vec<NeedFields>,
     /// The references of split ROCm libraries to the kpack archives with their device code.
     kpack_references: &'r [KpackReference],
     /// The members of zip files with device code that have the same bytes as other members, such as links to a library
@@ -52,9 +55,26 @@ impl<'r> File<'r> {
             unread: &inspected.unread,
             bundles: coverage.bundles(),
             coverage: coverage.gpus().map(ServedGpu::all),
+            needs: inspected.needs().into_iter().map(NeedFields::of).collect(),
             kpack_references: &inspected.references,
             copies: &inspected.copies,
         }
+    }
+}
+
+/// Code that older drivers or runtimes do not read, and what it needs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "Need"))]
+struct NeedFields {
+    /// The code: `PTX 9.5`.
+    code: String,
+    /// What it needs: `a driver of CUDA 13.5 or newer, to compile for GPUs without machine code`.
+    needs: String,
+}
+
+impl NeedFields {
+    fn of(need: Need) -> Self {
+        Self { code: need.code(), needs: need.needs() }
     }
 }
 
@@ -90,6 +110,8 @@ pub struct ServedGpu {
     /// The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute
     /// capability 9.0 or later, which compile PTX.
     pub gpu: String,
+    /// Products with this GPU, the best known first.
+    pub products: Vec<&'static str>,
     /// The number of bundles that serve it.
     #[serde(flatten)]
     pub served: ServedBundles,
@@ -98,7 +120,9 @@ pub struct ServedGpu {
 impl ServedGpu {
     /// Returns these GPUs with their numbers.
     pub(crate) fn all(gpus: impl IntoIterator<Item = (Device, ServedBundles)>) -> Vec<Self> {
-        gpus.into_iter().map(|(gpu, served)| Self { gpu: gpu.name().to_owned(), served }).collect()
+        gpus.into_iter()
+            .map(|(gpu, served)| Self { gpu: gpu.name().to_owned(), products: gpu.products(), served })
+            .collect()
     }
 }
 

@@ -18,8 +18,8 @@ mod each_byte_once;
 mod extract;
 mod inspect;
 mod kernels;
-mod output_file;
 mod kernels_report;
+mod output_file;
 mod recompress;
 mod replace;
 mod rewrite;
@@ -44,12 +44,12 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 pub use inspect::{Directory, InspectReport, LibraryCoverage};
 pub use inspect::{GpuSizes, Inspect, InspectTotal};
 pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-#[cfg(feature = "cli")]
-pub(crate) use output_file::output_file;
 pub use kernels_report::{
     ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
     KernelsReport, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode, RecordedKeys, SortKey, WantedKernels,
 };
+#[cfg(feature = "cli")]
+pub(crate) use output_file::output_file;
 pub use recompress::{
     CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
 };

@@ -651,6 +651,7 @@ impl CodeObject {
             range: Some(4096..4160),
             packed: None,
             recorded_target: None,
+            ptx_version: None,
             source: None,
             has_parts: false,
             shared: 0,

@@ -65,6 +65,8 @@ struct CodeObjectFields<'c> {
     /// The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little
     /// of a compressed bundle was inflated (`--inflate` inflates all of it).
     recorded_target_id: Option<&'c str>,
+    /// The version of PTX, such as `8.7`. Null for other code, and if too little of a compressed bundle was inflated.
+    ptx_version: Option<String>,
     /// The kind of the content, by its first bytes. Null if too little of a compressed bundle was inflated (`--inflate`
     /// inflates all of it).
     #[cfg_attr(test, schemars(schema_with = "schemas::content_kinds"))]
@@ -121,6 +123,7 @@ impl<'c> CodeObjectFields<'c> {
             triple,
             target_id,
             recorded_target_id: code_object.recorded_target.as_deref(),
+            ptx_version: code_object.ptx_version.map(|(major, minor)| format!("{major}.{minor}")),
             image_kind: code_object.kind.map(ContentKind::name),
             source: code_object.source.as_deref(),
             uri: UriOf(code_object),

@@ -197,7 +197,11 @@ impl<'o> Printer<'o> {
             return Ok(Self::Json(document));
         }
         let text = Text { style: options.table.style(), out };
-        Ok(if options.matrix { Self::Matrix(text) } else { Self::Tables(Box::new(InspectTables::new(options.rows(), text))) })
+        Ok(if options.matrix {
+            Self::Matrix(text)
+        } else {
+            Self::Tables(Box::new(InspectTables::new(options.rows(), text)))
+        })
     }
 
     /// Adds a file, which is printed now or in the end.

@@ -8,6 +8,7 @@ use super::kpack_tree::KpackTree;
 use super::{Expect, Fault, Verified, VerifyRule};
 #[cfg(feature = "serde")]
 use crate::beyond::document::Report;
+use crate::beyond::runtime::Device;
 
 /// Whether the device code in files is sound.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +30,7 @@ pub struct VerifyReport {
     pub unread: BTreeMap<&'static str, usize>,
     /// The expected GPUs that no file serves and that no fault names. Empty if nothing was verified.
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub unserved: Vec<String>,
+    pub unserved: Vec<Device>,
     /// Whether some bundles do not serve the expected GPUs, and each library with such a bundle serves them with other
     /// bundles, as [`ExpectExtent::Libraries`](super::ExpectExtent::Libraries) requires.
     #[cfg_attr(feature = "serde", serde(skip))]
@@ -122,7 +123,7 @@ pub struct VerifiedFiles {
     /// The files that must serve the expected GPUs together, or `None` if no GPUs are expected.
     together: Option<ExpectTree>,
     /// The expected GPUs that no file has served, and that no fault names.
-    unserved: Vec<String>,
+    unserved: Vec<Device>,
     /// `None` as long as all bundles serve the expected GPUs. If some do not, whether each library with such a bundle
     /// serves the GPUs with other bundles.
     is_served_by_libraries: Option<bool>,
@@ -134,7 +135,7 @@ impl VerifiedFiles {
     pub fn new<'p>(expect: Option<&Expect>, paths: impl Iterator<Item = &'p Path>) -> Self {
         let mut files = Self::default();
         if let Some(expect) = expect {
-            files.unserved.extend(expect.devices.iter().map(|device| device.name().to_owned()));
+            files.unserved.clone_from(&expect.devices);
             files.together = Some(ExpectTree::new(expect.clone(), paths));
         }
         files
@@ -148,7 +149,10 @@ impl VerifiedFiles {
             together.add(verified, is_named);
         }
         // A GPU is reported as served by no file only if no file serves it and no fault is about it already.
-        self.unserved.retain(|gpu| !verified.served.contains(gpu) && !is_in_faults(gpu, &verified.faults));
+        self.unserved.retain(|gpu| {
+            let is_served = verified.served.iter().any(|served| served == gpu.name());
+            !is_served && !is_in_faults(gpu.name(), &verified.faults)
+        });
         // A file that serves all expected GPUs says nothing about `--expect-any`. The option would accept the files
         // only if it accepts each file that has such a fault.
         if verified.faults.iter().any(|fault| fault.rule == VerifyRule::Expected) {
@@ -171,7 +175,7 @@ impl VerifiedFiles {
         let Self { mut total, unread, kpack, together, mut unserved, is_served_by_libraries } = self;
         let of_directories = together.map(ExpectTree::faults).unwrap_or_default();
         // A GPU that a fault names is not reported again.
-        unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
+        unserved.retain(|gpu| !is_in_faults(gpu.name(), &of_directories));
         // A fault means that the libraries of a directory do not serve an expected GPU even together.
         let is_served_by_libraries = is_served_by_libraries == Some(true) && of_directories.is_empty();
         let faults: Vec<FaultOfTree> =
@@ -295,7 +299,8 @@ mod tests {
             (vec![Verified::default()], false, "", 0),
         ] {
             let report = report(&expect, &files, is_named);
-            assert_eq!((report.unserved.join(" ").as_str(), report.total.faults), (unserved, faults));
+            let names: Vec<&str> = report.unserved.iter().map(Device::name).collect();
+            assert_eq!((names.join(" ").as_str(), report.total.faults), (unserved, faults));
         }
     }
 
