@@ -139,7 +139,7 @@ impl<'o> Printer<'o> {
 }
 
 /// Adds the error that nothing was verified, or an error for each GPU that no file serves.
-fn add_problems_of_all(report: &VerifyReport, devices: &[Device], judgement: Judgement, problems: &mut Vec<Problem>) {
+fn add_problems_of_all(report: &VerifyReport, judgement: Judgement, problems: &mut Vec<Problem>) {
     let judged = match &report.total {
         total if !total.is_none() => Judged::Something,
         // All device code may be in kpack archives that were not searched.
@@ -148,12 +148,7 @@ fn add_problems_of_all(report: &VerifyReport, devices: &[Device], judgement: Jud
     };
     let error = || "no device code was read, so nothing was verified".to_owned();
     judgement.add_error_if_not_judged(judged, error, problems);
-    for gpu in &report.unserved {
-        // The message has the name of the product that was typed, if any.
-        let device = devices.iter().find(|device| device.name() == gpu);
-        let shown = device.map_or_else(|| gpu.clone(), ToString::to_string);
-        problems.push(format!("no code in any file serves {shown}").into());
-    }
+    problems.extend(report.unserved.iter().map(|gpu| format!("no code in any file serves {gpu}").into()));
 }
 
 /// Returns whether there are neither faults nor problems, which decides the exit status.
@@ -257,8 +252,7 @@ impl Options for VerifyOptions {
             );
             report = all.finish();
             let errors = problems.len();
-            let devices = verify.expect.as_ref().map(|expect| &*expect.devices).unwrap_or_default();
-            add_problems_of_all(&report, devices, judgement, &mut problems);
+            add_problems_of_all(&report, judgement, &mut problems);
             written?;
             printer.end(&report, &self.files, &problems, errors)
         });

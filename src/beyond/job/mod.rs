@@ -51,7 +51,8 @@ pub use kernels_report::{
 #[cfg(feature = "cli")]
 pub(crate) use output_file::output_file;
 pub use recompress::{
-    CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip, RemovedCode,
+    CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip,
+    RemovedCode,
 };
 pub use replace::{Replace, Replaced};
 pub use verify::{
