@@ -175,7 +175,7 @@ impl VerifiedFiles {
         let Self { mut total, unread, kpack, together, mut unserved, is_served_by_libraries } = self;
         let of_directories = together.map(ExpectTree::faults).unwrap_or_default();
         // A GPU that a fault names is not reported again.
-        unserved.retain(|gpu| !is_in_faults(gpu.name(), &of_directories));
+        unserved.retain(|gpu| !is_in_faults(gpu, &of_directories));
         // A fault means that the libraries of a directory do not serve an expected GPU even together.
         let is_served_by_libraries = is_served_by_libraries == Some(true) && of_directories.is_empty();
         let faults: Vec<FaultOfTree> =
