@@ -65,6 +65,8 @@ class CodeObject:
     """The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are replaced
     by U+FFFD, so such a path cannot be opened; `uri` has every byte.
     """
+    ptx_version: Optional[str]
+    """The version of PTX, such as `8.7`. Null for other code, and if too little of a compressed bundle was inflated."""
     recorded_target_id: Optional[str]
     """The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little of
     a compressed bundle was inflated (`--inflate` inflates all of it).
@@ -160,6 +162,10 @@ class File:
     """
     kpack_references: list[Reference]
     """The references of split ROCm libraries to the kpack archives with their device code."""
+    needs: list[Need]
+    """What a machine needs to read the code, one of each kind: for the newest PTX, for code in CUDA fatbins that is
+    compressed with zstd, and for compressed bundles.
+    """
     path: str
     """The path as named on the command line, or as found in a directory. Bytes that are not UTF-8 are replaced by
     U+FFFD, so such a path cannot be opened; `uri` has every byte.
@@ -193,6 +199,15 @@ class LibraryCoverage:
 
 
 @dataclass(frozen=True)
+class Need:
+    """Code that older drivers or runtimes do not read, and what it needs."""
+    code: str
+    """The code: `PTX 9.5`."""
+    needs: str
+    """What it needs: `a driver of CUDA 13.5 or newer, to compile for GPUs without machine code`."""
+
+
+@dataclass(frozen=True)
 class Reference:
     """A reference of a split ROCm library to the kpack archives with its device code."""
     archives: Optional[list[str]]
@@ -216,6 +231,10 @@ class ServedGpu:
     """The name of the GPU: a target ID, or an architecture of NVIDIA's. `compute_90` means all GPUs of compute
     capability 9.0 or later, which compile PTX.
     """
+    jit: int
+    """The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
+    products: list[str]
+    """Products with this GPU, the best known first."""
     serving: int
     """The number of bundles that serve it."""
 
@@ -323,6 +342,8 @@ class Written:
     """The path of the file, as named on the command line or found in a directory. Bytes that are not UTF-8 are replaced
     by U+FFFD, so such a path cannot be opened; `uri` has every byte.
     """
+    ptx_version: Optional[str]
+    """The version of PTX, such as `8.7`. Null for other code, and if too little of a compressed bundle was inflated."""
     recorded_target_id: Optional[str]
     """The target ID that the code object records, as ELF files for GPUs do. Null if it records none, or if too little of
     a compressed bundle was inflated (`--inflate` inflates all of it).
@@ -709,6 +730,8 @@ class Served:
     """The number of bundles that serve a GPU."""
     bundles: int
     """The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown."""
+    jit: int
+    """The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V."""
     serving: int
     """The number of bundles that serve it."""
 

@@ -271,55 +271,59 @@ impl ContentsBuilder {
         Self { contents, keep, ..Self::default() }
     }
 
-    /// Adds a finding and returns its number, counted from 0.
+    /// Counts a finding, and returns its number, counted from 0.
+    pub(super) fn count(&mut self, finding: &Finding<'_>) -> usize {
+        self.note_nested(finding);
+        let number = self.findings;
+        self.findings = number.saturating_add(1);
+        number
+    }
+
+    /// Adds a bundle.
     ///
     /// # Errors
     /// The errors of [`FoundBundle::info`].
-    pub(super) fn add(&mut self, finding: &Finding<'_>) -> Result<usize> {
-        let number = self.findings;
-        self.findings = number.saturating_add(1);
-        self.note_nested(finding);
-        match finding {
-            Finding::Bundle(found) => {
-                if self.keep == Keep::All {
-                    self.contents.bundles.push(BundleContents::new(found)?);
-                }
-                if self.keep != Keep::Faults {
-                    self.units.add(found);
-                }
-                // The code object around this bundle, if any, has others inside.
-                self.contents.holders.note(found.place);
-            }
-            Finding::Unread { place, offset, what } => {
-                let (place, offset, what) = ((*place).clone(), *offset, *what);
-                self.contents.unread.push(UnreadPart { place, offset, what, number });
-            }
-            Finding::Split { place, split } => {
-                if self.keep != Keep::Faults {
-                    self.units.add_split(place, split);
-                }
-                self.contents.references.push(KpackReference::new(place, split));
-            }
-            Finding::Copy { place, first, size, stored } => self.add_copy(place, first, (*size, *stored)),
-            // `add_bad_part` takes the first three. The code objects of a kpack archive were found as bundles before it.
-            Finding::Broken { .. } | Finding::Hidden { .. } | Finding::Trailing { .. } | Finding::Kpack { .. } => {}
+    pub(super) fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Result<()> {
+        if self.keep == Keep::All {
+            self.contents.bundles.push(BundleContents::new(found)?);
         }
-        Ok(number)
+        if self.keep != Keep::Faults {
+            self.units.add(found);
+        }
+        // The code object around this bundle, if any, has others inside.
+        self.contents.holders.note(found.place);
+        Ok(())
     }
 
-    /// Adds the finding that was [added](Self::add) last, if it is a bad part.
+    /// Adds a split library.
+    pub(super) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
+        if self.keep != Keep::Faults {
+            self.units.add_split(place, split);
+        }
+        self.contents.references.push(KpackReference::new(place, split));
+    }
+
+    /// Adds a finding of another kind with its number, and returns it if it is a bad part.
     ///
     /// # Errors
     /// The error of the part, if it could not be read because of an I/O error.
-    pub(super) fn add_bad_part(&mut self, finding: Finding<'_>) -> Result<Option<&BadPart>> {
+    pub(super) fn add_other(&mut self, number: usize, finding: Finding<'_>) -> Result<Option<&BadPart>> {
         let (place, what) = match finding {
             Finding::Broken { error, .. } if error.is_io() => return Err(error),
             Finding::Broken { place, error } => (place, Bad::Broken(error)),
             Finding::Hidden { place, error } => (place, Bad::Hidden(error)),
             Finding::Trailing { place, offset, after } => (place, Bad::Trailing { offset, after }),
-            _ => return Ok(None),
+            Finding::Unread { place, offset, what } => {
+                self.contents.unread.push(UnreadPart { place: place.clone(), offset, what, number });
+                return Ok(None);
+            }
+            Finding::Copy { place, first, size, stored } => {
+                self.add_copy(place, first, (size, stored));
+                return Ok(None);
+            }
+            // `add_bundle` and `add_split` take these. The code of a kpack archive was found as bundles before it.
+            Finding::Bundle(_) | Finding::Split { .. } | Finding::Kpack { .. } => return Ok(None),
         };
-        let number = self.findings.saturating_sub(1);
         self.contents.bad_parts.push(BadPart { number, place: place.clone(), what });
         Ok(self.contents.bad_parts.last())
     }

@@ -88,15 +88,23 @@ impl<'s> Reading<'s> {
         let Self { scan, members, is_over_at_fault, is_over_at_nested, .. } = self;
         scan.run_in_members_and_read(input, members, read, weight, &mut |event| match event {
             ReadEvent::Found(finding, wanted) => {
-                let number = contents.add(&finding)?;
+                let number = contents.count(&finding);
                 if is_over_at_nested && contents.has_nested() {
                     return Ok(ControlFlow::Break(()));
                 }
                 match finding {
-                    Finding::Bundle(found) => each(Visit::Bundle(number, found, wanted)),
-                    Finding::Split { place, split } => each(Visit::Split(number, place, split)),
+                    // The job comes first: what it finds out about the content decides whether a runtime loads it.
+                    Finding::Bundle(found) => {
+                        let flow = each(Visit::Bundle(number, found, wanted))?;
+                        contents.add_bundle(&found)?;
+                        Ok(flow)
+                    }
+                    Finding::Split { place, split } => {
+                        contents.add_split(place, &split);
+                        each(Visit::Split(number, place, split))
+                    }
                     Finding::Kpack { place, archive } => each(Visit::Archive(number, place, archive)),
-                    other => match contents.add_bad_part(other)? {
+                    other => match contents.add_other(number, other)? {
                         Some(BadPart { what: Bad::Broken(_), .. }) if is_over_at_fault => Ok(ControlFlow::Break(())),
                         _ => Ok(ControlFlow::Continue(())),
                     },
@@ -122,10 +130,10 @@ pub(crate) fn each_bundle(
 ) -> Result<Vec<BadPart>> {
     let mut contents = ContentsBuilder::new(data, Keep::Faults);
     scan.run_at(place, data, &mut |finding| {
-        contents.add(&finding)?;
+        let number = contents.count(&finding);
         match finding {
             Finding::Bundle(found) => visit(&found),
-            other => contents.add_bad_part(other).map(drop),
+            other => contents.add_other(number, other).map(drop),
         }
     })?;
     Ok(contents.finish().bad_parts)
