@@ -298,6 +298,8 @@ impl<'t> Asked<'t> {
             let served = row.split("<td").filter_map(|cell| {
                 let text = cell.split_once('>')?.1.split('<').next()?;
                 let (serving, all) = text.split_once(" of ")?;
+                // By JIT or not is another question.
+                let all = all.split([' ', ',']).next()?;
                 Some((serving.parse().ok()?, all.parse().ok()?))
             });
             let mut served: Vec<(usize, usize)> = served.collect();

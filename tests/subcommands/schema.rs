@@ -103,13 +103,14 @@ fn the_validator_finds_what_breaks_a_schema() {
     let object = json!({
         "path": "p", "origin": null, "member": null, "section": null, "container": "bundle", "bundle": 0, "bundle_offset": 0,
         "bundle_size": 1, "offset": 0, "size": 1, "stored_size": 1, "has_parts": false, "compressed": null, "inflated_offset": null,
-        "entry_id": "x", "kind": null, "triple": null, "target_id": null, "recorded_target_id": null, "image_kind": "ELF", "source": null,
+        "entry_id": "x", "kind": null, "triple": null, "target_id": null, "recorded_target_id": null,
+        "ptx_version": null, "image_kind": "ELF", "source": null,
         "uri": "file:///p#offset=0&size=1"
     });
     let with = |name: &str, value: Value| {
         let mut object = object.clone();
         object[name] = value;
-        json!({"version": 1, "problems": [], "directories": [], "libraries": null, "files": [{"path": "p", "size": 1, "code_objects": [object], "unread": [], "bundles": 1, "coverage": [], "kpack_references": [], "copies": []}]})
+        json!({"version": 1, "problems": [], "directories": [], "libraries": null, "files": [{"path": "p", "size": 1, "code_objects": [object], "unread": [], "bundles": 1, "coverage": [], "needs": [], "kpack_references": [], "copies": []}]})
     };
     let schema = read("inspect");
     assert_eq!(faults(&schema, &with("size", json!(2))), [""; 0]);

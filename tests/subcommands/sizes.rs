@@ -187,7 +187,7 @@ fn archives_of_device_images_count_by_their_members() {
         assert!(printed.starts_with("Total: 4 code objects in 1 file, "), "{printed}");
     }
     // The archive is listed, and has no share of the sum.
-    let listed = run(&["inspect"]);
+    let listed = run(&["inspect", "--each"]);
     let line = listed.lines().find(|line| line.contains("sycl-spir64_gen ")).unwrap();
     assert!(line.contains("archive") && !line.contains('%'), "{listed}");
     let dir = memory_directory();

@@ -280,8 +280,11 @@ fn several_libraries_begin_with_their_gpus_and_have_no_table_for_each_place() {
     assert!(equal.contains("\n  gfx906,90a     2 of 2   8.00 kB  MI60, "), "{equal}");
     let each = printed(&["--gpus"], &[&all, &all]);
     assert!(each.contains("\n  gfx906      2     2 of 2   2.00 kB  Instinct MI60, "), "{each}");
-    // A single library has its tables, after the GPUs if there are several.
-    assert!(printed(&[], &[&all]).contains("\n  d/lib0.so > .hip_fatbin: 1 bundle\n    ENTRY ID"));
+    // Of a single library too, people ask for the GPUs.
+    let single = printed(&[], &[&all]);
+    assert!(single.contains("\n  gfx906,90a   4.00 kB  MI60, ") && !single.contains("ENTRY"), "{single}");
+    assert!(single.contains("\n  d/lib0.so > .hip_fatbin: 1 bundle\n"), "{single}");
+    // A file of bundles is looked into by users of compilers.
     let many = String::from_utf8(tool(&["inspect", "many"], &[("many", &files().swap_remove(6).1)]).stdout).unwrap();
     assert!(many.contains("\n  GPU ") && many.find("  GPU ") < many.find("  2 bundles\n    ENTRY ID"), "{many}");
 }

@@ -357,17 +357,20 @@ impl Device {
     /// Returns the processor of some code that the GPU does not take, but that it runs if its user names the GPU that
     /// way in `HSA_OVERRIDE_GFX_VERSION`: code for another processor of the same generic target. Nobody promises that it
     /// works.
-    pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
+    pub(crate) fn overriding<'c>(&self, codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
         let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
         let family = generic_of(own.processor())?;
-        codes.find_map(|code| match code {
-            Code::Amd(target)
-                if generic_of(target.processor()) == Some(family) && target.processor() != own.processor() =>
-            {
-                Some(target.processor())
+        let mut similar = None;
+        for code in codes {
+            let Code::Amd(target) = code else { continue };
+            match target.processor() {
+                // There is code for the processor itself, in other settings.
+                processor if processor == own.processor() => return None,
+                processor if similar.is_none() && generic_of(processor) == Some(family) => similar = Some(processor),
+                _ => {}
             }
-            _ => None,
-        })
+        }
+        similar
     }
 
     /// Returns the variants of the GPU that take none of the codes of a bundle.

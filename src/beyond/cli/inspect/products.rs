@@ -4,43 +4,18 @@ use std::io;
 
 use crate::beyond::products;
 
-use crate::beyond::cli::print::table::{Cell, Column, Table};
+use crate::beyond::cli::print::table::{Cell, Column, Table, widest};
 use crate::beyond::cli::print::text::Text;
 
-/// The width of the column before the products: the longest name of a processor, and a gap.
-const PROCESSOR: usize = 9;
+/// A line of a table: a name, and some of the names that belong to it. If the line continues the one before it, the
+/// first name is an empty text.
+type NamesLine = (&'static str, String);
 
-/// A line of the table: a processor and some of its products. If the line continues the products of the line before it,
-/// the processor is an empty text.
-type ProductLine = (&'static str, String);
-
-/// Another name of a processor or the name of a series, with the processors.
-type OtherName = (&'static str, &'static [&'static str]);
-
-/// Writes the processors with their products. On a terminal, long lists of products go on in the next line.
+/// Writes the processors with their products, and the other names of processors.
 pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
-    let room = match text.style.width {
-        Some(width) => width.saturating_sub(PROCESSOR),
-        None => usize::MAX,
-    };
-    let mut lines: Vec<ProductLine> = Vec::new();
-    for (processor, names) in products::all() {
-        for (index, products) in lines_of(names, room).into_iter().enumerate() {
-            lines.push((if index == 0 { processor } else { "" }, products));
-        }
-    }
-    let columns = vec![
-        Column::label("GPU", |(processor, _): &ProductLine| Cell::Bold((*processor).to_owned())),
-        Column::name("PRODUCTS", |(_, products): &ProductLine| products.clone()),
-    ];
-    text.write_table(Table { indent: 0, columns }, || lines.iter())?;
+    write_names(["GPU", "PRODUCTS"], products::all().collect(), text)?;
     text.write_empty_line()?;
-    let others: Vec<_> = products::other_names().collect();
-    let columns = vec![
-        Column::label("OTHER NAME", |(name, _): &OtherName| Cell::Bold((*name).to_owned())),
-        Column::name("GPUS", |(_, processors): &OtherName| processors.join(", ")),
-    ];
-    text.write_table(Table { indent: 0, columns }, || others.iter())?;
+    write_names(["OTHER NAME", "GPUS"], products::other_names().collect(), text)?;
     text.write_empty_line()?;
     text.write_line(
         "Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', target IDs (gfx90a, sm_90,",
@@ -48,6 +23,30 @@ pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
     text.write_line(
         "bmg-g21), NVIDIA's compute capabilities (8.6, 9.0+PTX), and native, which means the GPUs of this machine.",
     )
+}
+
+/// Writes a table of names with lists of names. On a terminal, long lists go on in the next line.
+fn write_names(
+    titles: [&'static str; 2],
+    rows: Vec<(&'static str, &'static [&'static str])>,
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    // The space between the columns.
+    const GAP: usize = 2;
+    let [title, title_of_list] = titles;
+    let first = widest(rows.iter().map(|(name, _)| *name), title);
+    let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(first + GAP));
+    let mut lines: Vec<NamesLine> = Vec::new();
+    for (name, names) in rows {
+        for (index, list) in lines_of(names, room).into_iter().enumerate() {
+            lines.push((if index == 0 { name } else { "" }, list));
+        }
+    }
+    let columns = vec![
+        Column::label(title, |(name, _): &NamesLine| Cell::Bold((*name).to_owned())),
+        Column::name(title_of_list, |(_, list): &NamesLine| list.clone()),
+    ];
+    text.write_table(Table { indent: 0, columns }, || lines.iter())
 }
 
 /// Joins names, in lines of at most `room` characters each.

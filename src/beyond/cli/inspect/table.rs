@@ -203,6 +203,8 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
         write_groups(file, rows, text)?;
     } else {
         write_gpus_of(file, text)?;
+        write_places(file, text)?;
+        write_unfound(&file.coverage(), text)?;
     }
     for line in copies_lines(&file.copies).take(COPIES_MAX) {
         text.write_item(&line)?;
@@ -230,27 +232,48 @@ fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Re
         groups.push((group, lines));
     }
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
+    let has_gpus = !rows.is_each() && groups.len() > 1;
+    if has_gpus {
+        write_gpus_of(file, text)?;
+    }
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
         let has_kinds = true;
         write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(BundleContents::is_compressed), text)?;
     }
-    // With `--each` and several groups, these lines follow the table after the last file.
-    if groups.len() == 1 || !rows.is_each() { write_incomplete(&file.coverage(), text) } else { Ok(()) }
+    // The table of GPUs has the numbers of bundles that serve each GPU. With `--each`, it comes after the last file.
+    match groups.len() {
+        1 => write_incomplete(&file.coverage(), text),
+        _ if has_gpus => write_unfound(&file.coverage(), text),
+        _ => Ok(()),
+    }
 }
 
-/// Writes a table of the GPUs that a file has code for, as people ask of libraries, programs and packages, and where the
-/// bundles are.
+/// Writes a table of the GPUs that a file has code for.
 fn write_gpus_of(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = InspectTotal::default();
     total.add(file);
     let is_full = false;
-    answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)?;
-    for bundles in groups_by_place(&file.bundles) {
+    answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)
+}
+
+/// The number of groups of bundles that a report about GPUs names.
+const GROUPS_MAX: usize = 8;
+
+/// Writes where the bundles of a file are, in short.
+fn write_places(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
+    let mut groups = groups_by_place(&file.bundles);
+    for bundles in groups.by_ref().take(GROUPS_MAX) {
         text.write_item(&group_heading(bundles))?;
     }
-    // The table has the numbers of bundles that serve each GPU.
-    unfound_lines(&total.coverage).iter().try_for_each(|line| text.write_item(line))
+    match groups.count() {
+        0 => Ok(()),
+        more => text.write_item(&format!("{} (--each)", count(more, "more place", "more places"))),
+    }
+}
+
+fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
+    unfound_lines(coverage).iter().try_for_each(|line| text.write_item(line))
 }
 
 /// Writes what a machine needs to read the code.
@@ -425,10 +448,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
     if !listed.is_empty() {
         text.write_item(&format!("not served by all bundles: {}", listed.join(", ")))?;
     }
-    for line in unfound_lines(coverage) {
-        text.write_item(&line)?;
-    }
-    Ok(())
+    write_unfound(coverage, text)
 }
 
 /// The largest number of entry IDs that are listed with the reason why a runtime does not find their code.

@@ -109,7 +109,13 @@ impl<'l> ServedTable<'l> {
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
         let is_without_gpus = gpus.is_empty();
         for library in libraries.by_name() {
-            match library.served(&gpus) {
+            let served = library.served(&gpus).map(|mut served| {
+                // The name of PTX and SPIR-V says already that they are compiled when the program starts.
+                let by_code = gpus.iter().zip(&mut served).filter(|(gpu, _)| gpu.without_jit().is_none());
+                by_code.for_each(|(_, served)| served.jit = 0);
+                served
+            });
+            match served {
                 Some(served) if !is_without_gpus => rows.push((library, served)),
                 _ => left_out.entry(LeftOut::of(library, is_without_gpus)).or_default().push(library),
             }
