@@ -107,11 +107,31 @@ mod tests {
         }
     }
 
+    /// The short help of a command in a terminal of 100 columns.
+    fn short_help(command: clap::Command) -> String {
+        command.term_width(100).try_get_matches_from(["", "-h"]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_short_help_has_one_line_for_each_option_and_fits_40_lines() {
+        for subcommand in CATALOGUE.subcommands {
+            for program in [PROGRAM, crate::beyond::cli::subcommand::SHORT] {
+                let help = short_help(subcommand.command_with_help(program));
+                assert!(help.lines().count() <= 40, "{help}");
+                let more = format!("\n\nMore, with examples: `{program} {} --help`\n", subcommand.name);
+                assert!(help.ends_with(&more), "{help}");
+                // Options are indented by at most six spaces; the second line of a text is indented further.
+                let second = help.lines().find(|line| line.starts_with("       "));
+                assert_eq!(second, None, "{help}");
+            }
+        }
+    }
+
     #[test]
     fn help_fits_80_columns_and_breaks_no_command() {
         for subcommand in CATALOGUE.subcommands {
             let command = subcommand.command_with_help(PROGRAM).term_width(80);
-            let [about, after] = [command.get_long_about(), command.get_after_help()];
+            let [about, after] = [command.get_long_about(), command.get_after_long_help()];
             let about = about.map(ToString::to_string).unwrap_or_default();
             let as_written = format!("{about}\n{}", after.unwrap());
             let help = command.try_get_matches_from(["", "--help"]).unwrap_err().to_string();
@@ -127,7 +147,7 @@ mod tests {
     #[test]
     fn examples_in_help_texts_can_be_typed() {
         for subcommand in CATALOGUE.subcommands {
-            let after = subcommand.command().get_after_help().unwrap().to_string();
+            let after = subcommand.command().get_after_long_help().unwrap().to_string();
             let examples = after.split("\n\n").find_map(|part| part.strip_prefix("Examples:\n")).unwrap();
             let mut continues = false;
             for line in examples.lines() {

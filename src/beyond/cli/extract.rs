@@ -25,7 +25,6 @@ use super::subcommand::{Options, heading, refuse};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
-const TARGETS: &str = "Target IDs or bundle entry IDs to extract, with wildcards * ? [...], in a comma list";
 
 /// Extensions of files with code objects. Directories rarely have one.
 const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco", "o", "ptx", "spv"];
@@ -46,7 +45,7 @@ pub(super) struct ExtractOptions {
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: FollowOptions,
-    /// Output directory, created if necessary; - writes a single code object to standard output.
+    /// Output directory, or - to write a single code object to standard output.
     #[arg(
         short, long, value_name = "DIR", help_heading = heading::OUTPUT,
         long_help = format!(
@@ -57,7 +56,7 @@ pub(super) struct ExtractOptions {
     output: Option<PathBuf>,
     #[arg(
         help_heading = heading::SELECTION,
-        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = TARGETS,
+        short, long, value_name = "PATTERN", value_delimiter = ',', value_parser = patterns::parse, help = patterns::TARGETS,
         long_help = format!(
             "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a) to extract, with the wildcards * ? and \
              [...], in a comma list. May be repeated. Each must match something; what matches any of them is extracted. {}",
@@ -65,15 +64,19 @@ pub(super) struct ExtractOptions {
         ),
     )]
     target: Vec<Patterns>,
-    /// Offload kinds to extract, in a comma list; hip and hipv4 are equivalent.
+    /// Offload kinds to extract, in a comma list: hip, openmp, cuda, sycl, ...
     #[arg(
         help_heading = heading::SELECTION,
-        short, long, value_delimiter = ',',
+        short, long, value_delimiter = ',', hide_possible_values = true,
+        long_help = format!(
+            "Offload kinds to extract, in a comma list: {}. hip and hipv4 are equivalent.",
+            OffloadKind::all().map(OffloadKind::name).collect::<Vec<_>>().join(", "),
+        ),
         value_parser = PossibleValuesParser::new(OffloadKind::all().map(OffloadKind::name))
             .try_map(|name| OffloadKind::from_name(&name).ok_or("not an offload kind")),
     )]
     kind: Vec<OffloadKind>,
-    /// Extract only code objects that define this kernel: a part of its name, or with =NAME the exact name.
+    /// Extract only code with this kernel: a part of its name, or =NAME.
     #[arg(
         help_heading = heading::SELECTION,
         long,
@@ -89,7 +92,7 @@ pub(super) struct ExtractOptions {
     kernel: Vec<String>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Extract from each bundle only the code that runtimes load on the target GPUs.
+    /// Extract only the code that runtimes load on the GPUs of --target.
     #[arg(
         help_heading = heading::SELECTION,
         long,
@@ -102,10 +105,13 @@ pub(super) struct ExtractOptions {
             entry IDs are not allowed."
     )]
     as_runtime: bool,
-    /// Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json).
-    #[arg(long, help_heading = heading::OUTPUT)]
+    /// Print a JSON document with the origin and SHA-256 of each file.
+    #[arg(
+        long, help_heading = heading::OUTPUT,
+        long_help = "Print where each file is from, and its SHA-256, as a JSON document (docs/extract.schema.json)."
+    )]
     json: bool,
-    /// Print the names of the files, or with --json the same document, without writing them.
+    /// Do not write files; print their names, or with --json the document.
     #[arg(short = 'n', long, help_heading = heading::OUTPUT)]
     dry_run: bool,
 }

@@ -50,7 +50,8 @@ pub(super) fn paths(files: &[Result<WorkFile, Error>]) -> Vec<PathBuf> {
 /// The option that limits the inflated size of data.
 #[derive(Clone, Debug, Args)]
 pub(super) struct SizeOption {
-    #[arg(long, value_name = "BYTES", value_parser = parse_size, help = texts::MAX_SIZE)]
+    /// Reject data that is larger when inflated or read from a pipe: 512M, 4G.
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, long_help = texts::MAX_SIZE)]
     max_size: Option<u64>,
 }
 

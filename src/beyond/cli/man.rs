@@ -66,7 +66,7 @@ fn page_of_short_name(all: &Catalogue) -> ManPage {
     let command = Command::new(SHORT).about(about).version(env!("CARGO_PKG_VERSION")).arg(word);
     ManPage {
         name: SHORT.to_owned(),
-        command: command.after_help(format!("Subcommands:\n{list}\n{EXAMPLES}")),
+        command: command.after_long_help(format!("Subcommands:\n{list}\n{EXAMPLES}")),
         typed: SHORT.to_owned(),
     }
 }
@@ -127,7 +127,7 @@ impl ManPage {
         man.render_synopsis_section(out)?;
         man.render_description_section(out)?;
         man.render_options_section(out)?;
-        let after = text_of(self.command.get_after_help());
+        let after = text_of(self.command.get_after_long_help());
         write_sections(&after, out)?;
         let others: Vec<String> =
             others.iter().filter(|name| **name != self.name).map(|name| format!(".BR {} (1)", escaped(name))).collect();

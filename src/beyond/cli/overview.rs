@@ -17,8 +17,8 @@ use crate::llvm::cli::print::console::Console;
 /// List the subcommands, or print the help of one
 #[derive(Clone, Debug, Parser)]
 pub(super) struct HelpOptions {
-    /// Subcommand to print the help of.
-    #[arg(value_parser = PossibleValuesParser::new(CATALOGUE.names()))]
+    /// Subcommand to print the help of; without it, all are listed.
+    #[arg(value_parser = PossibleValuesParser::new(CATALOGUE.names()), hide_possible_values = true)]
     subcommand: Option<String>,
 }
 

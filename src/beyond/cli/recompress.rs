@@ -31,7 +31,6 @@ const COMPRESSION: &str = "Compression options";
 const PATTERNS: &str =
     "As in `extract`, the patterns are target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list.";
 const KEEP: &str = "Keep only host code, PTX, and code that matches any of the patterns";
-const KEEP_FOR: &str = "Keep only host code, and code that runtimes load on any of these GPUs (sm_89, RTX 4090, native), or on the GPUs of a list in a file";
 const DROP: &str = "Drop code that matches any of the patterns";
 
 /// Make bundles smaller: compress them, and drop GPUs
@@ -39,10 +38,13 @@ const DROP: &str = "Drop code that matches any of the patterns";
 pub(super) struct RecompressOptions {
     /// File to read.
     file: PathBuf,
-    /// File to write, which may be the input, or directory for a file of the same name; - writes to standard output.
-    #[arg(short, long, value_name = "OUT")]
+    /// File to write, or directory for the same name; - is standard output.
+    #[arg(
+        short, long, value_name = "OUT",
+        long_help = "File to write, which may be the input, or directory for a file of the same name; - writes to standard output."
+    )]
     output: PathBuf,
-    /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942, in its file name too.
+    /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942.
     #[arg(
         long, value_name = "LABEL", value_parser = parse_local_version,
         long_help = "Add a local version to a wheel, so that an index and pip can tell it from the old one: gfx942 makes 1.0 into 1.0+gfx942, and \
@@ -54,12 +56,18 @@ pub(super) struct RecompressOptions {
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
-    /// Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins.
-    #[arg(long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION)]
+    /// Largest zstd window of bundles as a power of two, 10 to 31.
+    #[arg(
+        long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION,
+        long_help = "Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins."
+    )]
     window: Option<u32>,
-    /// Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the
-    /// driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4).
-    #[arg(long, value_name = "METHOD", help_heading = COMPRESSION)]
+    /// Compression in CUDA fatbins: lz4, or zstd for CUDA 12.4 and later.
+    #[arg(
+        long, value_name = "METHOD", help_heading = COMPRESSION, hide_possible_values = true,
+        long_help = "Compression of code in CUDA fatbins: lz4, which drivers before CUDA 12.4 read too, or zstd, which needs the \
+            driver of CUDA 12.4 or later (default: zstd for a fatbin with any zstd entry, else lz4)."
+    )]
     cuda_method: Option<CudaMethod>,
     /// Write plain bundles, and plain cubins in CUDA fatbins.
     #[arg(
@@ -70,7 +78,7 @@ pub(super) struct RecompressOptions {
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
     )]
     none: bool,
-    /// Shorten a library by the saved space; do not run strip, objcopy or patchelf on it afterwards.
+    /// Shorten a library by the saved space; do not strip or patch it later.
     #[arg(
         long,
         long_help = "Shorten a library by the saved space, which is otherwise a hole in the file. Do not run strip, objcopy or \
@@ -78,8 +86,11 @@ pub(super) struct RecompressOptions {
             become shorter, and a library that is shorter already stays so."
     )]
     close_gaps: bool,
-    /// Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error.
-    #[arg(long)]
+    /// Remove the signature from PE files, which are an error otherwise.
+    #[arg(
+        long,
+        long_help = "Remove the signature from PE files that are rewritten; otherwise a signed PE file is an error."
+    )]
     drop_signature: bool,
     #[command(flatten)]
     size: SizeOption,
@@ -89,11 +100,12 @@ pub(super) struct RecompressOptions {
         long_help = format!("{KEEP}. {PATTERNS}"),
     )]
     keep: Option<Vec<Patterns>>,
+    /// Keep only host code, and code that runtimes load on any of these GPUs.
     #[arg(
         help_heading = heading::SELECTION,
-        long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep", help = KEEP_FOR,
-        long_help = format!(
-            "{KEEP_FOR}. Of each bundle, an AMD GPU loads code for its processor with compatible features, or else code for its generic \
+        long, value_name = "GPUS", value_parser = Gpus::parse, conflicts_with = "keep",
+        long_help = "Keep only host code, and code that runtimes load on any of these GPUs (sm_89, RTX 4090, native), or on the GPUs of a \
+             list in a file. Of each bundle, an AMD GPU loads code for its processor with compatible features, or else code for its generic \
              target, or else SPIR-V; an NVIDIA GPU, the latest machine code for it or for an earlier version with the same major \
              number, or else the latest PTX for it or for an earlier version; an Intel GPU, code for it or for a GPU that Intel lists as \
              compatible, or else SPIR-V. Kept too are LTO-IR beside such code, code for an unknown \
@@ -104,7 +116,7 @@ pub(super) struct RecompressOptions {
         ),
     )]
     keep_for: Option<Gpus>,
-    /// Keep only code objects with the kernels of a list: a name in each line, as profilers print them.
+    /// Keep only code objects with the kernels of a list, one in each line.
     #[arg(
         help_heading = heading::SELECTION,
         long, value_name = "FILE", value_parser = read_kernel_names,

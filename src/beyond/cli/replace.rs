@@ -27,7 +27,7 @@ pub(super) struct ReplaceOptions {
     #[arg(
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        help = "File with the code object to replace, or the URI of the code object: file://<path>#offset=<n>&size=<n>",
+        help = "File with the code object to replace, or the URI of the code object",
         long_help = "File with the code object to replace, which --target and --kernel select as in `extract`. Exactly one must match. \
             Or the URI of the code object, as `inspect --uri` prints it: file://<path>#offset=<n>&size=<n>"
     )]
@@ -45,7 +45,7 @@ pub(super) struct ReplaceOptions {
         ),
     )]
     target: Vec<Patterns>,
-    /// The code object defines this kernel: a part of its name, or with =NAME the exact name.
+    /// The code object defines this kernel: a part of its name, or =NAME.
     #[arg(
         help_heading = heading::SELECTION,
         long, value_name = "NAME", value_parser = patterns::check_kernel_name,
@@ -54,9 +54,12 @@ pub(super) struct ReplaceOptions {
     kernel: Option<String>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// File to write, or directory for a file of the same name; - writes to standard output (default: the file with the
-    /// code object).
-    #[arg(short, long, value_name = "OUT", help_heading = heading::OUTPUT)]
+    /// File or directory to write, instead of FILE; - is standard output.
+    #[arg(
+        short, long, value_name = "OUT", help_heading = heading::OUTPUT,
+        long_help = "File to write, or directory for a file of the same name; - writes to standard output (default: the file with \
+            the code object)."
+    )]
     output: Option<PathBuf>,
     /// Also write a code object of another kind, for another target, or a broken one.
     #[arg(long)]

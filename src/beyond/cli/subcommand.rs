@@ -193,7 +193,7 @@ impl Subcommand {
     /// subcommand has.
     pub(super) fn command(self) -> Command {
         let (description, after) = self.split_texts();
-        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_help(after);
+        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_long_help(after);
         let command = with_common_options_last(command);
         if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
@@ -202,17 +202,19 @@ impl Subcommand {
     pub(super) fn command_named(self, program: &str) -> Command {
         let name = format!("{program} {}", self.name);
         let command = self.command();
-        let examples = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+        let examples = command.get_after_long_help().map(StyledStr::to_string).unwrap_or_default();
         let command = command.bin_name(&name).display_name(name).version(env!("CARGO_PKG_VERSION"));
-        command.after_help(examples.replace(PROGRAM, program))
+        command.after_long_help(examples.replace(PROGRAM, program))
     }
 
-    /// Returns the definition for command lines and their `--help`. The help is shorter than the manual page: it has
-    /// only the first paragraph of the description, and leaves out the sections of [`MANUAL_SECTIONS`].
+    /// Returns the definition for command lines and their help. `-h` has one line for each option, and none of the texts
+    /// after them. `--help` is shorter than the manual page: it has only the first paragraph of the description, and
+    /// leaves out the sections of [`MANUAL_SECTIONS`].
     pub(super) fn command_with_help(self, program: &str) -> Command {
         let mut command = self.command_named(program).disable_help_flag(true).disable_version_flag(true);
+        command = command.after_help(format!("More, with examples: `{program} {} --help`", self.name));
         let (description, _) = self.split_texts();
-        let all_after = command.get_after_help().map(StyledStr::to_string).unwrap_or_default();
+        let all_after = command.get_after_long_help().map(StyledStr::to_string).unwrap_or_default();
         let mut after = without_manual_sections(&all_after);
         // If the help leaves out a part of the texts, it names the manual page, which has all of them.
         let mut paragraphs = description.split("\n\n");
@@ -222,7 +224,7 @@ impl Subcommand {
                 "\n\nManual page:\n  man {SHORT}-{}\n  (`{program} man -o DIR` writes all pages)",
                 self.name
             ));
-            command = command.long_about(unwrapped(first)).after_help(after);
+            command = command.long_about(unwrapped(first)).after_long_help(after);
         }
         // clap's own options have no heading, and would come before the common options.
         let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);

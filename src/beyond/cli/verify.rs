@@ -35,11 +35,14 @@ pub(super) struct VerifyOptions {
     files: Vec<PathBuf>,
     #[command(flatten)]
     search: SearchOptions,
-    /// Succeed even if no device code was read, for trees without device code.
+    /// Succeed even if no device code was read.
     #[arg(long)]
     allow_none: bool,
-    /// GPUs that every bundle must serve (gfx90a, MI300X, native): a comma list, or a file of names.
-    #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
+    /// GPUs that every bundle must serve, such as gfx90a,MI300X or native.
+    #[arg(
+        long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected",
+        long_help = "GPUs that every bundle must serve (gfx90a, MI300X, native): a comma list, or a file of names."
+    )]
     expect: Option<Gpus>,
     /// Like --expect, and code that none of these GPUs needs is a fault.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
@@ -47,7 +50,7 @@ pub(super) struct VerifyOptions {
     /// GPUs that every library must serve with any of its bundles.
     #[arg(long, value_name = "GPUS", value_parser = Gpus::parse, group = "expected")]
     expect_any: Option<Gpus>,
-    /// With --expect or a similar option, count only machine code, no PTX or SPIR-V.
+    /// For the options above, count only machine code, not PTX or SPIR-V.
     #[arg(
         long,
         requires = "expected",
@@ -55,7 +58,7 @@ pub(super) struct VerifyOptions {
             program starts (JIT), which may take minutes, and needs a driver that knows the version of the PTX."
     )]
     no_jit: bool,
-    /// Report bundles, fatbins and offload binaries with more than SIZE bytes (default: 64K) of plain code.
+    /// Report bundles and fatbins with more plain code than SIZE (64K).
     #[arg(
         long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64K",
         value_parser = files::parse_size,

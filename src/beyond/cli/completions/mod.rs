@@ -14,6 +14,7 @@ use self::one_dash::LLVM;
 use super::documented::documented;
 use super::print::out::own_text_to_stdout;
 use super::subcommand::{self, Catalogue, OptionsAboutAll, SHORT};
+use crate::base::display::alternatives;
 use crate::beyond::cli::PROGRAM;
 use crate::llvm::cli::options::Tool;
 use crate::llvm::cli::print::console::Console;
@@ -24,8 +25,14 @@ use crate::llvm::cli::{TOOLS, tool_of_program};
 pub(super) struct CompletionsOptions {
     /// Your shell.
     shell: Shell,
-    /// Name of the executable whose command lines are completed. By default, the name that was typed.
-    #[arg(value_parser = PossibleValuesParser::new(NAMES))]
+    /// Name of the executable whose command lines are completed (default: as typed).
+    #[arg(
+        value_parser = PossibleValuesParser::new(NAMES), hide_possible_values = true,
+        long_help = format!(
+            "Name of the executable whose command lines are completed: {}. By default, the name that was typed.",
+            alternatives(&NAMES),
+        ),
+    )]
     name: Option<String>,
 }
 

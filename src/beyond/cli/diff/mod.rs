@@ -45,7 +45,7 @@ pub(super) struct DiffOptions {
     target: Vec<Patterns>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// Do not read code with the same recorded hash or checksum, and the same size, in both.
+    /// Do not read code of the same size and recorded hash or checksum.
     #[arg(
         long,
         long_help = "Do not read code with the same recorded hash or checksum, and the same size, in both: compressed bundles and \
@@ -56,16 +56,19 @@ pub(super) struct DiffOptions {
     /// Show only the first N kernels; without it, 20 in the table and all in JSON.
     #[arg(long, value_name = "N", help_heading = heading::OUTPUT)]
     top: Option<usize>,
-    /// Exit with status 1 on lost-gpu, spill, size=+N% or total=+N%, in a comma list.
+    /// Exit with status 1 on any of: lost-gpu, spill, size=+N%, total=+N%.
     #[arg(
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = FailOnValue::parse,
         long_help = "Exit with status 1 on lost-gpu (code for a GPU is gone), spill (a kernel spills more), size=+N% (all device code, or \
-            that for a GPU, grows by more than N percent, or bytes: +1MB) or total=+N% (all device code grows more), in a comma \
+            that for a GPU, grows by more than N percent, or bytes: +1MB; the + may be left out) or total=+N% (all device code grows more), in a comma \
             list. With min=N in the list, size= counts only code of at least N bytes (100kB). `man offload-bundle-diff` explains them."
     )]
     fail_on: Vec<FailOnValue>,
-    /// Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge.
-    #[arg(long)]
+    /// Succeed even if --target matches nothing, or --fail-on judges nothing.
+    #[arg(
+        long,
+        long_help = "Succeed even if --target matches nothing in either file, or --fail-on has nothing to judge."
+    )]
     allow_none: bool,
     /// Print a JSON document, described by docs/diff.schema.json.
     #[arg(long, help_heading = heading::OUTPUT)]

@@ -45,16 +45,22 @@ pub(super) struct InspectOptions {
     /// Print a line for each code object, not one for each entry ID.
     #[arg(long, help_heading = heading::OUTPUT)]
     each: bool,
-    /// Print only the totals for each GPU, and the numbers of files without readable device code.
+    /// Print only the totals for each GPU, and how many files have no readable code.
     #[arg(long, conflicts_with_all = ["each", "json"], help_heading = heading::OUTPUT)]
     summary: bool,
-    /// List the GPUs that the files have code for, each with all its products; without a FILE, all known products.
-    #[arg(long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT)]
+    /// List the GPUs that the files have code for, each with all its products.
+    #[arg(
+        long, conflicts_with_all = ["each", "json", "summary"], help_heading = heading::OUTPUT,
+        long_help = "List the GPUs that the files have code for, each with all its products; without a FILE, all known products."
+    )]
     gpus: bool,
-    /// Print tables of libraries and GPUs, with the gaps; with --json, add them to the document.
-    #[arg(long, conflicts_with_all = ["each", "summary", "gpus"], help_heading = heading::OUTPUT)]
+    /// Print tables of libraries and GPUs, with the gaps; --json adds them.
+    #[arg(
+        long, conflicts_with_all = ["each", "summary", "gpus"], help_heading = heading::OUTPUT,
+        long_help = "Print tables of libraries and GPUs, with the gaps; with --json, add them to the document."
+    )]
     matrix: bool,
-    /// Print each code object with its URI: the file, the members in it and the range of bytes.
+    /// Print each code object with its URI: the file, members in it, range of bytes.
     #[arg(long, conflicts_with_all = ["summary", "gpus", "matrix"], help_heading = heading::OUTPUT)]
     uri: bool,
     /// Inflate compressed bundles completely, to detect image kinds and nested bundles.
@@ -63,7 +69,7 @@ pub(super) struct InspectOptions {
     /// Print a JSON document, described by docs/inspect.schema.json.
     #[arg(long, conflicts_with = "each", help_heading = heading::OUTPUT)]
     json: bool,
-    /// Also draw a chart of the space that each GPU takes, and of the bundles that serve it.
+    /// Also draw a chart: the space of each GPU, and the bundles that serve it.
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     svg: Option<PathBuf>,
     #[command(flatten)]

@@ -7,6 +7,7 @@ pub(super) mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::base::display::alternatives;
 use crate::base::error::Result;
 use crate::beyond::job::{
     Judged, KernelCondition, KernelOrder, KernelSums, KernelsOfFile, KernelsReport, ListKernels, NamedKernel, SortKey,
@@ -45,14 +46,14 @@ pub(super) struct KernelsOptions {
     target: Vec<Patterns>,
     #[command(flatten)]
     comparison: ExactOption,
-    /// List only kernels with this text in their name, or with =NAME the kernel of this name.
+    /// List only kernels with this text in their name, or with =NAME this name.
     #[arg(
         help_heading = heading::SELECTION,
         long, value_name = "NAME", value_parser = patterns::check_kernel_name,
         long_help = format!("List only kernels with this name. {}", patterns::KERNEL_NAME),
     )]
     name: Option<String>,
-    /// Print the instructions of kernels instead, selected as by --name, with llvm-objdump or nvdisasm.
+    /// Print the instructions of kernels instead, selected as by --name.
     #[arg(
         help_heading = heading::OUTPUT,
         long, value_name = "NAME", value_parser = patterns::check_kernel_name,
@@ -71,31 +72,39 @@ pub(super) struct KernelsOptions {
             argument of the kind hidden_hostcall_buffer. A thread of the host then has to serve them."
     )]
     hostcall: bool,
-    /// Sort the kernels of all files: names from a to z, numbers from the largest.
+    /// Sort the kernels of all files by name, gpu or a number, such as vgpr.
     #[arg(
         help_heading = heading::OUTPUT,
-        long, value_name = "COLUMN",
+        long, value_name = "COLUMN", hide_possible_values = true,
+        long_help = format!(
+            "Sort the kernels of all files: names and GPUs from a to z, numbers from the largest. COLUMN is {}.",
+            alternatives(&SortKey::names()),
+        ),
         value_parser = PossibleValuesParser::new(SortKey::names()).try_map(|name| SortKey::from_name(&name).ok_or("not a column")),
     )]
     sort: Option<SortKey>,
     /// List only the first N kernels of --sort.
     #[arg(long, value_name = "N", requires = "sort", help_heading = heading::OUTPUT)]
     top: Option<usize>,
-    /// Exit with status 1 on spill, scratch, hostcall or COLUMN>N, in a comma list.
+    /// Fail on any of: spill, scratch, hostcall, 'COLUMN>N'; list what fails.
     #[arg(
         long, value_name = "CONDITION", value_delimiter = ',', value_parser = KernelCondition::parse,
-        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (such as 'vgpr>128'), in a comma list. The conditions \
-            apply to the kernels that --target, --name and --hostcall select, also to those that --top leaves out. `man \
-            offload-bundle-kernels` lists columns and conditions."
+        long_help = "Exit with status 1 on spill, scratch, hostcall or COLUMN>N (such as 'vgpr>128' or 'code > 5kB'), in a comma list. \
+            The conditions apply to the kernels that --target, --name and --hostcall select, also to those that --top leaves out. \
+            The tables list only the kernels that meet a condition; --json has all. `man offload-bundle-kernels` lists columns and \
+            conditions."
     )]
     fail_on: Vec<KernelCondition>,
     /// Also print the arguments of each kernel, in the JSON document.
     #[arg(long, requires = "json", help_heading = heading::OUTPUT)]
     arguments: bool,
-    /// Succeed even if --target or --name matches nothing, or a condition of --fail-on has nothing to judge.
-    #[arg(long)]
+    /// Succeed even if a pattern matches nothing, or --fail-on judges nothing.
+    #[arg(
+        long,
+        long_help = "Succeed even if --target or --name matches nothing, or a condition of --fail-on has nothing to judge."
+    )]
     allow_none: bool,
-    /// Print the URI of the code object of each kernel, which `extract` takes as a file.
+    /// Print the URI of the code object of each kernel, a FILE for `extract`.
     #[arg(long, conflicts_with = "json", help_heading = heading::OUTPUT)]
     uri: bool,
     /// Print a JSON document, described by docs/kernels.schema.json.

@@ -33,8 +33,8 @@ pub(crate) struct Style {
 /// The options for the form of tables.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TableOptions {
-    /// When to colour the table.
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    /// When to colour the table: auto, always or never.
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     color: ColorChoice,
     /// Print the tables as Markdown, for GitHub.
     #[arg(long, conflicts_with_all = ["color", "json"], help_heading = heading::OUTPUT)]

@@ -33,8 +33,11 @@ pub(super) struct ReportOptions {
     /// Page to write, such as report.html; - writes to standard output.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows the differences.
-    #[arg(long)]
+    /// Compare two files, directories or wheels: OLD NEW.
+    #[arg(
+        long,
+        long_help = "Compare two files, directories or wheels: OLD NEW. The page is about NEW, and shows the differences."
+    )]
     diff: bool,
     #[command(flatten)]
     search: FollowOptions,
