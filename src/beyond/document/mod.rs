@@ -22,6 +22,7 @@ use serde::{Serialize, Serializer};
 /// All offsets and sizes are in bytes. The document is UTF-8. Control characters in strings, and characters that change
 /// the direction of text, are written as `\u` escapes. A later release may add fields without changing `version`;
 /// `version` changes when a field is removed or changes its meaning.
+#[cfg(feature = "cli")]
 #[derive(Serialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 pub(crate) struct Document<R, P> {
@@ -36,11 +37,13 @@ pub(crate) struct Document<R, P> {
 }
 
 /// A report of a subcommand.
+#[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "only the executable writes documents"))]
 pub(crate) trait Report: Serialize {
     /// The version of its document. Adding a field does not change it.
     const VERSION: u32 = 1;
 }
 
+#[cfg(feature = "cli")]
 impl<R: Report, P: Serialize> Document<R, P> {
     /// The document of a report.
     pub(crate) fn new(report: R, problems: P) -> Self {

@@ -16,6 +16,7 @@ use crate::beyond::scan::{Place, Sizes};
 const LIBRARIES_MAX: usize = 10_000;
 
 /// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
+#[cfg(any(feature = "cli", feature = "serde"))]
 pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The sizes of code objects by GPU, or `host`.
@@ -382,6 +383,7 @@ impl Library {
     }
 
     /// Returns the path and the member for [`make_unique`], as one path that may lose directories: `path/member`.
+    #[cfg(feature = "cli")]
     pub(crate) fn whole_path(&self) -> (String, String) {
         let path = match &self.member {
             Some(member) => format!("{}/{member}", self.path),

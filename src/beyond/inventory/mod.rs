@@ -55,6 +55,7 @@ pub(crate) use contents::{Bad, BadPart, Keep};
 pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, UnreadPart};
 #[cfg(feature = "serde")]
 pub use fields::ServedGpu;
+#[cfg(any(feature = "cli", feature = "serde"))]
 pub(crate) use libraries::COMPARED_GPUS_MAX;
 #[cfg(feature = "cli")]
 pub(crate) use libraries::make_unique;
