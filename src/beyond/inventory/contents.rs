@@ -2,7 +2,6 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::collections::{HashMap, HashSet};
-use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,9 +38,6 @@ pub struct Contents {
     pub copies: Vec<MemberCopies>,
     /// The parts that could not be read, in file order.
     pub problems: Vec<Error>,
-    /// The parts that could not be read, and bytes that do not belong where they are, in file order. [`Contents::read`]
-    /// makes problems of them.
-    pub(crate) bad_parts: Vec<BadPart>,
     /// The code that programs load together, in the order in which it ends.
     pub(crate) units: Vec<Unit>,
     /// The code objects that have others inside.
@@ -51,16 +47,16 @@ pub struct Contents {
     pub(crate) has_nested: bool,
 }
 
-/// What is kept of the bundles of a file.
+/// What is kept of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Their code objects and units.
+    /// Code objects, units and parts that are not read.
     #[default]
     All,
-    /// Their units.
+    /// Units.
     Units,
     /// Nothing: the job itself keeps what it needs.
-    Faults,
+    Nothing,
 }
 
 /// A part of a file that could not be read, or bytes that do not belong where they are.
@@ -84,6 +80,10 @@ pub(crate) enum Bad {
 }
 
 impl BadPart {
+    pub(super) fn new(number: usize, place: &Place, what: Bad) -> Self {
+        Self { number, place: place.clone(), what }
+    }
+
     /// Returns the error for a part that could not be read.
     pub(crate) fn into_error(self) -> Option<Error> {
         match self.what {
@@ -108,9 +108,6 @@ pub struct UnreadPart {
     /// The format.
     #[cfg_attr(feature = "serde", serde(flatten))]
     pub what: Unread,
-    /// Its number among all findings of the file.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) number: usize,
 }
 
 /// A bundle and its code objects.
@@ -164,8 +161,7 @@ impl Contents {
     /// The errors of [`Scan::run`].
     pub fn read(input: &Input, scan: &Scan) -> Result<Self> {
         let read = Reading::new(scan, Keep::All).list(input);
-        let mut contents = input.unless_changed(read)?;
-        contents.problems.extend(mem::take(&mut contents.bad_parts).into_iter().filter_map(BadPart::into_error));
+        let contents = input.unless_changed(read)?;
         Ok(contents)
     }
 
@@ -287,7 +283,7 @@ impl ContentsBuilder {
         if self.keep == Keep::All {
             self.contents.bundles.push(BundleContents::new(found)?);
         }
-        if self.keep != Keep::Faults {
+        if self.keep != Keep::Nothing {
             self.units.add(found);
         }
         // The code object around this bundle, if any, has others inside.
@@ -297,35 +293,21 @@ impl ContentsBuilder {
 
     /// Adds a split library.
     pub(super) fn add_split(&mut self, place: &Place, split: &Split<'_>) {
-        if self.keep != Keep::Faults {
+        if self.keep != Keep::Nothing {
             self.units.add_split(place, split);
         }
-        self.contents.references.push(KpackReference::new(place, split));
+        if self.keep == Keep::All {
+            self.contents.references.push(KpackReference::new(place, split));
+        }
     }
 
-    /// Adds a finding of another kind with its number, and returns it if it is a bad part.
-    ///
-    /// # Errors
-    /// The error of the part, if it could not be read because of an I/O error.
-    pub(super) fn add_other(&mut self, number: usize, finding: Finding<'_>) -> Result<Option<&BadPart>> {
-        let (place, what) = match finding {
-            Finding::Broken { error, .. } if error.is_io() => return Err(error),
-            Finding::Broken { place, error } => (place, Bad::Broken(error)),
-            Finding::Hidden { place, error } => (place, Bad::Hidden(error)),
-            Finding::Trailing { place, offset, after } => (place, Bad::Trailing { offset, after }),
-            Finding::Unread { place, offset, what } => {
-                self.contents.unread.push(UnreadPart { place: place.clone(), offset, what, number });
-                return Ok(None);
-            }
-            Finding::Copy { place, first, size, stored } => {
-                self.add_copy(place, first, (size, stored));
-                return Ok(None);
-            }
-            // `add_bundle` and `add_split` take these. The code of a kpack archive was found as bundles before it.
-            Finding::Bundle(_) | Finding::Split { .. } | Finding::Kpack { .. } => return Ok(None),
-        };
-        self.contents.bad_parts.push(BadPart { number, place: place.clone(), what });
-        Ok(self.contents.bad_parts.last())
+    /// Keeps a part that is not read, or returns it if [nothing](Keep) of that kind is kept.
+    pub(super) fn keep_unread(&mut self, part: UnreadPart) -> Option<UnreadPart> {
+        if self.keep != Keep::All {
+            return Some(part);
+        }
+        self.contents.unread.push(part);
+        None
     }
 
     /// Notes whether a finding is inside of a code object of a compressed bundle.
@@ -347,7 +329,7 @@ impl ContentsBuilder {
     }
 
     /// Adds a copy of a member, with its inflated and its stored size.
-    fn add_copy(&mut self, place: &Place, first: &Place, (size, stored): (u64, u64)) {
+    pub(super) fn add_copy(&mut self, place: &Place, first: &Place, (size, stored): (u64, u64)) {
         let all = &mut self.contents.copies;
         let next = all.len();
         let index = *self.index_of_copies.entry(first.clone()).or_insert(next);

@@ -70,7 +70,7 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
     let mut loader = Loader::new(slice::from_ref(device));
     let read = |together: CodeObjectsOfBundle<'_, usize, CodeObject>| contents(together, copy_bytes);
     let weight = |read: &Vec<_>| weight_of(read, weight_of_bytes);
-    Reading::new(&Scan::default(), Keep::Faults).run(input, &read, &weight, &mut |visit| {
+    Reading::new(&Scan::default(), Keep::Nothing).run(input, &read, &weight, &mut |visit| {
         match visit {
             Visit::Bundle(_, found, reads) => {
                 for (position, loaded) in loader.add(&found)? {
@@ -89,7 +89,7 @@ pub fn load<'i>(input: &'i Input, device: &Device) -> Result<Vec<LoadedCode<'i>>
                     load.loaded.push((position, LoadedCode { code_object, bytes: bytes.map(Cow::Owned) }));
                 }
             }
-            Visit::Split(..) | Visit::Archive(..) => {}
+            Visit::Split(..) | Visit::Archive(..) | Visit::Bad(_) | Visit::Unread(_) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;

@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::ops::ControlFlow;
 
-use super::contents::{Bad, BadPart, Contents, ContentsBuilder, Keep};
+use super::contents::{Bad, BadPart, Contents, ContentsBuilder, Keep, UnreadPart};
 use crate::base::error::Result;
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::kpack::KpackArchive;
@@ -18,10 +18,14 @@ pub(crate) enum Visit<'f, K, C, R> {
     /// A bundle, with its number among all findings of the file. The job adds the code objects that it wants to the
     /// list.
     Bundle(usize, FoundBundle<'f>, &'f mut ReadList<K, C>),
-    /// A split library, with its number as of a bundle. Its code in kpack archives was found as bundles before.
-    Split(usize, &'f Place, Split<'f>),
-    /// A kpack archive, with its number as of a bundle. Its code was found as bundles before.
-    Archive(usize, &'f Place, &'f KpackArchive),
+    /// A split library. Its code in kpack archives was found as bundles before.
+    Split(&'f Place, Split<'f>),
+    /// A kpack archive. Its code was found as bundles before.
+    Archive(&'f Place, &'f KpackArchive),
+    /// A part that could not be read, or bytes that do not belong where they are.
+    Bad(BadPart),
+    /// A part that is recognised but not read, unless the contents [keep](Keep::All) it.
+    Unread(UnreadPart),
     /// The end of the data at a place: the last chance to add code objects of that data to the list.
     End(&'f Place, &'f mut ReadList<K, C>),
     /// The result for wanted code objects that were read together.
@@ -60,14 +64,22 @@ impl<'s> Reading<'s> {
         Self { is_over_at_nested: true, ..self }
     }
 
-    /// Reads the headers of a file only.
+    /// Reads the headers of a file only, and keeps its problems.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub(super) fn list(self, input: &Input) -> Result<Contents> {
         // No code object is wanted, so nothing is read.
         let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
-        self.run(input, &read, &|()| 0, &mut |_| Ok(ControlFlow::Continue(())))
+        let mut problems = Vec::new();
+        let mut contents = self.run(input, &read, &|()| 0, &mut |visit| {
+            if let Visit::Bad(part) = visit {
+                problems.extend(part.into_error());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        contents.problems = problems;
+        Ok(contents)
     }
 
     /// Reads a file. `each` receives the bundles in file order, and the results of `read` for the code objects that it
@@ -76,7 +88,7 @@ impl<'s> Reading<'s> {
     ///
     /// # Errors
     /// Those of `each`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part of the file cannot be read. Other faults
-    /// are [bad parts](Contents::bad_parts).
+    /// are [passed on](Visit::Bad).
     pub(crate) fn run<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         self,
         input: &Input,
@@ -101,13 +113,30 @@ impl<'s> Reading<'s> {
                     }
                     Finding::Split { place, split } => {
                         contents.add_split(place, &split);
-                        each(Visit::Split(number, place, split))
+                        each(Visit::Split(place, split))
                     }
-                    Finding::Kpack { place, archive } => each(Visit::Archive(number, place, archive)),
-                    other => match contents.add_other(number, other)? {
-                        Some(BadPart { what: Bad::Broken(_), .. }) if is_over_at_fault => Ok(ControlFlow::Break(())),
-                        _ => Ok(ControlFlow::Continue(())),
-                    },
+                    Finding::Kpack { place, archive } => each(Visit::Archive(place, archive)),
+                    Finding::Unread { place, offset, what } => {
+                        let part = UnreadPart { place: place.clone(), offset, what };
+                        contents
+                            .keep_unread(part)
+                            .map_or(Ok(ControlFlow::Continue(())), |part| each(Visit::Unread(part)))
+                    }
+                    Finding::Copy { place, first, size, stored } => {
+                        contents.add_copy(place, first, (size, stored));
+                        Ok(ControlFlow::Continue(()))
+                    }
+                    Finding::Broken { error, .. } if error.is_io() => Err(error),
+                    Finding::Broken { place, error } => {
+                        let flow = each(Visit::Bad(BadPart::new(number, place, Bad::Broken(error))))?;
+                        Ok(if is_over_at_fault { ControlFlow::Break(()) } else { flow })
+                    }
+                    Finding::Hidden { place, error } => {
+                        each(Visit::Bad(BadPart::new(number, place, Bad::Hidden(error))))
+                    }
+                    Finding::Trailing { place, offset, after } => {
+                        each(Visit::Bad(BadPart::new(number, place, Bad::Trailing { offset, after })))
+                    }
                 }
             }
             ReadEvent::End(place, wanted) => each(Visit::End(place, wanted)),
@@ -117,24 +146,30 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// Passes each bundle in some data to `visit`, in file order. The places begin with `place`. Returns the parts that
-/// could not be read, and bytes that do not belong where they are.
+/// Passes each bundle in some data to `visit`, in file order. The places begin with `place`. Returns the number of parts
+/// that could not be read, and of places with bytes that do not belong there. What is inside of code objects does not
+/// count.
 ///
 /// # Errors
-/// Those of `visit`.
+/// Those of `visit`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if a part cannot be read.
 pub(crate) fn each_bundle(
     scan: &Scan,
     place: &Place,
     data: Slice<'_>,
     visit: &mut dyn FnMut(&FoundBundle<'_>) -> Result<()>,
-) -> Result<Vec<BadPart>> {
-    let mut contents = ContentsBuilder::new(data, Keep::Faults);
+) -> Result<usize> {
+    let mut faults = 0_usize;
     scan.run_at(place, data, &mut |finding| {
-        let number = contents.count(&finding);
-        match finding {
-            Finding::Bundle(found) => visit(&found),
-            other => contents.add_other(number, other).map(drop),
-        }
+        let place = match finding {
+            Finding::Bundle(found) => return visit(&found),
+            Finding::Broken { error, .. } if error.is_io() => return Err(error),
+            Finding::Broken { place, .. } | Finding::Hidden { place, .. } | Finding::Trailing { place, .. } => place,
+            Finding::Unread { .. } | Finding::Kpack { .. } | Finding::Split { .. } | Finding::Copy { .. } => {
+                return Ok(());
+            }
+        };
+        faults = faults.saturating_add(usize::from(!place.is_in_code_object()));
+        Ok(())
     })?;
-    Ok(contents.finish().bad_parts)
+    Ok(faults)
 }

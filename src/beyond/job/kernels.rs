@@ -1,7 +1,6 @@
 //! Lists the kernels of all device code in a file.
 
 use std::collections::{BTreeMap, HashSet};
-use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -71,7 +70,7 @@ impl ListKernels {
     /// # Errors
     /// [`ErrorKind::Io`] if the file cannot be read, or has changed. Broken parts are problems in the list.
     pub fn run(&self, input: &Input) -> Result<KernelList> {
-        Ok(self.read(input, Keep::Faults)?.1)
+        Ok(self.read(input, Keep::Nothing)?.1)
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
@@ -93,8 +92,7 @@ impl ListKernels {
                 return Ok(read);
             }
         }
-        // A reading that inflates everything is never incomplete.
-        Ok(Default::default())
+        Err(Error::internal("a search that inflates everything was incomplete"))
     }
 
     /// Reads a file once, or returns `None` if that is incomplete. A reading with [`Inflate::Headers`] is incomplete if
@@ -116,23 +114,23 @@ impl ListKernels {
         if inflate == Inflate::Headers {
             reading = reading.up_to_nested();
         }
-        let mut contents = reading.run(input, read, &|read| weight_of(read, ListedCode::weight), &mut |visit| {
+        let contents = reading.run(input, read, &|read| weight_of(read, ListedCode::weight), &mut |visit| {
             match visit {
                 // The list of kernels is full. The reading goes on only for the contents.
                 Visit::Bundle(..) if search.room.is_full => {}
                 Visit::Bundle(number, found, wanted) => search.add_bundle(number, &found, wanted)?,
-                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Bad(part) => search.add_bad_part(part),
+                Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(codes) => codes.into_iter().for_each(|(at, code)| search.add_code(at, code)),
             }
-            let needs_no_more = search.room.is_full && keep == Keep::Faults;
+            let needs_no_more = search.room.is_full && keep == Keep::Nothing;
             let is_over = search.is_incomplete || needs_no_more;
             Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         if search.is_incomplete || inflate == Inflate::Headers && contents.has_nested {
             return Ok(None);
         }
-        let list = search.into_list(mem::take(&mut contents.bad_parts));
-        Ok(Some((contents, list)))
+        Ok(Some((contents, search.into_list())))
     }
 }
 
@@ -251,13 +249,13 @@ impl<'j> Search<'j> {
         }
     }
 
-    /// Returns the list in file order, with the errors of the parts that could not be read. If it is full, that is a
-    /// further problem.
-    fn into_list(mut self, bad_parts: Vec<BadPart>) -> KernelList {
-        for part in bad_parts {
-            let position = (part.number, 0);
-            self.problems.extend(part.into_error().map(|error| (position, error)));
-        }
+    fn add_bad_part(&mut self, part: BadPart) {
+        let position = (part.number, 0);
+        self.problems.extend(part.into_error().map(|error| (position, error)));
+    }
+
+    /// Returns the list in file order. If it is full, that is a further problem.
+    fn into_list(self) -> KernelList {
         let Self { input, others, mut seen, room, .. } = self;
         let (code_objects, mut problems) = (in_order(self.code_objects), in_order(self.problems));
         if let Some(problem) = room.problem(input) {

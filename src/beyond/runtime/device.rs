@@ -354,23 +354,19 @@ impl Device {
         self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())
     }
 
-    /// Returns the processor of some code that the GPU does not take, but that it runs if its user names the GPU that
-    /// way in `HSA_OVERRIDE_GFX_VERSION`: code for another processor of the same generic target. Nobody promises that it
-    /// works.
-    pub(crate) fn overriding<'c>(&self, codes: impl Iterator<Item = &'c Code>) -> Option<&'c str> {
+    /// Returns the processor whose code the GPU runs if its user names it in `HSA_OVERRIDE_GFX_VERSION`, if there is
+    /// such code. Nobody promises that it works.
+    pub(crate) fn overriding<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<&'static str> {
         let Some(GpuVariant::Amd(own, _)) = self.variants.first() else { return None };
-        let family = generic_of(own.processor())?;
-        let mut similar = None;
-        for code in codes {
-            let Code::Amd(target) = code else { continue };
-            match target.processor() {
-                // There is code for the processor itself, in other settings.
-                processor if processor == own.processor() => return None,
-                processor if similar.is_none() && generic_of(processor) == Some(family) => similar = Some(processor),
-                _ => {}
-            }
-        }
-        similar
+        // The pairs that people use: later steppings of a generation, with the instructions of the first one.
+        let similar = match own.processor() {
+            "gfx90c" => "gfx900",
+            "gfx1031" | "gfx1032" | "gfx1033" | "gfx1034" | "gfx1035" | "gfx1036" => "gfx1030",
+            "gfx1101" | "gfx1102" | "gfx1103" => "gfx1100",
+            _ => return None,
+        };
+        let has_similar = codes.any(|code| matches!(code, Code::Amd(target) if target.processor() == similar));
+        has_similar.then_some(similar)
     }
 
     /// Returns the variants of the GPU that take none of the codes of a bundle.

@@ -14,7 +14,7 @@
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -99,15 +99,21 @@ impl Machine {
     fn add_amd(&mut self, sys: &Path) -> Result<(), String> {
         let nodes = sys.join("class/kfd/kfd/topology/nodes");
         let before = self.devices.len();
+        let mut unread = None;
         for node in entries(&nodes)? {
-            let properties = read(&node.join("properties"))?;
-            if let Some(processor) = amd_processor(&properties)
-                && let Ok(device) = Device::parse(&processor)
-            {
-                self.add(device);
+            match read(&node.join("properties")) {
+                Ok(properties) => {
+                    let processor = amd_processor(&properties);
+                    processor.and_then(|name| Device::parse(&name).ok()).into_iter().for_each(|gpu| self.add(gpu));
+                }
+                // A container may use some of the GPUs only.
+                Err(error) => unread = Some(error),
             }
         }
-        if self.devices.len() == before { Err(format!("'{}' has no GPU of AMD", nodes.display())) } else { Ok(()) }
+        if self.devices.len() > before {
+            return Ok(());
+        }
+        Err(unread.unwrap_or_else(|| format!("'{}' has no GPU of AMD", nodes.display())))
     }
 
     /// Adds Intel's GPUs, after those of other vendors. Otherwise the error says why there are none.
@@ -166,12 +172,25 @@ impl Smi<'_> {
         if text.is_none() {
             _ = child.kill();
         }
-        let status = child.wait().map_err(|error| format!("the command nvidia-smi cannot be run: {error}"))?;
-        match text {
-            Some(text) if status.success() => Ok(text),
-            Some(text) => Err(format!("nvidia-smi fails ({status}): {}", first_line(&text))),
-            None if is_late => Err(format!("nvidia-smi gave no answer in {} s", self.time_max.as_secs_f32())),
-            None => Err("the output of nvidia-smi cannot be read".to_owned()),
+        match (text, self.wait(&mut child)) {
+            (Some(text), Some(status)) if status.success() => Ok(text),
+            (Some(text), Some(status)) => Err(format!("nvidia-smi fails ({status}): {}", first_line(&text))),
+            (Some(_), None) => Err(format!("nvidia-smi does not end within {} s", self.time_max.as_secs_f32())),
+            (None, _) if is_late => Err(format!("nvidia-smi gave no answer in {} s", self.time_max.as_secs_f32())),
+            (None, _) => Err("the output of nvidia-smi cannot be read".to_owned()),
+        }
+    }
+
+    /// Waits for the end of a call. Returns `None` if it does not end in time: not even a killed command ends while it
+    /// waits for a driver that hangs.
+    fn wait(&self, child: &mut Child) -> Option<ExitStatus> {
+        const PAUSE: Duration = Duration::from_millis(2);
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if self.start.elapsed() < self.time_max => thread::sleep(PAUSE),
+                _ => return None,
+            }
         }
     }
 

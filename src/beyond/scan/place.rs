@@ -171,6 +171,11 @@ impl Place {
         self.origin == PlaceOrigin::Inflated && matches!(inflated_steps.last(), Some(Step::Entry(_)))
     }
 
+    /// Returns whether the place is inside of a code object.
+    pub(crate) fn is_in_code_object(&self) -> bool {
+        self.steps().iter().any(|step| matches!(step, Step::Entry(_)))
+    }
+
     /// Returns whether the place is inside of a code object of a bundle at the place `outer`.
     pub(crate) fn is_in_entry_at(&self, outer: &Self) -> bool {
         matches!(self.steps.strip_prefix(&*outer.steps), Some([Step::Entry(_), ..]))

@@ -242,7 +242,11 @@ impl<'i> Side<'i> {
         let contents = reading.run(input, read, &|read| weight_of(read, ReadCode::weight), &mut |visit| {
             match visit {
                 Visit::Bundle(number, found, reads) => side.add_bundle(&search, number, &found, reads)?,
-                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Bad(part) => {
+                    let number = part.number;
+                    side.problems.extend(part.into_error().map(|error| (number, error)));
+                }
+                Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(read) => {
                     read.into_iter().try_for_each(|((numbers, _), read)| side.note_read(numbers, read))?;
                 }
@@ -251,10 +255,6 @@ impl<'i> Side<'i> {
         })?;
         side.members = members.into_inner();
         side.units = contents.units;
-        for part in contents.bad_parts {
-            let number = part.number;
-            side.problems.extend(part.into_error().map(|error| (number, error)));
-        }
         side.problems.sort_by_key(|(number, _)| *number);
         side.leave_out_holders(&contents.holders);
         Ok(side)

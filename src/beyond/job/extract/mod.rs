@@ -234,14 +234,14 @@ impl Extract {
                 Ok(meant)
             })
         };
-        let reading = Reading::new(scan, Keep::Faults);
+        let reading = Reading::new(scan, Keep::Nothing);
         reading.run(input, read, &|read| weight_of(read, MeantNames::len), &mut |visit| {
             match visit {
                 Visit::Bundle(_, found, reads) => {
                     add_selected(request, input, &found, first_position, reads)?;
                     first_position += found.bundle.entries.len();
                 }
-                Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+                Visit::Split(..) | Visit::Archive(..) | Visit::Bad(_) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(read) => {
                     for ((position, _), meant) in read {
                         match meant {
@@ -391,9 +391,9 @@ impl<'j> Extraction<'j> {
         let mut file = FileSearch { input, name, loader, defining, code_objects: 0, part };
         let (job, inputs) = (self.job, Arc::clone(&self.inputs));
         let extract = &|together: CodeObjectsOfBundle<'_, ReadTarget, CodeObject>| extract(job, &inputs, together);
-        let (mut done, mut search_error) = (Vec::new(), None);
+        let (mut done, mut search_error, mut broken) = (Vec::new(), None, None);
         const SAME_WEIGHT: usize = 1;
-        let reading = Reading::new(&scan, Keep::Faults).up_to_fault();
+        let reading = Reading::new(&scan, Keep::Nothing).up_to_fault();
         let read = reading.run(input, extract, &|_| SAME_WEIGHT, &mut |visit| {
             let is_over = match visit {
                 Visit::Bundle(_, found, reads) => {
@@ -404,8 +404,20 @@ impl<'j> Extraction<'j> {
                     // an error that comes first in the file.
                     search_error.is_some()
                 }
-                Visit::Split(_, _, split) => {
+                Visit::Split(_, split) => {
                     self.keep_missing_archives(file.input, &split);
+                    false
+                }
+                Visit::Bad(part) => {
+                    if matches!(part.what, Bad::Broken(_)) {
+                        broken = part.into_error();
+                    }
+                    false
+                }
+                Visit::Unread(part) => {
+                    if part.place.steps().is_empty() {
+                        file.part.unread_format = Some(part.what.name());
+                    }
                     false
                 }
                 Visit::Archive(..) => false,
@@ -428,10 +440,7 @@ impl<'j> Extraction<'j> {
                 contents.holders.mark(&mut pending.extracted.code_object);
             }
         }
-        let unread = contents.unread.into_iter().find(|part| part.place.steps().is_empty());
-        file.part.unread_format = unread.map(|part| part.what.name());
-        let mut broken = contents.bad_parts.into_iter().filter(|part| matches!(part.what, Bad::Broken(_)));
-        if let Some(error) = search_error.or_else(|| broken.next()?.into_error()) {
+        if let Some(error) = search_error.or(broken) {
             // The error of the search comes after those of the code objects that were found before it.
             const LAST_POSITION: usize = usize::MAX;
             done.push((LAST_POSITION, Err(error)));

@@ -160,12 +160,8 @@ mod tests {
 
     #[test]
     fn a_file_is_of_one_kind() {
-        let unread = || UnreadPart {
-            place: Place::of_file("a".as_ref()),
-            offset: 0,
-            what: Unread::anything("7-Zip archive"),
-            number: 0,
-        };
+        let unread =
+            || UnreadPart { place: Place::of_file("a".as_ref()), offset: 0, what: Unread::anything("7-Zip archive") };
         let problem = || Error::io("a", std::io::ErrorKind::Other.into());
         let mut total = InspectTotal::default();
         for (unread, problems) in [

@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
 use crate::beyond::container::Rule;
-use crate::beyond::inventory::{BadPart, each_bundle};
-use crate::beyond::scan::{Checksums, Format, FoundBundle, Place, Scan, Step};
+use crate::beyond::inventory::each_bundle;
+use crate::beyond::scan::{Checksums, Format, FoundBundle, Place, Scan};
 use crate::llvm::container::Limits;
 
 /// The indices of the code objects that are kept, by the offset of their bundle in the old file. A bundle that is not
@@ -42,13 +42,13 @@ impl FoundCode {
         // A search that compares checksums also checks wrappers.
         let scan = Scan { checksums: Checksums::OfAll, limits, ..Scan::default() };
         let mut found = Self { bundles: Vec::new(), faults: 0 };
-        let bad_parts = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |bundle| {
-            if !is_in_code_object(bundle.place) {
+        let faults = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |bundle| {
+            if !bundle.place.is_in_code_object() {
                 found.add(KnownObjects::of(bundle, kept.get(&bundle.bundle.offset)));
             }
             Ok(())
         })?;
-        Ok(Self { faults: Self::count_faults(&bad_parts), ..found })
+        Ok(Self { faults, ..found })
     }
 
     /// The code of a file without faults: that of each bundle.
@@ -65,19 +65,10 @@ impl FoundCode {
         }
     }
 
-    /// Returns the number of faults outside of code objects.
-    pub(super) fn count_faults(bad_parts: &[BadPart]) -> usize {
-        bad_parts.iter().filter(|part| !is_in_code_object(&part.place)).count()
-    }
-
     /// Returns whether these are the `expected` code objects, without new faults.
     pub(super) fn is_as_expected(&self, expected: &Self) -> bool {
         self.bundles == expected.bundles && self.faults <= expected.faults
     }
-}
-
-pub(super) fn is_in_code_object(place: &Place) -> bool {
-    place.steps().iter().any(|step| matches!(step, Step::Entry(_)))
 }
 
 impl KnownObjects {

@@ -39,8 +39,15 @@ impl FileSurvey {
     fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let (mut code_objects, mut wanted) = (Vec::new(), Vec::new());
         let read_nothing = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
-        let contents = Reading::new(&scan, Keep::Faults).run(input, &read_nothing, &|()| 0, &mut |visit| {
-            let Visit::Bundle(_, found, _) = visit else { return Ok(ControlFlow::Continue(())) };
+        let mut faults = 0;
+        Reading::new(&scan, Keep::Nothing).run(input, &read_nothing, &|()| 0, &mut |visit| {
+            let found = match visit {
+                Visit::Bundle(_, found, _) => found,
+                other => {
+                    faults += usize::from(matches!(other, Visit::Bad(_)));
+                    return Ok(ControlFlow::Continue(()));
+                }
+            };
             let mut last = LastInflated::default();
             // Many entries may share the same bytes, which are read once if the entries follow each other.
             let mut before: Option<(Range<u64>, Digest)> = None;
@@ -64,7 +71,6 @@ impl FileSurvey {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        let faults = contents.bad_parts.len();
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }
 

@@ -20,7 +20,7 @@ use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
-use crate::beyond::inventory::{Bad, BadPart, Contents, Keep, Reading, Unit, UnreadPart, Visit};
+use crate::beyond::inventory::{Bad, BadPart, Keep, Reading, Unit, UnreadPart, Visit};
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{self, Checksums, CodeObject, CodeObjectsOfBundle, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
@@ -199,9 +199,6 @@ pub struct Fault {
     /// For these two rules, the source file of the bundle, if a CUDA fatbin or the symbol table of a library records
     /// it. Otherwise null.
     pub source: Option<String>,
-    /// The number of the finding with the fault among all of the file, which orders the faults.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    pub(crate) number: usize,
     /// The files that may correct the fault, as an [`ExpectTree`] finds out, or `None` if no other file can.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) alone: Option<Alone>,
@@ -283,7 +280,7 @@ impl Fault {
     /// Creates a fault at a place, outside of bundles.
     pub(super) fn new(place: &Place, rule: VerifyRule, text: String) -> Self {
         let place = place.clone();
-        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, number: 0, alone: None }
+        Self { place, bundle: None, offset: None, rule, text, gpu: None, source: None, alone: None }
     }
 }
 
@@ -333,55 +330,52 @@ impl Verify {
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
         scan.follow = scan.follow.map(|follow| Arc::new(follow.tables_only()));
-        let keep = if self.expect.is_some() { Keep::Units } else { Keep::Faults };
+        let keep = if self.expect.is_some() { Keep::Units } else { Keep::Nothing };
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
         // All content is read during the visits.
         let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
         let contents = Reading::new(&scan, keep).run(input, &read, &|()| 0, &mut |visit| {
             match visit {
-                Visit::Bundle(number, found, _) => verified.check_bundle(number, &found, self.plain_max)?,
-                Visit::Archive(number, place, archive) => {
-                    verified.list_kpack_faults(number, place, kpack_tree::check_archive(archive, place));
+                Visit::Bundle(_, found, _) => verified.check_bundle(&found, self.plain_max)?,
+                Visit::Archive(place, archive) => {
+                    verified.list_kpack_faults(place, kpack_tree::check_archive(archive, place));
                     verified.kpack.add_archive(place, is_zip, archive);
                 }
-                Visit::Split(number, place, split) => {
+                Visit::Split(place, split) => {
                     verified.kpack_references += 1;
                     let faults = verified.kpack.add_library(place, is_zip, &split);
-                    verified.list_kpack_faults(number, place, faults);
+                    verified.list_kpack_faults(place, faults);
                 }
+                Visit::Bad(part) => verified.list_bad_part(part),
+                Visit::Unread(part) => verified.list_not_read(part),
                 Visit::End(..) | Visit::Read(()) => {}
             }
             Ok(ControlFlow::Continue(()))
         });
-        verified.add_contents(input.unless_changed(contents)?, self.expect.as_ref(), input);
+        let contents = input.unless_changed(contents)?;
+        verified.code_objects =
+            verified.code_objects.saturating_sub(contents.holders.len()).max(verified.without_bundle);
+        if let Some(expect) = &self.expect {
+            verified.compare(expect, input, &contents.units);
+        }
         Ok(verified)
     }
 }
 
 impl Verified {
-    /// Adds what the search has found besides bundles, and compares the units of the file with the expected GPUs.
-    fn add_contents(&mut self, contents: Contents, expect: Option<&Expect>, input: &Input) {
-        self.code_objects = self.code_objects.saturating_sub(contents.holders.len()).max(self.without_bundle);
-        for BadPart { number, place, what } in contents.bad_parts {
-            let (rule, offset, text) = match what {
-                // Sections are hidden if their names or tables are broken. Code in them could not be checked.
-                Bad::Broken(error) | Bad::Hidden(error) => (VerifyRule::Readable, None, inner_text(&error)),
-                Bad::Trailing { offset, after: Some(package) } => {
-                    (VerifyRule::Trailing, offset, format!("unexpected data after the {package}"))
-                }
-                Bad::Trailing { offset, after: None } => {
-                    (VerifyRule::Trailing, offset, "trailing data is not a bundle".to_owned())
-                }
-            };
-            self.list(Fault { number, offset, ..Fault::new(&place, rule, text) });
-        }
-        contents.unread.into_iter().for_each(|part| self.list_not_read(part));
-        self.faults.sort_by_key(|fault| fault.number);
-        self.unread.sort_by_key(|part| part.number);
-        if let Some(expect) = expect {
-            self.compare(expect, input, &contents.units);
-        }
+    fn list_bad_part(&mut self, BadPart { place, what, .. }: BadPart) {
+        let (rule, offset, text) = match what {
+            // Sections are hidden if their names or tables are broken. Code in them could not be checked.
+            Bad::Broken(error) | Bad::Hidden(error) => (VerifyRule::Readable, None, inner_text(&error)),
+            Bad::Trailing { offset, after: Some(package) } => {
+                (VerifyRule::Trailing, offset, format!("unexpected data after the {package}"))
+            }
+            Bad::Trailing { offset, after: None } => {
+                (VerifyRule::Trailing, offset, "trailing data is not a bundle".to_owned())
+            }
+        };
+        self.list(Fault { offset, ..Fault::new(&place, rule, text) });
     }
 
     /// Compares the units of the file with the expected GPUs.
@@ -414,9 +408,9 @@ impl Verified {
         }
     }
 
-    fn list_kpack_faults(&mut self, number: usize, place: &Place, texts: Vec<String>) {
+    fn list_kpack_faults(&mut self, place: &Place, texts: Vec<String>) {
         for text in texts {
-            self.list(Fault { number, ..Fault::new(place, VerifyRule::Kpack, text) });
+            self.list(Fault::new(place, VerifyRule::Kpack, text));
         }
     }
 
@@ -433,7 +427,7 @@ impl Verified {
     }
 
     /// Counts and lists the code objects of a bundle that cannot be read.
-    fn note_unchecked(&mut self, number: usize, found: &FoundBundle<'_>) {
+    fn note_unchecked(&mut self, found: &FoundBundle<'_>) {
         // An unreadable code object of an archive is a fault of the archive.
         if found.format.has(Rule::Archive) {
             return;
@@ -442,7 +436,7 @@ impl Verified {
             if let (Some(what), Some(packed)) = (code_object.unread(), code_object.packed()) {
                 self.unchecked += 1;
                 let offset = found.bundle.offset.saturating_add(packed.stored.start);
-                self.list_not_read(UnreadPart { place: found.place.clone(), offset, what, number });
+                self.list_not_read(UnreadPart { place: found.place.clone(), offset, what });
             }
         }
     }
@@ -480,15 +474,15 @@ impl Verified {
 
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than
     /// `plain_max` bytes is a fault.
-    fn check_bundle(&mut self, number: usize, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
+    fn check_bundle(&mut self, found: &FoundBundle<'_>, plain_max: Option<u64>) -> Result<()> {
         let code_objects = found.bundle.entries.iter().filter(|entry| entry.size() > 0).count();
         self.code_objects += code_objects;
         let mut fault = |(rule, text): rules::BrokenRule| {
             let (bundle, offset) = (Some(found.index), Some(found.bundle.offset));
-            self.list(Fault { number, bundle, offset, ..Fault::new(found.place, rule, text) });
+            self.list(Fault { bundle, offset, ..Fault::new(found.place, rule, text) });
         };
         self.without_code += rules::check(found, plain_max, &mut fault)?;
-        self.note_unchecked(number, found);
+        self.note_unchecked(found);
         self.list_undefined(found);
         match found.format {
             Format::CodeObject => self.without_bundle += code_objects,

@@ -266,7 +266,7 @@ mod tests {
     fn a_total_counts_listed_and_unlisted_items() {
         let mut listed = Verified { bundles: 2, code_objects: 5, without_bundle: 1, ..Verified::default() };
         listed.faults.push(Fault::new(&place("a"), VerifyRule::Readable, "broken".to_owned()));
-        listed.unread.push(UnreadPart { place: place("a"), offset: 0, what: OBFUSCATED, number: 0 });
+        listed.unread.push(UnreadPart { place: place("a"), offset: 0, what: OBFUSCATED });
         let mut more =
             Verified { code_objects: 3, more_faults: 2, more_undefined: 4, kpack_references: 1, ..listed.clone() };
         more.more_unread.insert(OBFUSCATED.name(), 7);

@@ -10,7 +10,7 @@ mod total;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use super::check::{FoundCode, KeptByOffset, KnownObjects, is_in_code_object};
+use super::check::{FoundCode, KeptByOffset, KnownObjects};
 use super::{MissedCode, Recompress};
 use crate::base::error::Result;
 use crate::base::io::input::{Input, Slice};
@@ -105,13 +105,13 @@ impl<'j> Picker<'j> {
         let (inflate, checksums) = (Inflate::Whole, Checksums::OfAll);
         let scan = Scan { inflate, checksums, limits: self.job.limits, ..Scan::default() };
         let mut picks = Picks::default();
-        let bad_parts = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |found| {
-            if !is_in_code_object(found.place) {
+        let faults = each_bundle(&scan, &Place::of_file(data.path()), data, &mut |found| {
+            if !found.place.is_in_code_object() {
                 picks.add(found, || self.pick_in_bundle(found));
             }
             Ok(())
         })?;
-        Ok(Picks { has_faults: FoundCode::count_faults(&bad_parts) > 0, ..picks })
+        Ok(Picks { has_faults: faults > 0, ..picks })
     }
 
     /// Picks the code objects of a bundle.
@@ -233,7 +233,7 @@ fn meant_in(names: &KernelNames, limits: Limits, input: &Input) -> Result<MeantN
         })
     };
     let scan = Scan { limits, ..Scan::default() };
-    Reading::new(&scan, Keep::Faults).run(input, read, &|read| weight_of(read, MeantNames::len), &mut |visit| {
+    Reading::new(&scan, Keep::Nothing).run(input, read, &|read| weight_of(read, MeantNames::len), &mut |visit| {
         match visit {
             Visit::Bundle(_, found, reads) => {
                 // Entries may share bytes, so a small file can have code objects of any total size.
@@ -251,7 +251,7 @@ fn meant_in(names: &KernelNames, limits: Limits, input: &Input) -> Result<MeantN
                     }
                 }
             }
-            Visit::Split(..) | Visit::Archive(..) | Visit::End(..) => {}
+            Visit::Split(..) | Visit::Archive(..) | Visit::Bad(_) | Visit::Unread(_) | Visit::End(..) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;
