@@ -25,7 +25,6 @@ use super::subcommand::{Options, heading, refuse};
 use super::suggest;
 use crate::llvm::cli::print::console::Console;
 
-
 /// Extensions of files with code objects. Directories rarely have one.
 const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco", "o", "ptx", "spv"];
 

@@ -40,7 +40,9 @@ pub(super) struct RecompressOptions {
     file: PathBuf,
     /// File to write, or directory for the same name; - is standard output.
     #[arg(
-        short, long, value_name = "OUT",
+        short,
+        long,
+        value_name = "OUT",
         long_help = "File to write, which may be the input, or directory for a file of the same name; - writes to standard output."
     )]
     output: PathBuf,
@@ -113,7 +115,6 @@ pub(super) struct RecompressOptions {
              and relocatable CUDA code. The GPUs are served as before, and there must be code for each. The \
              names are those of `verify --expect`, but mean GPUs: sm_90a is the GPU sm_90, and gfx11-generic means all processors of \
              this target."
-        ),
     )]
     keep_for: Option<Gpus>,
     /// Keep only code objects with the kernels of a list, one in each line.
