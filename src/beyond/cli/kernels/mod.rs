@@ -139,7 +139,13 @@ impl Options for KernelsOptions {
         (job.scan, job.arguments) = (scan, self.arguments);
         let order = self.sort.map(|key| KernelOrder { key, most: self.top.unwrap_or(usize::MAX) });
         let names = patterns::typed_kernels(self.name());
-        let wanted = WantedKernels { name: names.as_ref(), hostcall: self.hostcall, fail_on: &self.fail_on, order };
+        let wanted = WantedKernels {
+            name: names.as_ref(),
+            hostcall: self.hostcall,
+            fail_on: &self.fail_on,
+            failing_only: !self.fail_on.is_empty() && !self.json,
+            order,
+        };
         let listing = Listing { job, paths, wanted };
         let mut read = FilesRead::default();
         let written = to_stdout(|out| {
@@ -277,7 +283,11 @@ impl<'o> Printer<'o> {
         }
         if !options.json {
             let text = Text { style: options.table.style(), out };
-            return Ok(Self::Tables(KernelTables::new(options.sort, is_one_file, options.uri, text)));
+            let mut tables = KernelTables::new(options.sort, is_one_file, options.uri, text);
+            if !options.fail_on.is_empty() {
+                tables.none = "no kernel meets a condition of --fail-on";
+            }
+            return Ok(Self::Tables(tables));
         }
         let mut document = Document::begin::<KernelsReport>(out)?;
         document.begin_list("kernels")?;

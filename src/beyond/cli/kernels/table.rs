@@ -35,11 +35,13 @@ pub(super) struct KernelTables<'o> {
     text: Text<'o>,
     /// Whether there were no rows yet.
     is_silent: bool,
+    /// The line for no rows at all.
+    pub(super) none: &'static str,
 }
 
 impl<'o> KernelTables<'o> {
     pub(super) fn new(key: Option<SortKey>, is_one_file: bool, has_uris: bool, text: Text<'o>) -> Self {
-        Self { key, is_one_file, has_uris, text, is_silent: true }
+        Self { key, is_one_file, has_uris, text, is_silent: true, none: "no kernels found" }
     }
 
     /// Writes the rows of a file, or all rows if they are sorted.
@@ -67,7 +69,7 @@ impl<'o> KernelTables<'o> {
     pub(super) fn end(mut self, KernelsReport { others, not_judged, .. }: &KernelsReport) -> io::Result<()> {
         let text = &mut self.text;
         if self.is_silent {
-            text.write_line("no kernels found")?;
+            text.write_line(self.none)?;
         }
         if !others.is_empty() {
             let kinds = others.iter().map(|OtherCode { image_kind, code_objects, .. }| (*image_kind, *code_objects));

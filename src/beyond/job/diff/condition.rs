@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::condition::{Failure, Judged};
+use super::super::condition::{Failure, Judged, nearest_name, scaled, size_in_bytes, word_and_rest};
 use super::super::kernels_report::{DemangleName, shown_names, spills};
 use super::report::{DiffTotals, Presence};
 use super::rows::SpillingKernels;
@@ -40,9 +40,6 @@ pub enum Growth {
     Bytes(u64),
 }
 
-/// The units of sizes. `B` is last, because the other units end with it.
-const UNITS: [(&str, u64); 4] = [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
-
 /// The forms of a growth, for messages.
 const GROWTHS: &str = "+5%, or a number of bytes such as +1MB (B, kB, MB or GB)";
 
@@ -52,23 +49,38 @@ impl FailOnValue {
     /// # Errors
     /// The reason why the text is no value.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            None if text == "lost-gpu" => Ok(Self::Condition(DiffCondition::LostGpu)),
-            None if text == "spill" => Ok(Self::Condition(DiffCondition::Spill)),
-            None if text == "size" || text == "total" => {
-                Err(format!("by how much may it grow? expected {text}={GROWTHS}"))
-            }
-            Some((name @ "size", growth)) => Ok(Self::Condition(DiffCondition::Size(Growth::parse(name, growth)?))),
-            Some((name @ "total", growth)) => Ok(Self::Condition(DiffCondition::Total(Growth::parse(name, growth)?))),
-            Some(("min", size)) => match size_in_bytes(size) {
+        let text = text.trim();
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name.trim_end(), Some(value.trim_start())),
+            None => (text, None),
+        };
+        match (name, value) {
+            ("lost-gpu", None) => Ok(Self::Condition(DiffCondition::LostGpu)),
+            ("spill", None) => Ok(Self::Condition(DiffCondition::Spill)),
+            ("size" | "total", None) => Err(format!("by how much may it grow? expected {name}={GROWTHS}")),
+            ("size", Some(growth)) => Ok(Self::Condition(DiffCondition::Size(Growth::parse(name, growth)?))),
+            ("total", Some(growth)) => Ok(Self::Condition(DiffCondition::Total(Growth::parse(name, growth)?))),
+            ("min", Some(size)) => match size_in_bytes(size) {
                 Some(size) => Ok(Self::SizeMin(size)),
                 None => Err("expected a number of bytes such as min=100kB (B, kB, MB or GB)".to_owned()),
             },
-            _ => {
-                Err("not a condition; the conditions are lost-gpu, spill, size=+N%, with min=N, and total=+N%"
-                    .to_owned())
-            }
+            _ => Err(not_a_condition(text)),
         }
+    }
+}
+
+/// The names of the values, and examples of them.
+const EXAMPLES: [(&str, &str); 5] =
+    [("lost-gpu", "lost-gpu"), ("spill", "spill"), ("size", "size=+5%"), ("total", "total=+5%"), ("min", "min=100kB")];
+
+/// Returns the message about a text that is not a condition: the conditions, and the one that may be meant.
+fn not_a_condition(text: &str) -> String {
+    let conditions = "not a condition; the conditions are lost-gpu, spill, size=+N%, with min=N, and total=+N%";
+    let (typed, _) = word_and_rest(text);
+    let nearest = nearest_name(typed, EXAMPLES.map(|(name, _)| name));
+    match EXAMPLES.into_iter().find(|(name, _)| nearest == Some(name)) {
+        Some((_, example)) => format!("{conditions}; did you mean '{example}'?"),
+        None => conditions.to_owned(),
     }
 }
 
@@ -101,7 +113,7 @@ impl Growth {
     /// Parses the growth that a condition of this name permits.
     fn parse(name: &str, text: &str) -> Result<Self, String> {
         const THOUSANDTHS: u64 = 1000;
-        let number = text.strip_prefix('+').unwrap_or(text);
+        let number = text.strip_prefix('+').unwrap_or(text).trim_start();
         let growth = match number.strip_suffix('%') {
             Some(percent) => scaled(percent.trim_end(), THOUSANDTHS).map(Self::Percent),
             None => size_in_bytes(number).map(Self::Bytes),
@@ -133,38 +145,6 @@ impl fmt::Display for Growth {
             }
         }
     }
-}
-
-/// Parses a size with one of the [`UNITS`], or a number of bytes without a unit. Returns `None` if the text is neither.
-fn size_in_bytes(text: &str) -> Option<u64> {
-    for (unit, factor) in UNITS {
-        if let Some(number) = text.strip_suffix(unit) {
-            return scaled(number.trim_end(), factor);
-        }
-    }
-    scaled(text, 1)
-}
-
-/// Returns a decimal number times `factor`, or `None` if the text is not a number, has more than three digits after the
-/// point, or the result is not a whole number.
-fn scaled(text: &str, factor: u64) -> Option<u64> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    if !is_number(whole) || !is_number(part) || part.len() > 3 {
-        return None;
-    }
-    // The digits after the point, filled up to thousandths.
-    let part: u64 = format!("{part:0<3}").parse().ok()?;
-    let thousandths = whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)?;
-    let product = u128::from(thousandths).checked_mul(factor.into())?;
-    if product % 1000 != 0 {
-        return None;
-    }
-    u64::try_from(product / 1000).ok()
-}
-
-/// Returns whether a text has digits, and nothing else.
-fn is_number(digits: &str) -> bool {
-    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 /// Returns the GPUs that the old files have code for.
@@ -387,6 +367,41 @@ mod tests {
         }
         for text in ["size", "total", "scratch", "hostcall", "vgpr>128", "lost", ""] {
             assert!(FailOnValue::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn white_space_around_names_and_numbers_does_not_count() {
+        for (spaced, text) in [
+            (" lost-gpu ", "lost-gpu"),
+            ("size = + 5 %", "size=+5%"),
+            ("total =5 MB", "total=+5MB"),
+            ("min = 1kB", "min=1kB"),
+        ] {
+            assert_eq!(
+                format!("{:?}", FailOnValue::parse(spaced)),
+                format!("{:?}", FailOnValue::parse(text)),
+                "{spaced}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_nearest_condition_is_suggested_and_nothing_for_other_words() {
+        for (text, meant) in [
+            ("lostgpu", "lost-gpu"),
+            ("LOST_GPU", "lost-gpu"),
+            ("lost", "lost-gpu"),
+            ("spills", "spill"),
+            ("size>5%", "size=+5%"),
+            ("totals=5%", "total=+5%"),
+        ] {
+            let error = FailOnValue::parse(text).unwrap_err();
+            assert!(error.ends_with(&format!("; did you mean '{meant}'?")), "{text}: {error}");
+        }
+        for text in ["scratch", "vgpr>128", "", "l"] {
+            let error = FailOnValue::parse(text).unwrap_err();
+            assert!(error.ends_with(" and total=+N%"), "{text}: {error}");
         }
     }
 

@@ -16,14 +16,20 @@ pub struct KernelColumn {
     pub number: fn(&Kernel) -> Option<u64>,
     /// Whether the column has `yes` for each kernel with a number.
     pub is_flag: bool,
+    /// Whether the number is in bytes.
+    pub is_size: bool,
 }
 
 const fn number(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
-    KernelColumn { title, number, is_flag: false }
+    KernelColumn { title, number, is_flag: false, is_size: false }
 }
 
 const fn flag(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
-    KernelColumn { title, number, is_flag: true }
+    KernelColumn { title, number, is_flag: true, is_size: false }
+}
+
+const fn size(title: &'static str, number: fn(&Kernel) -> Option<u64>) -> KernelColumn {
+    KernelColumn { title, number, is_flag: false, is_size: true }
 }
 
 fn one_if_true(flag: Option<bool>) -> Option<u64> {
@@ -35,11 +41,11 @@ const AGPR: KernelColumn = number("AGPR", |kernel| kernel.agprs.map(u64::from));
 const SGPR: KernelColumn = number("SGPR", |kernel| kernel.sgprs.map(u64::from));
 const VSPILL: KernelColumn = number("VSPILL", |kernel| kernel.vgpr_spills.map(u64::from));
 const SSPILL: KernelColumn = number("SSPILL", |kernel| kernel.sgpr_spills.map(u64::from));
-pub(in super::super) const SCRATCH: KernelColumn = number("SCRATCH", |kernel| kernel.scratch.map(u64::from));
-pub(in super::super) const LDS: KernelColumn = number("LDS", |kernel| kernel.lds.map(u64::from));
-const KERNARG: KernelColumn = number("KERNARG", |kernel| kernel.kernarg.map(u64::from));
+pub(in super::super) const SCRATCH: KernelColumn = size("SCRATCH", |kernel| kernel.scratch.map(u64::from));
+pub(in super::super) const LDS: KernelColumn = size("LDS", |kernel| kernel.lds.map(u64::from));
+const KERNARG: KernelColumn = size("KERNARG", |kernel| kernel.kernarg.map(u64::from));
 const GROUP: KernelColumn = number("GROUP", |kernel| kernel.max_workgroup.map(u64::from));
-const CODE: KernelColumn = number("CODE", |kernel| kernel.code_size);
+const CODE: KernelColumn = size("CODE", |kernel| kernel.code_size);
 
 /// The columns with numbers, in the order of the table.
 pub const NUMBERS: [KernelColumn; 10] = [VGPR, AGPR, SGPR, VSPILL, SSPILL, SCRATCH, LDS, KERNARG, GROUP, CODE];

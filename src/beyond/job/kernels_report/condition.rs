@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::super::condition::{Failure, Judged};
+use super::super::condition::{Failure, Judged, nearest_name, size_in_bytes, word_and_rest};
 use super::column::{KernelColumn, NUMBERS, SCRATCH, spills};
 use super::row::NamedKernel;
+use crate::base::display::alternatives;
 use crate::beyond::base::text::count;
 use crate::beyond::code::kernels::Kernel;
 
@@ -20,11 +21,13 @@ pub enum KernelCondition {
 }
 
 impl KernelCondition {
-    /// Reads a condition as the user types it: `spill`, `scratch`, `hostcall`, or a limit such as `vgpr>128`.
+    /// Reads a condition as the user types it: `spill`, `scratch`, `hostcall`, or a limit such as `vgpr>128` or
+    /// `code > 5kB`.
     ///
     /// # Errors
     /// The reason why the text is no condition.
     pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
         match text {
             "spill" => return Ok(Self::Spill),
             "scratch" => return Ok(Self::Above(SCRATCH, 0)),
@@ -32,16 +35,19 @@ impl KernelCondition {
             _ => {}
         }
         let (name, limit) = match text.split_once('>') {
-            Some((name, limit)) => (name, Some(limit)),
+            Some((name, limit)) => (name.trim_end(), Some(limit.trim_start())),
             None => (text, None),
         };
         let column = NUMBERS.into_iter().find(|column| column.name() == name);
-        let column = column
-            .ok_or("not a condition; the conditions are spill, scratch, hostcall and COLUMN>N, such as vgpr>128")?;
+        let column = column.ok_or_else(|| not_a_condition(text))?;
         // A shell uses the word after `>` as the name of a file, unless it is quoted.
         let limit = limit.ok_or_else(|| format!("above what? expected '{name}>128', in quotes"))?;
-        let limit = limit.parse().map_err(|_| format!("expected a number after '>', such as {name}>128"))?;
-        Ok(Self::Above(column, limit))
+        let number = if column.is_size { size_in_bytes(limit) } else { limit.parse().ok() };
+        let number = number.ok_or_else(|| match column.is_size {
+            true => format!("expected a number of bytes after '>', such as {name}>5kB (B, kB, MB or GB)"),
+            false => format!("expected a number after '>', such as {name}>128"),
+        })?;
+        Ok(Self::Above(column, number))
     }
 
     /// Returns whether a kernel records the number that the condition asks for.
@@ -53,7 +59,7 @@ impl KernelCondition {
         }
     }
 
-    fn is_met(self, kernel: &Kernel) -> bool {
+    pub(super) fn is_met(self, kernel: &Kernel) -> bool {
         match self {
             Self::Spill => spills(kernel) > 0,
             Self::Hostcall => kernel.hostcall == Some(true),
@@ -71,6 +77,28 @@ impl KernelCondition {
             Self::Hostcall => None,
             Self::Above(column, _) => (column.number)(kernel),
         }
+    }
+}
+
+/// Returns the message about a text that is not a condition: the conditions, and the one that may be meant.
+fn not_a_condition(text: &str) -> String {
+    let columns = NUMBERS.map(|column| column.name());
+    let conditions = format!(
+        "not a condition; the conditions are spill, scratch, hostcall and COLUMN>N, such as vgpr>128, where COLUMN is {}",
+        alternatives(&columns)
+    );
+    let words = ["spill", "scratch", "hostcall"];
+    let (typed, rest) = word_and_rest(text);
+    let is_word = |name: &str| words.contains(&name) && rest.is_empty();
+    match nearest_name(typed, words.into_iter().chain(columns.iter().map(String::as_str))) {
+        Some(name) if name == "spill" || name == "hostcall" || is_word(name) => {
+            format!("{conditions}; did you mean '{name}'?")
+        }
+        Some(name) => {
+            let limit = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+            format!("{conditions}; did you mean '{name}>{}'?", if limit.is_empty() { "128" } else { limit })
+        }
+        None => conditions,
     }
 }
 
@@ -261,7 +289,30 @@ mod tests {
             KernelCondition::parse("scratch>0").map(|condition| condition.to_string()),
             Ok("scratch".to_owned())
         );
+        for (spaced, text) in [
+            (" spill ", "spill"),
+            ("vgpr > 128", "vgpr>128"),
+            ("code>5kB", "code>5000"),
+            ("lds > 1.5 kB", "lds>1500"),
+            ("kernarg>7B", "kernarg>7"),
+        ] {
+            let parsed = KernelCondition::parse(spaced).map(|condition| condition.to_string());
+            assert_eq!(parsed, Ok(text.to_owned()));
+        }
+        for (text, meant) in [
+            ("vgprs>20", "'vgpr>20'"),
+            ("VGPR>1", "'vgpr>1'"),
+            ("vgpr=9", "'vgpr>9'"),
+            ("spills", "'spill'"),
+            ("host-call", "'hostcall'"),
+            ("Scratch", "'scratch'"),
+        ] {
+            let error = KernelCondition::parse(text).unwrap_err();
+            assert!(error.ends_with(&format!("; did you mean {meant}?")), "{text}: {error}");
+        }
         for (text, reason) in [
+            ("code>1TB", "expected a number of bytes"),
+            ("code>5%", "expected a number of bytes"),
             ("vgpr", "above what? expected 'vgpr>128', in quotes"),
             ("vgpr>", "expected a number after '>', such as vgpr>128"),
             ("vgpr>-1", "expected a number"),

@@ -77,6 +77,8 @@ pub struct WantedKernels<'o> {
     pub hostcall: bool,
     /// The conditions on kernels. They also apply to kernels that `order` leaves out.
     pub fail_on: &'o [KernelCondition],
+    /// Whether only kernels that meet a condition are listed.
+    pub failing_only: bool,
     /// The order, or `None` for that of the files.
     pub order: Option<KernelOrder>,
 }
@@ -172,7 +174,7 @@ impl KernelsOfFile {
     /// # Errors
     /// The errors of the URI of a code object.
     pub fn new(list: KernelList, wanted: WantedKernels<'_>, demangle: DemangleName<'_>) -> Result<Self> {
-        let WantedKernels { name, hostcall, fail_on, order } = wanted;
+        let WantedKernels { name, hostcall, fail_on, failing_only, order } = wanted;
         let kernels = list.code_objects.iter().flat_map(|code_object| &code_object.kernels);
         let demangled = KernelName::of_all(kernels.map(|kernel| &kernel.name), name, demangle);
         let shown = selected(&demangled);
@@ -193,8 +195,13 @@ impl KernelsOfFile {
         // Conditions also apply to kernels that are not listed, so they are checked before rows are dropped.
         conditions.count_matches(&rows);
         let mut sort_keys = RecordedKeys::default();
-        if let Some(order) = order {
+        if order.is_some() {
             sort_keys = RecordedKeys::of_kernels(&rows);
+        }
+        if failing_only {
+            rows.retain(|row| fail_on.iter().any(|condition| condition.is_met(&row.kernel)));
+        }
+        if let Some(order) = order {
             order.keep_first(&mut rows);
         }
         let sums = KernelSums { others: list.others, seen: list.seen, conditions, sort_keys, names };
