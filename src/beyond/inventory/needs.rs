@@ -72,7 +72,10 @@ impl Needs {
     /// Adds the needs of a file.
     pub fn add(&mut self, file: &Contents) {
         for bundle in &file.bundles {
-            self.0.extend(bundle.info.compressed.map(|recorded| Need::CompressedBundles(recorded.version)));
+            // Other formats, such as offload binaries, have versions of their own, which HIP's runtime does not read.
+            if bundle.info.format == Format::Bundle {
+                self.0.extend(bundle.info.compressed.map(|recorded| Need::CompressedBundles(recorded.version)));
+            }
             for code_object in &bundle.code_objects {
                 self.0.extend(code_object.ptx_version.map(Need::Ptx));
                 let codec = code_object.packed.as_ref().map(|packed| packed.codec);

@@ -313,7 +313,13 @@ impl<'o> Printer<'o> {
                 document.field("not_judged", &report.not_judged)?;
                 document.end(problems)
             }
-            Self::Tables(tables) => Ok(tables.end(&report)?),
+            Self::Tables(mut tables) => {
+                // Conditions that judged nothing say nothing about kernels.
+                if sums.conditions.judged() == Judged::Nothing {
+                    tables.none = "no kernels found";
+                }
+                Ok(tables.end(&report)?)
+            }
             Self::Instructions(_) => Ok(()),
         }
     }

@@ -82,8 +82,8 @@ pub struct Verified {
     /// Parts that are recognised but not read, such as obfuscated code objects, in file order, at most 10,000 of a
     /// file.
     pub unread: Vec<UnreadPart>,
-    /// The number of parts that are recognised but neither read nor listed, by the [name](Unread::name) of their
-    /// format.
+    /// The number of parts that are recognised but neither read nor listed, by the
+    /// [name](crate::scan::Unread::name) of their format.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::sum"))]
     #[cfg_attr(
         all(test, feature = "serde"),
