@@ -93,7 +93,7 @@ impl Pattern {
     }
 
     /// Returns the pattern with the name that was typed for it, such as that of a product, which messages show.
-    #[cfg(any(test, feature = "cli"))]
+    #[cfg(feature = "cli")]
     pub(crate) fn typed_as(self, name: &str) -> Self {
         Self { typed: Some(name.to_owned()), ..self }
     }
