@@ -149,6 +149,8 @@ impl Machine {
     }
 }
 
+const NOT_IN_PATH: &str = "the command nvidia-smi is not in the PATH";
+
 /// The command `nvidia-smi`.
 struct Smi<'s> {
     command: &'s Path,
@@ -163,7 +165,7 @@ impl Smi<'_> {
         let mut command = Command::new(self.command);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "the command nvidia-smi is not in the PATH".to_owned(),
+            io::ErrorKind::NotFound => NOT_IN_PATH.to_owned(),
             _ => format!("the command nvidia-smi cannot be run: {error}"),
         })?;
         let text = self.read(&mut child);
@@ -174,6 +176,8 @@ impl Smi<'_> {
         }
         match (text, self.wait(&mut child)) {
             (Some(text), Some(status)) if status.success() => Ok(text),
+            // An emulator starts a command that is missing, and fails like a shell.
+            (Some(_), Some(status)) if status.code() == Some(127) => Err(NOT_IN_PATH.to_owned()),
             (Some(text), Some(status)) => Err(format!("nvidia-smi fails ({status}): {}", first_line(&text))),
             (Some(_), None) => Err(format!("nvidia-smi does not end within {} s", self.time_max.as_secs_f32())),
             (None, _) if is_late => Err(format!("nvidia-smi gave no answer in {} s", self.time_max.as_secs_f32())),
