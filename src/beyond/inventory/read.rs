@@ -69,17 +69,28 @@ impl<'s> Reading<'s> {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub(super) fn list(self, input: &Input) -> Result<Contents> {
-        // No code object is wanted, so nothing is read.
-        let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
         let mut problems = Vec::new();
-        let mut contents = self.run(input, &read, &|()| 0, &mut |visit| {
+        let mut contents = self.visit(input, |visit| {
             if let Visit::Bad(part) = visit {
                 problems.extend(part.into_error());
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         contents.problems = problems;
         Ok(contents)
+    }
+
+    /// Reads a file for a job that wants no code object, or reads the content of bundles itself when it gets them.
+    ///
+    /// # Errors
+    /// The errors of [`run`](Self::run).
+    pub(crate) fn visit(
+        self,
+        input: &Input,
+        mut each: impl FnMut(Visit<'_, (), CodeObject, ()>) -> Result<()>,
+    ) -> Result<Contents> {
+        let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
+        self.run(input, &read, &|()| 0, &mut |visit| each(visit).map(ControlFlow::Continue))
     }
 
     /// Reads a file. `each` receives the bundles in file order, and the results of `read` for the code objects that it

@@ -1,6 +1,6 @@
 //! Checks that a new file differs from the old one in a single code object.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::base::error::{Result, WithPath};
@@ -9,7 +9,7 @@ use crate::beyond::container::packed::LastInflated;
 use crate::beyond::inventory::{Keep, Reading, Visit};
 use crate::beyond::job::digest::{Digest, Digester};
 use crate::beyond::job::size_limit::limits_of_result;
-use crate::beyond::scan::{Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, Scan};
+use crate::beyond::scan::{Checksums, CodeObjectRef, Scan};
 use crate::llvm::container::sequence::Inflate;
 
 /// A complete search of a file: digests of all its code objects, in their order, and the number of its faults. Two
@@ -38,14 +38,13 @@ impl FileSurvey {
     /// of the code objects that `is_wanted` accepts.
     fn run_with(digester: Rc<Digester>, input: &Input, scan: Scan, is_wanted: &mut IsWanted<'_>) -> Result<Self> {
         let (mut code_objects, mut wanted) = (Vec::new(), Vec::new());
-        let read_nothing = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
         let mut faults = 0;
-        Reading::new(&scan, Keep::Nothing).run(input, &read_nothing, &|()| 0, &mut |visit| {
+        Reading::new(&scan, Keep::Nothing).visit(input, |visit| {
             let found = match visit {
                 Visit::Bundle(_, found, _) => found,
                 other => {
                     faults += usize::from(matches!(other, Visit::Bad(_)));
-                    return Ok(ControlFlow::Continue(()));
+                    return Ok(());
                 }
             };
             let mut last = LastInflated::default();
@@ -69,7 +68,7 @@ impl FileSurvey {
                 let id = digester.digest(code_object.id().into()).with_path(input.path())?;
                 code_objects.push([id, content]);
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         })?;
         Ok(Self { scan, digester, code_objects, wanted, faults })
     }

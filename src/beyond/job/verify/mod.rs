@@ -11,7 +11,6 @@ pub use report::{FaultOfTree, VerifiedFiles, VerifyReport, VerifyTotal};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
 use crate::beyond::inventory::{Bad, BadPart, Keep, Reading, Unit, UnreadPart, Visit};
 use crate::beyond::runtime::loadable;
-use crate::beyond::scan::{self, Checksums, CodeObject, CodeObjectsOfBundle, Format, FoundBundle, Place, Scan, is_zip};
+use crate::beyond::scan::{self, Checksums, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
 use expect::{Comparison, Expected, ServingDirectories};
@@ -333,9 +332,7 @@ impl Verify {
         let keep = if self.expect.is_some() { Keep::Units } else { Keep::Nothing };
         // In a zip file, a split library finds its kpack archives among the members. In other archives it does not.
         let is_zip = is_zip(input.as_slice());
-        // All content is read during the visits.
-        let read = |_: CodeObjectsOfBundle<'_, (), CodeObject>| ();
-        let contents = Reading::new(&scan, keep).run(input, &read, &|()| 0, &mut |visit| {
+        let contents = Reading::new(&scan, keep).visit(input, |visit| {
             match visit {
                 Visit::Bundle(_, found, _) => verified.check_bundle(&found, self.plain_max)?,
                 Visit::Archive(place, archive) => {
@@ -351,7 +348,7 @@ impl Verify {
                 Visit::Unread(part) => verified.list_not_read(part),
                 Visit::End(..) | Visit::Read(()) => {}
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(())
         });
         let contents = input.unless_changed(contents)?;
         verified.code_objects =
