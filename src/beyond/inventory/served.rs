@@ -68,7 +68,9 @@ impl CodeSet {
     /// Returns whether a bundle with this code, which should serve a GPU, does so.
     fn served(&self, device: &Device) -> ServedBundles {
         let is_served = self.serves(device);
-        let is_by_jit = is_served && !self.serves_without_jit(device);
+        // Most code is machine code, and is not compared a second time.
+        let has_jit = self.codes.keys().any(Code::is_jit);
+        let is_by_jit = is_served && has_jit && !self.serves_without_jit(device);
         ServedBundles { serving: usize::from(is_served), bundles: 1, jit: usize::from(is_by_jit) }
     }
 }

@@ -309,12 +309,14 @@ impl Device {
     /// Returns the GPU as one that takes only machine code. Returns `None` if the name means GPUs by the code that is
     /// compiled for them, as `compute_90` does.
     pub fn without_jit(&self) -> Option<Self> {
+        if self.is_by_code() { None } else { Some(Self { is_without_jit: true, ..self.clone() }) }
+    }
+
+    /// Returns whether the name means GPUs by the code that is compiled for them, as `compute_90` does.
+    pub(crate) fn is_by_code(&self) -> bool {
         let is_by_code =
             |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
-        if self.variants.iter().any(is_by_code) {
-            return None;
-        }
-        Some(Self { is_without_jit: true, ..self.clone() })
+        self.variants.iter().any(is_by_code)
     }
 
     /// Returns whether some code counts for the GPU, which may take it or not.

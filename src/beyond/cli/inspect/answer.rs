@@ -54,7 +54,11 @@ impl Servers<'_> {
         let mut numbers = HashMap::new();
         match self {
             Self::Bundles(coverage) => {
-                for (gpu, served) in coverage.gpus().unwrap_or_default() {
+                for (gpu, mut served) in coverage.gpus().unwrap_or_default() {
+                    // The name of PTX and SPIR-V says already that they are compiled when the program starts.
+                    if gpu.is_by_code() {
+                        served.jit = 0;
+                    }
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served));
                 }
             }
@@ -63,7 +67,10 @@ impl Servers<'_> {
                     by_generation(libraries.coverage()).unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
                 gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
-                for (gpu, libraries) in gpus.iter().zip(serving) {
+                for (gpu, mut libraries) in gpus.iter().zip(serving) {
+                    if gpu.is_by_code() {
+                        libraries.jit = 0;
+                    }
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Libraries(libraries));
                 }
             }
@@ -80,16 +87,6 @@ impl ServingNumber {
             Self::Bundles(bundles) => bundles.to_string(),
             Self::Unknown => String::new(),
         }
-    }
-
-    /// Returns the number without that of libraries or bundles that serve the GPU by JIT.
-    fn without_jit(mut self) -> Self {
-        match &mut self {
-            Self::Libraries(libraries) => libraries.jit = 0,
-            Self::Bundles(bundles) => bundles.jit = 0,
-            Self::Unknown => {}
-        }
-        self
     }
 
     /// Returns whether some libraries serve the GPU with some of their bundles only.
@@ -152,11 +149,7 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     sorted.sort_by_cached_key(|line| (is_jit(&line.gpu), generation(&line.gpu)));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
-        let mut serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
-        // The name of PTX and SPIR-V says already that they are compiled when the program starts.
-        if is_jit(&total.gpu) {
-            serving = serving.without_jit();
-        }
+        let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {

@@ -202,9 +202,9 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
     if rows.is_each() || is_of_compilers {
         write_groups(file, rows, text)?;
     } else {
-        write_gpus_of(file, text)?;
+        let coverage = write_gpus_of(file, text)?;
         write_places(file, text)?;
-        write_unfound(&file.coverage(), text)?;
+        write_unfound(&coverage, text)?;
     }
     for line in copies_lines(&file.copies).take(COPIES_MAX) {
         text.write_item(&line)?;
@@ -232,29 +232,27 @@ fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Re
         groups.push((group, lines));
     }
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
-    let has_gpus = !rows.is_each() && groups.len() > 1;
-    if has_gpus {
-        write_gpus_of(file, text)?;
-    }
+    let of_gpus = if !rows.is_each() && groups.len() > 1 { Some(write_gpus_of(file, text)?) } else { None };
     for (bundles, lines) in &groups {
         text.write_subheading(&group_heading(bundles))?;
         let has_kinds = true;
         write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(BundleContents::is_compressed), text)?;
     }
     // The table of GPUs has the numbers of bundles that serve each GPU. With `--each`, it comes after the last file.
-    match groups.len() {
-        1 => write_incomplete(&file.coverage(), text),
-        _ if has_gpus => write_unfound(&file.coverage(), text),
-        _ => Ok(()),
+    match of_gpus {
+        Some(coverage) => write_unfound(&coverage, text),
+        None if groups.len() == 1 => write_incomplete(&file.coverage(), text),
+        None => Ok(()),
     }
 }
 
-/// Writes a table of the GPUs that a file has code for.
-fn write_gpus_of(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
+/// Writes a table of the GPUs that a file has code for. Returns which of them its bundles serve.
+fn write_gpus_of(file: &Contents, text: &mut Text<'_>) -> io::Result<Coverage> {
     let mut total = InspectTotal::default();
     total.add(file);
     let is_full = false;
-    answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)
+    answer::write(&gpu_lines(&total), Servers::Bundles(&total.coverage), (is_full, total.is_compressed), text)?;
+    Ok(total.coverage)
 }
 
 /// The number of groups of bundles that a report about GPUs names.

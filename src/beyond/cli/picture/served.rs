@@ -111,7 +111,7 @@ impl<'l> ServedTable<'l> {
         for library in libraries.by_name() {
             let served = library.served(&gpus).map(|mut served| {
                 // The name of PTX and SPIR-V says already that they are compiled when the program starts.
-                let by_code = gpus.iter().zip(&mut served).filter(|(gpu, _)| gpu.without_jit().is_none());
+                let by_code = gpus.iter().zip(&mut served).filter(|(gpu, _)| gpu.is_by_code());
                 by_code.for_each(|(_, served)| served.jit = 0);
                 served
             });
