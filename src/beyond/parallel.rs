@@ -1,14 +1,19 @@
 //! Processes many items on all processors, and gives the results in the order of the items.
+//!
+//! All calls of a process share its threads ([`threads::count`]), also calls inside of the work on an item. The thread
+//! that takes the results works on items too while the next result is missing. Other threads join it while there are
+//! free ones, and leave it when nothing is left to begin, so that others can use them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::{mem, thread, vec};
+use std::thread::Scope;
+use std::{iter, mem, thread, vec};
+
+use crate::base::threads;
 
 /// The largest weight of results that wait for their turn. While they weigh more, no further item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
-
-/// The largest number of threads. Each may need as much memory as its item is allowed.
-pub(crate) const THREADS_MAX: usize = 8;
 
 /// Calls `work` for each item, on several threads if there are several items and processors. Passes the results to
 /// `consume`, in the order of the items, and returns its result. If `consume` ends early, items after the last result
@@ -21,160 +26,186 @@ pub(crate) fn in_order<I: Send, T: Send, R>(
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    let threads = thread_count(items.len());
-    on_threads(threads, items, work, weight, consume)
+    HELPERS.in_order(items, work, weight, consume)
 }
 
-/// Returns the number of threads to start for some items, or 0 if this thread processes them.
-fn thread_count(items: usize) -> usize {
-    if items < 2 {
-        return 0;
+/// The threads that help the ones that call [`in_order`].
+static HELPERS: Helpers = Helpers { most: None, running: AtomicUsize::new(0) };
+
+struct Helpers {
+    /// The most threads at a time, or `None` for one less than the process may use: the caller works too.
+    most: Option<usize>,
+    /// The number of threads that run.
+    running: AtomicUsize,
+}
+
+/// A thread that is counted as running until this is dropped.
+struct Running<'h>(&'h Helpers);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
-    let processors = match thread::available_parallelism() {
-        Ok(processors) => processors.get(),
-        Err(_) => 1,
-    };
-    if processors < 2 { 0 } else { processors.min(THREADS_MAX).min(items) }
 }
 
-/// Does the work of [`in_order`] on `threads` threads, or on this one if `threads` is 0 or no thread can be started.
-/// `weight` limits the results that wait for their turn. On this thread alone, no result waits, so it has no effect.
-fn on_threads<I: Send, T: Send, R>(
-    threads: usize,
-    items: Vec<I>,
-    work: impl Fn(I) -> T + Sync,
-    weight: impl Fn(&T) -> usize + Sync,
-    consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
-) -> R {
-    let state =
-        PoolState { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
-    let queue = Queue { state: Mutex::new(state), changed: Condvar::new() };
-    let (queue, work, weight) = (&queue, &work, &weight);
-    thread::scope(|scope| {
-        // If `consume` returns early or panics, the threads have to end: the scope waits for them.
-        let _guard = EndOnDrop(queue);
-        let mut has_threads = false;
-        for _ in 0..threads {
-            if thread::Builder::new().spawn_scoped(scope, || queue.process_items(work, weight)).is_err() {
-                // The system allows no more threads. The threads that run do all the work.
-                break;
-            }
-            has_threads = true;
-        }
-        if has_threads {
-            // Each result that `next` returns lowers the weight of the waiting results.
-            consume(&mut std::iter::from_fn(|| queue.next(weight)))
-        } else {
-            consume(&mut std::iter::from_fn(|| {
-                let (_, item) = queue.begin()?;
-                Some(work(item))
-            }))
-        }
-    })
+impl Helpers {
+    /// Takes a free thread. Returns `None` if none is free.
+    fn take(&self) -> Option<Running<'_>> {
+        let most = self.most.unwrap_or_else(|| threads::count().saturating_sub(1));
+        let more = |running: usize| if running < most { Some(running.saturating_add(1)) } else { None };
+        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Running(self))
+    }
+
+    fn in_order<I: Send, T: Send, R>(
+        &self,
+        items: Vec<I>,
+        work: impl Fn(I) -> T + Sync,
+        weight: impl Fn(&T) -> usize + Sync,
+        consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+    ) -> R {
+        let state =
+            State { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
+        let crew = Crew { helpers: self, state: Mutex::new(state), changed: Condvar::new(), work, weight };
+        thread::scope(|scope| {
+            // If `consume` returns early or panics, the threads have to end: the scope waits for them.
+            let _guard = EndOnDrop(&crew);
+            consume(&mut iter::from_fn(|| crew.next(scope)))
+        })
+    }
 }
 
-/// The items and results that threads share.
-struct Queue<I, T> {
-    state: Mutex<PoolState<I, T>>,
-    /// Notified when a result is done or taken, and when the work is over.
+/// The threads that work on the items of a call, with what they share.
+struct Crew<'h, I, T, W, G> {
+    helpers: &'h Helpers,
+    state: Mutex<State<I, T>>,
+    /// Notified when a result is done, and when the work is over.
     changed: Condvar,
+    work: W,
+    weight: G,
 }
 
-struct PoolState<I, T> {
+struct State<I, T> {
     items: vec::IntoIter<I>,
     /// The number of items that are complete or in progress.
     begun: usize,
     /// Results that wait for their turn, by the index of the item.
     done: BTreeMap<usize, T>,
-    /// The number of results that [`Queue::next`] returned, which is the index of the next one.
+    /// The number of results that [`Crew::next`] returned, which is the index of the next one.
     taken: usize,
     /// The weight of the results that wait.
     weight: usize,
-    /// Whether [`Queue::next`] will not be called again, so that no further item has to be processed.
+    /// Whether [`Crew::next`] will not be called again, so that no further item has to be processed.
     is_over: bool,
 }
 
-impl<I, T> Queue<I, T> {
-    fn state(&self) -> MutexGuard<'_, PoolState<I, T>> {
+impl<I, T> State<I, T> {
+    /// Whether another item may be begun now.
+    fn may_begin(&self) -> bool {
+        self.weight <= WEIGHT_MAX && !self.is_over && self.items.len() > 0
+    }
+
+    /// Returns the next item with its index. Returns `None` if no item is left or the work is over, and while the
+    /// results that wait for their turn are too heavy.
+    fn begin(&mut self) -> Option<(usize, I)> {
+        if !self.may_begin() {
+            return None;
+        }
+        let index = self.begun;
+        self.begun = index.saturating_add(1);
+        Some((index, self.items.next()?))
+    }
+}
+
+impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew<'h, I, T, W, G> {
+    fn state(&self) -> MutexGuard<'_, State<I, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for_change<'s>(&self, state: MutexGuard<'s, PoolState<I, T>>) -> MutexGuard<'s, PoolState<I, T>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    /// Returns the next result, in the order of the items. Works on items while it is missing. Returns `None` after the
+    /// last result, or if the work is over.
+    fn next<'s>(&'s self, scope: &'s Scope<'s, 'h>) -> Option<T> {
+        let mut state = self.state();
+        loop {
+            let index = state.taken;
+            if let Some(result) = state.done.remove(&index) {
+                state.taken = index.saturating_add(1);
+                state.weight = state.weight.saturating_sub((self.weight)(&result));
+                // Threads that left because the results were too heavy may be needed again.
+                self.recruit(&state, scope);
+                return Some(result);
+            }
+            if state.is_over || (state.begun == index && state.items.len() == 0) {
+                return None;
+            }
+            state = match state.begin() {
+                Some(begun) => {
+                    self.recruit(&state, scope);
+                    drop(state);
+                    self.process(begun);
+                    self.state()
+                }
+                // Another thread works on the item.
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
     }
 
-    /// Processes one item after another until no item is left or the work is over.
-    fn process_items(&self, work: impl Fn(I) -> T, weight: impl Fn(&T) -> usize) {
+    /// Starts another thread if there is an item for it, and a free thread.
+    fn recruit<'s>(&'s self, state: &State<I, T>, scope: &'s Scope<'s, 'h>) {
+        if state.may_begin()
+            && let Some(running) = self.helpers.take()
+        {
+            // If the system allows no more threads, those that run do all the work.
+            drop(thread::Builder::new().spawn_scoped(scope, move || self.help(running, scope)));
+        }
+    }
+
+    /// Processes items until nothing may be begun.
+    fn help<'s>(&'s self, _running: Running<'h>, scope: &'s Scope<'s, 'h>) {
         let ends_on_panic = EndOnDrop(self);
-        while let Some((index, item)) = self.begin() {
-            let result = work(item);
+        loop {
             let mut state = self.state();
-            state.weight += weight(&result);
-            state.done.insert(index, result);
+            let Some(begun) = state.begin() else { break };
+            self.recruit(&state, scope);
             drop(state);
-            self.changed.notify_all();
+            self.process(begun);
         }
         // No panic happened, so the guard must not end the work of the other threads.
         mem::forget(ends_on_panic);
     }
 
-    /// Returns the next item with its index, or `None` if no item is left or the work is over. Waits while the results
-    /// that wait for their turn are too heavy.
-    fn begin(&self) -> Option<(usize, I)> {
+    /// Processes an item, and keeps the result for its turn.
+    fn process(&self, (index, item): (usize, I)) {
+        let result = (self.work)(item);
         let mut state = self.state();
-        while state.weight > WEIGHT_MAX && !state.is_over {
-            state = self.wait_for_change(state);
-        }
-        if state.is_over {
-            return None;
-        }
-        let item = state.items.next()?;
-        let index = state.begun;
-        state.begun += 1;
-        Some((index, item))
-    }
-
-    /// Waits for the next result, in the order of the items. Returns `None` after the last result, or if the work is
-    /// over.
-    fn next(&self, weight: impl Fn(&T) -> usize) -> Option<T> {
-        let mut state = self.state();
-        loop {
-            let index = state.taken;
-            if let Some(result) = state.done.remove(&index) {
-                state.taken += 1;
-                state.weight = state.weight.saturating_sub(weight(&result));
-                drop(state);
-                self.changed.notify_all();
-                return Some(result);
-            }
-            // All results were taken, and no item is left that could give another.
-            let is_after_last = state.begun == index && state.items.len() == 0;
-            if is_after_last || state.is_over {
-                return None;
-            }
-            state = self.wait_for_change(state);
-        }
+        state.weight = state.weight.saturating_add((self.weight)(&result));
+        state.done.insert(index, result);
+        drop(state);
+        self.changed.notify_all();
     }
 }
 
 /// Ends the work when it is dropped: when the caller needs no further result, or when a thread panics.
-struct EndOnDrop<'q, I, T>(&'q Queue<I, T>);
+struct EndOnDrop<'q, 'h, I, T, W, G>(&'q Crew<'h, I, T, W, G>);
 
-impl<I, T> Drop for EndOnDrop<'_, I, T> {
+impl<I, T, W, G> Drop for EndOnDrop<'_, '_, I, T, W, G> {
     fn drop(&mut self) {
-        self.0.state().is_over = true;
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.0.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use super::*;
 
     const THREADS: [usize; 3] = [0, 1, 4];
+
+    fn helpers(most: usize) -> Helpers {
+        Helpers { most: Some(most), running: AtomicUsize::new(0) }
+    }
 
     /// Doubles an item. The first items take longest.
     fn double(item: u64) -> u64 {
@@ -188,7 +219,8 @@ mod tests {
             for count in [0, 1, 2, 100] {
                 for weight in [0, 1, WEIGHT_MAX + 1] {
                     let items = (0..count).collect();
-                    let found: Vec<u64> = on_threads(threads, items, double, |_| weight, |results| results.collect());
+                    let found: Vec<u64> =
+                        helpers(threads).in_order(items, double, |_| weight, |results| results.collect());
                     assert_eq!(found, (0..count).map(|index| index * 2).collect::<Vec<_>>());
                 }
             }
@@ -200,8 +232,7 @@ mod tests {
         for threads in THREADS {
             let begun = AtomicUsize::new(0);
             let items = (0..10_000).collect();
-            let taken = on_threads(
-                threads,
+            let taken = helpers(threads).in_order(
                 items,
                 |_| begun.fetch_add(1, Ordering::Relaxed),
                 |_| WEIGHT_MAX + 1,
@@ -213,9 +244,32 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a scoped thread panicked")]
     fn a_panic_ends_the_work() {
-        let items = (0..100).collect();
-        on_threads(4, items, |index| assert_ne!(index, 50), |()| WEIGHT_MAX + 1, |results| results.count());
+        for threads in THREADS {
+            let items = (0..100).collect();
+            let work = |index| assert_ne!(index, 50);
+            let count = || helpers(threads).in_order(items, work, |()| WEIGHT_MAX + 1, |results| results.count());
+            assert!(std::panic::catch_unwind(count).is_err());
+        }
+    }
+
+    #[test]
+    fn calls_inside_of_work_share_the_threads() {
+        for most in THREADS {
+            let helpers = helpers(most);
+            let (running, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let count = |index: u64| {
+                peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                thread::sleep(Duration::from_micros(200));
+                running.fetch_sub(1, Ordering::SeqCst);
+                index
+            };
+            let inner =
+                |index: u64| helpers.in_order((0..index).collect(), count, |_| 1, |results| results.sum::<u64>());
+            let sums: Vec<u64> = helpers.in_order((0..20).collect(), inner, |_| 1, |results| results.collect());
+            assert_eq!(sums, (0..20).map(|index| (0..index).sum()).collect::<Vec<u64>>());
+            assert!(peak.into_inner() <= most + 1);
+            assert_eq!(helpers.running.into_inner(), 0);
+        }
     }
 }

@@ -10,8 +10,9 @@ use std::{env, iter};
 use crate::base::bytes::total;
 use crate::base::error::Result;
 use crate::base::io::input::MEMORY_MAX;
+use crate::base::threads;
 use crate::beyond::base::sys;
-use crate::beyond::parallel::{self, THREADS_MAX, WEIGHT_MAX};
+use crate::beyond::parallel::{self, WEIGHT_MAX};
 use crate::llvm::container::limits::Allowance;
 
 /// The minimum size of a part that is worth inflating on another thread, in bytes.
@@ -72,8 +73,8 @@ fn has_disk_space(mut sizes: Vec<u64>) -> bool {
     // Smaller parts stay in memory.
     sizes.retain(|size| *size > MEMORY_MAX);
     sizes.sort_unstable();
-    // At a time, each thread writes a file, one finished file waits, and one is searched.
-    let largest = sizes.iter().rev().take(THREADS_MAX.saturating_add(2));
+    // At a time, each thread has a file that it writes or that waits, and one file is searched.
+    let largest = sizes.iter().rev().take(threads::count().saturating_add(1));
     // The search may need as much again for containers inside of the parts.
     let needed = total(largest.copied()).saturating_mul(2);
     if needed == 0 {

@@ -5,7 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use rawzip::Crc32;
@@ -380,22 +380,21 @@ impl PackedMember {
     /// Packs the contents `new` in a compressed form, or leaves them as they are if `form` is `None`. Computes their
     /// hash and checksum in the same pass.
     pub(crate) fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
-        let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
-        let mut read = |to: &mut dyn Write| {
-            new.read_blocks(&mut |block| {
-                sha256.update(block);
-                crc.update(block);
-                to.write_all(block).with_path(path)
-            })
-        };
-        let compressed = match form {
+        let (mut sha256, path) = (Sha256::new(), new.path());
+        let (compressed, crc) = match form {
             Some(form) => {
-                Some(form.write(form.usual_level(), Spool::new(), path, read)?.into_input(path).with_path(path)?)
+                let (spool, crc) = form.pack(new, Spool::new(), &mut |block| sha256.update(block))?;
+                (Some(spool.into_input(path).with_path(path)?), crc)
             }
             // Stored contents are read only for the hash and the checksum.
             None => {
-                read(&mut io::sink())?;
-                None
+                let mut crc = Crc32::new();
+                new.read_blocks(&mut |block| {
+                    sha256.update(block);
+                    crc.update(block);
+                    Ok(())
+                })?;
+                (None, crc.checksum())
             }
         };
         let size = new.len();
@@ -404,6 +403,6 @@ impl PackedMember {
             None => size,
         };
         let hash_and_size = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, hash_and_size })
+        Ok(Self { header_values: NewContents { crc, size, stored }, compressed, hash_and_size })
     }
 }
