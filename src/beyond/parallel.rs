@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
-use std::{iter, mem, thread, vec};
+use std::{env, iter, mem, thread, vec};
 
+use crate::base::bytes::total;
+use crate::base::io::input::MEMORY_MAX;
 use crate::base::threads;
+use crate::beyond::base::sys;
 
 /// The largest weight of results that wait for their turn. While they weigh more, no further item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
@@ -26,7 +29,36 @@ pub(crate) fn in_order<I: Send, T: Send, R>(
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    HELPERS.in_order(items, work, weight, consume)
+    HELPERS.in_order(items, &work, &mut |item| work(item), weight, consume)
+}
+
+/// Does the same, and calls `work_here` in place of `work` for the items that this thread works on.
+pub(crate) fn in_order_here<I: Send, T: Send, R>(
+    items: Vec<I>,
+    work: impl Fn(I) -> T + Sync,
+    work_here: &mut dyn FnMut(I) -> T,
+    weight: impl Fn(&T) -> usize + Sync,
+    consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+) -> R {
+    HELPERS.in_order(items, work, work_here, weight, consume)
+}
+
+/// Returns whether the disk has space for the temporary files of parts of these sizes, in bytes, as many as may exist at a
+/// time: each thread has a part that it makes or that waits, one more is used, and each may need a file of the same size
+/// for what is inside of it or made of it. Returns false if the system does not say how much is free.
+pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>) -> bool {
+    // Smaller parts stay in memory.
+    let mut sizes: Vec<u64> = sizes.filter(|size| *size > MEMORY_MAX).collect();
+    sizes.sort_unstable();
+    let largest = sizes.iter().rev().take(threads::count().saturating_add(1));
+    let needed = total(largest.copied()).saturating_mul(2);
+    if needed == 0 {
+        return true;
+    }
+    match sys::free_space(&env::temp_dir()) {
+        Some(free) => free >= needed,
+        None => false,
+    }
 }
 
 /// The threads that help the ones that call [`in_order`].
@@ -60,6 +92,7 @@ impl Helpers {
         &self,
         items: Vec<I>,
         work: impl Fn(I) -> T + Sync,
+        work_here: &mut dyn FnMut(I) -> T,
         weight: impl Fn(&T) -> usize + Sync,
         consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
     ) -> R {
@@ -69,7 +102,7 @@ impl Helpers {
         thread::scope(|scope| {
             // If `consume` returns early or panics, the threads have to end: the scope waits for them.
             let _guard = EndOnDrop(&crew);
-            consume(&mut iter::from_fn(|| crew.next(scope)))
+            consume(&mut iter::from_fn(|| crew.next(work_here, scope)))
         })
     }
 }
@@ -121,9 +154,9 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next result, in the order of the items. Works on items while it is missing. Returns `None` after the
-    /// last result, or if the work is over.
-    fn next<'s>(&'s self, scope: &'s Scope<'s, 'h>) -> Option<T> {
+    /// Returns the next result, in the order of the items. Works on items with `work` while it is missing. Returns `None`
+    /// after the last result, or if the work is over.
+    fn next<'s>(&'s self, work: &mut dyn FnMut(I) -> T, scope: &'s Scope<'s, 'h>) -> Option<T> {
         let mut state = self.state();
         loop {
             let index = state.taken;
@@ -138,10 +171,10 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
                 return None;
             }
             state = match state.begin() {
-                Some(begun) => {
+                Some((index, item)) => {
                     self.recruit(&state, scope);
                     drop(state);
-                    self.process(begun);
+                    self.keep(index, work(item));
                     self.state()
                 }
                 // Another thread works on the item.
@@ -165,18 +198,17 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         let ends_on_panic = EndOnDrop(self);
         loop {
             let mut state = self.state();
-            let Some(begun) = state.begin() else { break };
+            let Some((index, item)) = state.begin() else { break };
             self.recruit(&state, scope);
             drop(state);
-            self.process(begun);
+            self.keep(index, (self.work)(item));
         }
         // No panic happened, so the guard must not end the work of the other threads.
         mem::forget(ends_on_panic);
     }
 
-    /// Processes an item, and keeps the result for its turn.
-    fn process(&self, (index, item): (usize, I)) {
-        let result = (self.work)(item);
+    /// Keeps the result of the item with an index for its turn.
+    fn keep(&self, index: usize, result: T) {
         let mut state = self.state();
         state.weight = state.weight.saturating_add((self.weight)(&result));
         state.done.insert(index, result);
@@ -197,6 +229,7 @@ impl<I, T, W, G> Drop for EndOnDrop<'_, '_, I, T, W, G> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::time::Duration;
 
     use super::*;
@@ -205,6 +238,17 @@ mod tests {
 
     fn helpers(most: usize) -> Helpers {
         Helpers { most: Some(most), running: AtomicUsize::new(0) }
+    }
+
+    /// Calls [`Helpers::in_order`] with the same work for all threads.
+    fn in_order<T: Send, R>(
+        helpers: &Helpers,
+        items: Range<u64>,
+        work: impl Fn(u64) -> T + Sync,
+        weight: usize,
+        consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
+    ) -> R {
+        helpers.in_order(items.collect(), &work, &mut |item| work(item), |_| weight, consume)
     }
 
     /// Doubles an item. The first items take longest.
@@ -218,9 +262,8 @@ mod tests {
         for threads in THREADS {
             for count in [0, 1, 2, 100] {
                 for weight in [0, 1, WEIGHT_MAX + 1] {
-                    let items = (0..count).collect();
                     let found: Vec<u64> =
-                        helpers(threads).in_order(items, double, |_| weight, |results| results.collect());
+                        in_order(&helpers(threads), 0..count, double, weight, |results| results.collect());
                     assert_eq!(found, (0..count).map(|index| index * 2).collect::<Vec<_>>());
                 }
             }
@@ -231,13 +274,9 @@ mod tests {
     fn items_are_not_begun_without_need() {
         for threads in THREADS {
             let begun = AtomicUsize::new(0);
-            let items = (0..10_000).collect();
-            let taken = helpers(threads).in_order(
-                items,
-                |_| begun.fetch_add(1, Ordering::Relaxed),
-                |_| WEIGHT_MAX + 1,
-                |results| results.take(3).count(),
-            );
+            let begin = |_| begun.fetch_add(1, Ordering::Relaxed);
+            let taken =
+                in_order(&helpers(threads), 0..10_000, begin, WEIGHT_MAX + 1, |results| results.take(3).count());
             assert_eq!(taken, 3);
             assert!(begun.into_inner() <= 3 + 2 * threads);
         }
@@ -246,9 +285,8 @@ mod tests {
     #[test]
     fn a_panic_ends_the_work() {
         for threads in THREADS {
-            let items = (0..100).collect();
             let work = |index| assert_ne!(index, 50);
-            let count = || helpers(threads).in_order(items, work, |()| WEIGHT_MAX + 1, |results| results.count());
+            let count = || in_order(&helpers(threads), 0..100, work, WEIGHT_MAX + 1, |results| results.count());
             assert!(std::panic::catch_unwind(count).is_err());
         }
     }
@@ -264,9 +302,8 @@ mod tests {
                 running.fetch_sub(1, Ordering::SeqCst);
                 index
             };
-            let inner =
-                |index: u64| helpers.in_order((0..index).collect(), count, |_| 1, |results| results.sum::<u64>());
-            let sums: Vec<u64> = helpers.in_order((0..20).collect(), inner, |_| 1, |results| results.collect());
+            let inner = |index: u64| in_order(&helpers, 0..index, count, 1, |results| results.sum::<u64>());
+            let sums: Vec<u64> = in_order(&helpers, 0..20, inner, 1, |results| results.collect());
             assert_eq!(sums, (0..20).map(|index| (0..index).sum()).collect::<Vec<u64>>());
             assert!(peak.into_inner() <= most + 1);
             assert_eq!(helpers.running.into_inner(), 0);

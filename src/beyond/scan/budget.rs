@@ -10,6 +10,7 @@ use crate::llvm::container::Limits;
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
 
 /// The bytes, findings and names that a search may still cost.
+#[derive(Clone)]
 pub(crate) struct Budget {
     limits: Limits,
     /// The number of bytes to read or inflate.
@@ -37,6 +38,19 @@ impl Budget {
     pub(super) fn add_file(&mut self, len: u64) {
         self.bytes.add(len.saturating_mul(SEARCHED_MAX));
         self.names.add(len);
+    }
+
+    /// Charges all that a part of the job has cost, which had a new budget. Returns `None`, and charges nothing, if less
+    /// than that is left.
+    #[must_use]
+    pub(crate) fn charge_part(&mut self, part: &Self) -> Option<()> {
+        let cost = |of_part: &Allowance| of_part.most().saturating_sub(of_part.left());
+        let (mut bytes, mut findings, mut names) = (self.bytes, self.findings, self.names);
+        bytes.take(cost(&part.bytes))?;
+        findings.take(cost(&part.findings))?;
+        names.take(cost(&part.names))?;
+        (self.bytes, self.findings, self.names) = (bytes, findings, names);
+        Some(())
     }
 
     /// Charges `bytes` to read.

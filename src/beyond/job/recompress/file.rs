@@ -8,7 +8,7 @@ use super::super::rewrite::{is_program, unexpected_parts};
 use super::super::size_limit::limits_of_result;
 use super::bundles::FileRecompression;
 use super::check::FoundCode;
-use super::pick::{Picker, Picks};
+use super::pick::Picks;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
@@ -22,7 +22,7 @@ use crate::beyond::container::{Bundle, Format, Magic};
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
 use crate::llvm::event::Observer;
 
-impl<'j> Recompression<'j> {
+impl Recompression<'_> {
     /// Rewrites the file of the job to `output`, and adds the numbers for the file to the result.
     pub(super) fn rewrite_file(
         &mut self,
@@ -31,10 +31,7 @@ impl<'j> Recompression<'j> {
         observer: &mut Observer<'_>,
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
-            Magic::Zip => {
-                self.is_in_zip = true;
-                wheel::rewrite(self, data, output, observer)
-            }
+            Magic::Zip => wheel::rewrite(self, data, output, observer),
             // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a
             // program, everything stays at its offset.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
@@ -208,9 +205,9 @@ impl<'j> Recompression<'j> {
         Error::refused(ErrorKind::Unsupported, data.path(), signature.start, reason).with_hint(hint)
     }
 
-    /// Returns the result, and the picker for further questions. Fails if bundles were refused, if the file has no
+    /// Returns the result. Fails if bundles were refused, if the file has no
     /// bundle that can be rewritten, or if a part of the job has matched nothing.
-    pub(super) fn finish(self, input: &Input) -> Result<(Picker<'j>, Recompressed)> {
+    pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
             return Err(error);
@@ -223,7 +220,7 @@ impl<'j> Recompression<'j> {
         }
         let mut result = self.result;
         self.picker.add_to_result(self.picked, input, &mut result)?;
-        Ok((self.picker, result))
+        Ok(result)
     }
 }
 

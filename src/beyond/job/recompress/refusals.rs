@@ -25,6 +25,12 @@ impl Refusals {
         }
     }
 
+    /// Adds the errors of bundles in another member.
+    pub(super) fn extend(&mut self, more: Self) {
+        more.listed.into_iter().for_each(|error| self.add(error));
+        self.more += more.more;
+    }
+
     /// Adds a place to the listed errors from the index `first` on.
     pub(super) fn add_place(&mut self, first: usize, place: &Place) {
         let inside = self.listed.split_off(first.min(self.listed.len()));

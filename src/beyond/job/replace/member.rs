@@ -44,7 +44,9 @@ impl BundleInZip<'_> {
         let (mut zip, mut members) = ZipWriter::new(file, Output::temporary()?)?;
         let record = take_record(&mut members)?;
         let mut written = None;
-        let hashes = zip.write_members(members, record.as_ref(), &mut |zip, member, is_hash_needed| {
+        let is_hash_needed = record.is_some();
+        let members = members.into_iter().map(|member| (member, ()));
+        let hashes = zip.write_members(members, record.as_ref(), &mut |zip, member, ()| {
             if let Some(offset) = self.offset_in(member) {
                 let stored = member.content.stored;
                 let progress = ProgressRange { start: stored.offset(), len: stored.len(), total: file.len() };

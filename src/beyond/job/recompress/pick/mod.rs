@@ -63,7 +63,7 @@ pub(super) struct PickedBundle {
     pub(super) kept: Vec<usize>,
     /// The number of kept code objects that are not host code.
     pub(super) device_count: usize,
-    total: PickTotal,
+    pub(super) total: PickTotal,
 }
 
 impl<'j> Picker<'j> {
