@@ -200,7 +200,7 @@ fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Inp
     if magic.is_package() || !is_searched_whole || content.size > scan.limits.inflated {
         return None;
     }
-    let inflated = content.reader().and_then(|reader| Input::spool(content.stored.path(), reader));
+    let inflated = content.spool(content.stored.path());
     Some(inflated.map_err(|error| content.error(error)))
 }
 
@@ -1083,7 +1083,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Checksums::OfFound => self.bundles > before,
             Checksums::OfAll => true,
         };
-        if is_checked && let Err(error) = content.check() {
+        if is_checked && let Err(error) = content.check_all() {
             self.report_broken(at, content.error(error))?;
         }
         Ok(())

@@ -224,7 +224,7 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
         // Errors of rewriting get the place of the member, so the inflated data needs no path. A search gets the path
         // of the zip file: it opens the members of a thin archive, which are separate files, relative to this path.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
-        let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
+        let old = match content.spool(path) {
             // A broken member is copied as it is, unless its hash is needed.
             Err(_) if !is_rewritten && !self.is_hash_needed => return Ok(MadeMember::unchanged(run, None)),
             old => member.with_place(old)?,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::bundle::NewContent;
 use crate::base::error::{Result, WithPath};
-use crate::base::io::input::{Input, Slice};
+use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::beyond::job::digest::are_equal;
 use crate::beyond::job::rewrite::progress::ProgressRange;
@@ -51,8 +51,7 @@ impl BundleInZip<'_> {
                 let stored = member.content.stored;
                 let progress = ProgressRange { start: stored.offset(), len: stored.len(), total: file.len() };
                 // Errors get the place of the member, so the inflated data needs no path.
-                let old =
-                    member.with_place(member.content.reader().and_then(|old| Input::spool(Path::new(""), old)))?;
+                let old = member.with_place(member.content.spool(Path::new("")))?;
                 let made = new.write(old.as_slice(), offset, progress, observer);
                 if let Some((output, is_now_compressed)) = made.map_err(|error| error.at(&member.place))? {
                     written = Some(is_now_compressed);

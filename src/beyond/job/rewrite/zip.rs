@@ -64,7 +64,7 @@ impl WheelMember<'_> {
     /// Computes the hash and the size of the contents. Fails if the contents do not have the recorded checksum and
     /// size.
     pub(crate) fn hash_and_size(&self) -> Result<HashAndSize> {
-        self.with_place(self.content.reader().and_then(hash_and_size_of))
+        self.with_place(self.content.read(|reader| hash_and_size_of(reader)))
     }
 
     /// Returns the path of the zip file.
@@ -80,8 +80,7 @@ impl WheelMember<'_> {
             return Err(Error::refused(ErrorKind::Limit, self.file(), content.stored.offset(), reason));
         }
         // Errors get the place of the member instead of a path.
-        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
-        self.with_place(old)
+        self.with_place(content.spool(Path::new("")))
     }
 
     fn not_utf8_error(&self) -> Error {

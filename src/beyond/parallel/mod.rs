@@ -4,6 +4,8 @@
 //! that takes the results works on items too while the next result is missing. Other threads join it while there are
 //! free ones, and leave it when nothing is left to begin, so that others can use them.
 
+mod read_ahead;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,6 +16,7 @@ use crate::base::bytes::total;
 use crate::base::io::input::MEMORY_MAX;
 use crate::base::threads;
 use crate::beyond::base::sys;
+pub(crate) use read_ahead::read_ahead;
 
 /// The largest weight of results that wait for their turn. While they weigh more, no further item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
