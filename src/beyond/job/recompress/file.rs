@@ -18,7 +18,7 @@ use crate::beyond::container::host::elf::Header;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::{Bundle, Format, Magic};
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
 use crate::llvm::event::Observer;
 
@@ -177,16 +177,13 @@ impl Recompression<'_> {
             return Err(self.signed_error(data, &signature));
         }
         let (limits, mut writer) = (self.job.limits, BundleWriter::new(data, output, self.progress));
-        let mut work = FileRecompression::new(self);
-        let rewrite = &mut |writer: &mut BundleWriter<'_>, bundle: &Bundle<'_>, room| {
-            work.rewrite_or_keep_bundle(writer, bundle, room, observer)
-        };
+        let mut work = FileRecompression::new(self, data, observer);
         match magic {
-            magic if is_program(magic) => writer.rewrite_program(sections, limits, rewrite)?,
+            magic if is_program(magic) => writer.rewrite_program(sections, limits, &mut work)?,
             // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
             // the file.
             Magic::Container(Format::OffloadBinary) => {}
-            _ => drop(writer.rewrite_adjacent(data, limits, rewrite)?),
+            _ => drop(writer.rewrite_adjacent(data, limits, &mut work)?),
         }
         let (to, result) = work.finish(writer);
         // Without bundles, the output is not used.
