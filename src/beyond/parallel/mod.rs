@@ -7,7 +7,7 @@
 mod read_ahead;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::{env, iter, mem, thread, vec};
@@ -65,13 +65,13 @@ pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>) -> bool {
 }
 
 /// The threads that help the ones that call [`in_order`].
-static HELPERS: Helpers = Helpers { most: None, running: AtomicUsize::new(0) };
+static HELPERS: Helpers = Helpers { most: None, running: AtomicIsize::new(0) };
 
 struct Helpers {
     /// The most threads at a time, or `None` for one less than the process may use: the caller works too.
     most: Option<usize>,
-    /// The number of threads that run.
-    running: AtomicUsize,
+    /// The number of threads that run, without callers that wait for them.
+    running: AtomicIsize,
 }
 
 /// A thread that is counted as running until this is dropped.
@@ -83,11 +83,27 @@ impl Drop for Running<'_> {
     }
 }
 
+/// The time in which a thread waits, so that another one may run in its place.
+struct Waiting<'h>(&'h Helpers);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Helpers {
+    /// Lets another thread run in place of this one.
+    fn wait(&self) -> Waiting<'_> {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        Waiting(self)
+    }
+
     /// Takes a free thread. Returns `None` if none is free.
     fn take(&self) -> Option<Running<'_>> {
         let most = self.most.unwrap_or_else(|| threads::count().saturating_sub(1));
-        let more = |running: usize| if running < most { Some(running.saturating_add(1)) } else { None };
+        let is_free = |running| usize::try_from(running).unwrap_or_default() < most;
+        let more = |running: isize| if is_free(running) { Some(running.saturating_add(1)) } else { None };
         self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Running(self))
     }
 
@@ -181,7 +197,10 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
                     self.state()
                 }
                 // Another thread works on the item.
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    let _waiting = self.helpers.wait();
+                    self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+                }
             };
         }
     }
@@ -233,14 +252,15 @@ impl<I, T, W, G> Drop for EndOnDrop<'_, '_, I, T, W, G> {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
-    use std::time::Duration;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
     const THREADS: [usize; 3] = [0, 1, 4];
 
     fn helpers(most: usize) -> Helpers {
-        Helpers { most: Some(most), running: AtomicUsize::new(0) }
+        Helpers { most: Some(most), running: AtomicIsize::new(0) }
     }
 
     /// Calls [`Helpers::in_order`] with the same work for all threads.
@@ -308,8 +328,31 @@ mod tests {
             let inner = |index: u64| in_order(&helpers, 0..index, count, 1, |results| results.sum::<u64>());
             let sums: Vec<u64> = in_order(&helpers, 0..20, inner, 1, |results| results.collect());
             assert_eq!(sums, (0..20).map(|index| (0..index).sum()).collect::<Vec<u64>>());
-            assert!(peak.into_inner() <= most + 1);
+            // A thread that waited goes on although another one has taken its place.
+            assert!(peak.into_inner() <= 2 * (most + 1));
             assert_eq!(helpers.running.into_inner(), 0);
         }
+    }
+
+    #[test]
+    fn a_thread_that_waits_leaves_its_place_to_another() {
+        let helpers = helpers(1);
+        let (running, peak) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let wait_for_two = |_| {
+            peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let started = Instant::now();
+            while peak.load(Ordering::SeqCst) < 2 && started.elapsed() < Duration::from_secs(60) {
+                thread::yield_now();
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        };
+        // The last item is the only one that takes time.
+        let inner = |index| {
+            if index == 9 {
+                in_order(&helpers, 0..2, wait_for_two, 1, |results| results.for_each(drop));
+            }
+        };
+        in_order(&helpers, 0..10, inner, 1, |results| results.for_each(drop));
+        assert_eq!(peak.into_inner(), 2);
     }
 }
