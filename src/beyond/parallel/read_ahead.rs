@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::{mem, thread};
 
-use super::HELPERS;
+use crate::base::threads;
 
 /// The length of the blocks that are read ahead, in bytes, and their number.
 const BLOCK: u64 = 256 << 10;
@@ -13,7 +13,8 @@ const BLOCKS: usize = 8;
 /// A block with bytes, or the error of reading it. A block without bytes is the end.
 type Block = io::Result<Vec<u8>>;
 
-/// Calls `consume` with the reader that `open` returns. If a thread is free, it reads ahead.
+/// Calls `consume` with the reader that `open` returns. Another thread reads ahead, if the process may use several. The
+/// two count as one, because they wait for each other.
 ///
 /// # Errors
 /// The errors of `open`, and those of `consume`, which gets the errors of reading.
@@ -21,16 +22,15 @@ pub(crate) fn read_ahead<R: Read, T>(
     open: impl Fn() -> io::Result<R> + Sync,
     consume: impl FnOnce(&mut dyn Read) -> io::Result<T>,
 ) -> io::Result<T> {
-    let Some(running) = HELPERS.take() else { return consume(&mut open()?) };
+    if threads::count() < 2 {
+        return consume(&mut open()?);
+    }
     thread::scope(|scope| {
         let ((to_fill, empty), (full, filled)) = (mpsc::channel(), mpsc::sync_channel(BLOCKS));
         let open = &open;
-        let thread = thread::Builder::new().spawn_scoped(scope, move || {
-            let _running = running;
-            match open() {
-                Ok(reader) => fill_blocks(reader, &empty, &full),
-                Err(error) => drop(full.send(Err(error))),
-            }
+        let thread = thread::Builder::new().spawn_scoped(scope, move || match open() {
+            Ok(reader) => fill_blocks(reader, &empty, &full),
+            Err(error) => drop(full.send(Err(error))),
         });
         if thread.is_err() {
             // The system allows no more threads.

@@ -510,14 +510,14 @@ impl<'f> CodeObjectRef<'f> {
         // PTX that is linked at run time may call functions of other PTX.
         let is_linked_later = self.cuda().is_some_and(|image| image.is_linked_at_run_time);
         if !is_linked_later && let Some(undefined) = undefined_symbols(content) {
-            facts.undefined.borrow_mut().insert(self.index, undefined);
+            facts.note_undefined(self.index, undefined);
         }
     }
 
     /// Returns the symbols that the code object needs and does not define. Returns `None` if there are none, and if its
     /// content was [not noted](Self::note_content).
     pub(crate) fn undefined_symbols(&self) -> Option<UndefinedSymbols> {
-        self.found.facts.undefined.borrow().get(&self.index).cloned()
+        self.found.facts.noted_undefined(self.index)
     }
 
     /// Returns the kind of content that its container records, or `None` if the container records no known kind. A
