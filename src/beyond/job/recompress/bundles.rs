@@ -40,7 +40,7 @@ pub(super) enum NewForm<'d> {
     /// A fatbin, or a compressed bundle.
     Made(Input),
     /// Not compressed. It is planned again when it is written. The bundle is there if it had to be inflated.
-    Plain(Option<Bundle<'d>>),
+    Plain(Option<Box<Bundle<'d>>>),
 }
 
 impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
@@ -86,7 +86,7 @@ impl<'r, 'j, 'o> FileRecompression<'r, 'j, 'o> {
                 writer.write_bundle(bundle, BundleForm::New(&[Piece::Input(made.as_slice())]), old.room)?;
             }
             NewForm::Plain(inflated) => {
-                let whole = inflated.as_ref().unwrap_or(bundle);
+                let whole = inflated.as_deref().unwrap_or(bundle);
                 match kept {
                     Some(kept) if is_offload_binary(writer.data, bundle) => {
                         write_images(writer, (bundle, whole), kept, old.room)?;
@@ -166,11 +166,11 @@ fn make<'d>(job: &Recompress, data: Slice<'d>, old: &OldBundle<'d, Option<Picked
     if is_fatbin(&old.head) {
         return make_fatbin(job, data, &old.head, kept);
     }
-    let inflated = old.inflate()?;
+    let inflated = old.inflate()?.map(Box::new);
     if is_offload_binary(data, &old.head) {
         return Ok(if kept.is_some() { NewForm::Plain(inflated) } else { NewForm::AsItWas { is_unchanged: false } });
     }
-    let whole = inflated.as_ref().unwrap_or(&old.head);
+    let whole = inflated.as_deref().unwrap_or(&old.head);
     let form = with_plain(data, whole, kept, |plain| choose_form(job, data, (whole, plain), old.room))?;
     Ok(match form {
         NewForm::Plain(_) => NewForm::Plain(inflated),
