@@ -10,8 +10,8 @@ use crate::base::bytes;
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::beyond::base::text::listed;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ptx};
+use crate::beyond::container::ContentKind;
 use crate::beyond::globs::{Globs, WILDCARDS};
 
 /// The number of names that an error lists.

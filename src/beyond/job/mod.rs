@@ -23,6 +23,8 @@ mod output_file;
 mod recompress;
 mod replace;
 mod rewrite;
+#[cfg(all(test, feature = "serde"))]
+mod schemas;
 mod size_limit;
 mod verify;
 

@@ -61,6 +61,8 @@ mod parts;
 mod place;
 mod read;
 mod resolve;
+#[cfg(all(test, feature = "serde"))]
+pub(crate) mod schemas;
 pub(crate) mod sections;
 mod segments;
 mod stream;
@@ -102,7 +104,7 @@ use found::WalkEvent;
 
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
-pub use crate::beyond::code::ContentKind;
+pub use crate::beyond::container::ContentKind;
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 
@@ -237,6 +239,7 @@ mod tests {
     use super::*;
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
+    use crate::beyond::code::CodeMagic;
     use crate::beyond::container::entry::SearchFormat;
     use crate::beyond::container::magic::rows_to_test;
     use crate::beyond::container::{Magic, SearchBundles};
@@ -303,7 +306,7 @@ mod tests {
             let text = with(b" is the magic of a format.\n");
             let expected = |of_others: &'static [&'static str]| match kind {
                 Magic::Script | Magic::Sqlite => &[][..],
-                Magic::Unread(_) | Magic::Wasm | Magic::SpirV => &["unread"],
+                Magic::Unread(_) | Magic::Wasm | Magic::Code(CodeMagic::SpirV) => &["unread"],
                 _ => of_others,
             };
             let is_empty_archive = matches!(magic, b"!<arch>\n" | b"!<thin>\n");

@@ -11,7 +11,7 @@ use crate::base::display::printable_name;
 use crate::base::io::{Input, sys};
 use crate::beyond::cli::print::out::Out;
 use crate::beyond::cli::print::units::count;
-use crate::beyond::code::ContentKind;
+use crate::beyond::container::ContentKind;
 use crate::beyond::scan::{CodeObject, Scan};
 use anyhow::{Context as _, anyhow, bail, ensure};
 

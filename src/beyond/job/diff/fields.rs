@@ -11,9 +11,9 @@ use super::CodeObjectDiff;
 use super::report::{Compared, Presence};
 use super::rows::KernelRow;
 use crate::beyond::code::kernels::Kernel;
-#[cfg(test)]
-use crate::beyond::document::schemas;
 use crate::beyond::document::{serialized_as, shown};
+#[cfg(test)]
+use crate::beyond::job::schemas;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::scan::fields::{Location, UriOf};
 

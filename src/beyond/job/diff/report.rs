@@ -12,9 +12,9 @@ use crate::base::display::printable;
 use crate::beyond::base::text::count;
 #[cfg(feature = "serde")]
 use crate::beyond::document::Report;
-#[cfg(all(test, feature = "serde"))]
-use crate::beyond::document::schemas;
 use crate::beyond::inventory::ServedBundles;
+#[cfg(all(test, feature = "serde"))]
+use crate::beyond::job::schemas;
 
 /// The differences of the device code in two files or directories. Code objects with the same bytes are only counted.
 #[derive(Debug, Default)]

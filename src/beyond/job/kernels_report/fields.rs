@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::names::mangled;
 use super::row::NamedKernel;
 use crate::beyond::code::kernels::Kernel;
-#[cfg(test)]
-use crate::beyond::document::schemas;
 use crate::beyond::document::{serialized_as, shown};
 use crate::beyond::scan::fields::Location;
+#[cfg(test)]
+use crate::beyond::scan::schemas;
 
 serialized_as!(NamedKernel => KernelRow);
 

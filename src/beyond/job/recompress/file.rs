@@ -14,7 +14,7 @@ use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wh
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::beyond::container::host::elf::Header;
+use crate::beyond::code::elf::Header;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;

@@ -178,7 +178,7 @@ pub struct Fault {
     /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
     /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
     /// `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
-    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::document::schemas::rules"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::job::schemas::rules"))]
     pub rule: VerifyRule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
