@@ -59,7 +59,7 @@ const ZEROS_LOOKED_AT: usize = 4096;
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
     /// The filter for the members of the file, if it is a zip file. Without one, all members are searched.
-    pub(super) members: Option<&'w MemberFilter<'w>>,
+    pub(super) members: Option<&'w mut MemberFilter<'w>>,
     /// Whether a reference to kpack archives was followed already. A file of ROCm has one reference, so another one is
     /// reported as broken.
     pub(super) has_followed: bool,
@@ -141,12 +141,7 @@ impl<'s> FilePart<'s> {
 }
 
 /// Decides by the name of a member whether it is searched.
-pub(crate) type MemberFilter<'a> = dyn Fn(&[u8]) -> bool + 'a;
-
-/// Accepts all members: the [`MemberFilter`] of a search of the whole file.
-pub(crate) fn all_members(_name: &[u8]) -> bool {
-    true
-}
+pub(crate) type MemberFilter<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 
 /// Returns whether data is a zip file, or ends with one.
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
@@ -964,7 +959,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         // This is asked before the filter: only a zip file without any readable member is broken as a whole.
         let is_unreadable = members.is_empty();
         // The filter is for the members of the file, not for zip files inside of it.
-        if let Some(is_searched) = self.members
+        if let Some(is_searched) = &mut self.members
             && at.place.steps().is_empty()
         {
             members.retain(|member| is_searched(&member.name));

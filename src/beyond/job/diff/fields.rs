@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::super::kernels_report::KernelNameFields;
+use super::super::kernels::KernelNameFields;
 use super::CodeObjectDiff;
 use super::report::{Compared, Presence};
 use super::rows::KernelRow;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::condition::Failure;
-use super::super::kernels_report::DemangleName;
+use super::super::kernels::DemangleName;
 use super::rows::{KernelRows, ListedKernels, SpillsByGpu};
 use super::{DiffChange, FileDiff, GpuDiff};
 use crate::base::display::printable;
