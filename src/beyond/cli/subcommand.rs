@@ -113,7 +113,7 @@ pub(super) struct Subcommand {
 /// Our own subcommands.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    pub(super) subcommands: [Subcommand; 11],
+    pub(super) subcommands: &'static [Subcommand],
 }
 
 /// Returns the description of a command in one line.
@@ -124,18 +124,18 @@ pub(super) fn about(command: &Command) -> String {
 impl Catalogue {
     /// Returns the subcommand that the first word of a command line names.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
-        self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
+        self.subcommands.iter().copied().find(|subcommand| word == subcommand.name)
     }
 
     /// Every first word that selects a subcommand or one of LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
+        let own = self.subcommands.iter().map(|subcommand| subcommand.name);
         own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
     }
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let own = self.subcommands.into_iter().map(|own| (own.name, about(&own.command())));
+        let own = self.subcommands.iter().map(|own| (own.name, about(&own.command())));
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
@@ -145,7 +145,7 @@ impl Catalogue {
             .about("Bundle, unbundle, inspect and check GPU code objects")
             .version(env!("CARGO_PKG_VERSION"))
             .disable_help_subcommand(true)
-            .subcommands(self.subcommands.into_iter().map(Subcommand::command))
+            .subcommands(self.subcommands.iter().copied().map(Subcommand::command))
     }
 
     /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person

@@ -3,8 +3,8 @@
 
 use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
-use crate::beyond::code::ContentKind;
-use crate::beyond::container::{Bundle, Magic};
+use crate::beyond::code::CodeMagic;
+use crate::beyond::container::{Bundle, ContentKind, Magic};
 use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
@@ -119,7 +119,7 @@ pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
     let mut len = 0;
     for (index, entry) in bundle.entries.iter().enumerate() {
         if let Some(head) = bundle.head(index, ContentKind::HEAD_LEN)
-            && Magic::identify(head) == Magic::IntelGpu
+            && Magic::identify(head) == Magic::Code(CodeMagic::IntelGpu)
         {
             add(&mut len, entry.size());
         }

@@ -13,11 +13,10 @@ use crate::base::codec::Method;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
+use crate::beyond::code::{CodeMagic, elf, ptx};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::Magic;
-use crate::beyond::container::host::elf;
 use crate::beyond::container::packed::{LastInflated, Packed};
-use crate::beyond::container::ptx;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::parallel;
 
@@ -520,7 +519,7 @@ fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
 fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     match kind {
         CudaKind::Ptx => Some(ptx::Header::of(content)?.version),
-        CudaKind::Cubin if Magic::identify(content) == Magic::Cubin => {
+        CudaKind::Cubin if Magic::identify(content) == Magic::Code(CodeMagic::Cubin) => {
             Some((1, (*content.get(ABI_VERSION_AT)?).into()))
         }
         CudaKind::Cubin | CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => None,
@@ -532,7 +531,7 @@ fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
 /// read.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
-    if Magic::identify(content) != Magic::Cubin {
+    if Magic::identify(content) != Magic::Code(CodeMagic::Cubin) {
         return Some(ptx::Header::of(content)?.sm);
     }
     let note = elf::File::read(content).ok()?.section_named(b".note.nv.tkinfo")?;

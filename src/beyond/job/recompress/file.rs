@@ -7,14 +7,14 @@ use super::super::rewrite::bundles::BundleWriter;
 use super::super::rewrite::{is_program, unexpected_parts};
 use super::super::size_limit::limits_of_result;
 use super::bundles::FileRecompression;
-use super::check::FoundCode;
+use super::check::FileCode;
 use super::pick::Picks;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::beyond::container::host::elf::Header;
+use crate::beyond::code::elf::Header;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
@@ -109,14 +109,14 @@ impl Recompression<'_> {
     }
 
     /// Searches a rewritten file, and fails if the search does not find the code that was to be kept of `old`.
-    pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FoundCode> {
+    pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FileCode> {
         let limits = limits_of_result(self.job.limits);
-        let found = FoundCode::of(written, limits)?;
+        let found = FileCode::of(written, limits)?;
         // A job that was refused a bundle does not use the file.
         if self.refusals.listed.is_empty() {
             let expected = match self.picks.expected(&self.kept) {
                 Some(expected) => expected,
-                None => FoundCode::kept_of(old, &self.kept, limits)?,
+                None => FileCode::kept_of(old, &self.kept, limits)?,
             };
             if !found.is_as_expected(&expected) {
                 return Err(unexpected_parts(old.path(), "bundles"));

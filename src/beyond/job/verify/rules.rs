@@ -11,12 +11,9 @@ use crate::base::error::{Error, Malformed, Result};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::progress::note_read;
-use crate::beyond::code::ContentKind;
-use crate::beyond::code::{check, target};
-use crate::beyond::container::Rule;
+use crate::beyond::code::{check, intel_gpu, ptx, target};
 use crate::beyond::container::packed::LastInflated;
-use crate::beyond::container::ptx;
-use crate::beyond::container::sycl::INTEL;
+use crate::beyond::container::{ContentKind, Magic, Rule};
 use crate::beyond::parallel;
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, OverlapLimit};
@@ -283,7 +280,7 @@ fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malforme
     if let Some(kind) = kind {
         check_kind(kind, bytes)?;
     }
-    check::code_object(bytes)
+    check::code_object(Magic::identify(bytes).code(), bytes)
 }
 
 /// Checks that code has its recorded kind, if that is ELF, SPIR-V, a cubin or PTX.
@@ -476,7 +473,7 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
 /// agree, or if one of them is missing or not comparable.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
-    let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == INTEL;
+    let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == intel_gpu::ARCH;
     let target = id.target();
     if target.is_empty() || is_of_dpcpp {
         return None;
