@@ -561,3 +561,30 @@ fn a_worker_that_lacks_space_is_the_same_error_for_any_number_of_threads() {
     assert!(alone.0 == 1 && alone.2.contains("too-large.so"), "{alone:?}");
     assert_eq!([run("2"), run("8")], [alone.clone(), alone]);
 }
+
+#[test]
+fn a_kill_leaves_the_old_wheel_or_the_new_one_for_any_number_of_threads() {
+    let dir = memory_directory();
+    let [input, output, temporary] = ["in.whl", "out.whl", "temporary"].map(|name| dir.path().join(name));
+    fs::write(&input, zip(&varied())).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let start = |threads: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["recompress", "--quiet", "--threads", threads, "-o"]).arg(&output).arg(&input);
+        command.env("TMPDIR", &temporary).stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    assert!(start("8").wait().unwrap().success());
+    let new = fs::read(&output).unwrap();
+    for threads in ["1", "8"] {
+        for delay in 0..30 {
+            fs::write(&output, b"old").unwrap();
+            let mut job = start(threads);
+            std::thread::sleep(std::time::Duration::from_millis(delay * delay));
+            job.kill().unwrap();
+            job.wait().unwrap();
+            let found = fs::read(&output).unwrap();
+            assert!(found == b"old" || found == new, "{threads} threads, after {delay}");
+        }
+    }
+}
