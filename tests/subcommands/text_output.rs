@@ -268,7 +268,7 @@ fn several_libraries_begin_with_their_gpus_and_have_no_table_for_each_place() {
     assert_eq!(lines[1], ["GPU", "LIBRARIES", "SIZE", "PRODUCTS"], "{several}");
     assert_eq!(
         lines[2],
-        ["gfx906", "3", "of", "3", "3.00", "kB", "MI60,", "MI50,", "Radeon", "VII,", "Radeon", "Pro", "VII"]
+        ["gfx906", "3", "of", "3", "3.00", "kB", "████", "MI60,", "MI50,", "Radeon", "VII,", "Radeon", "Pro", "VII"]
     );
     assert_eq!(lines[3][..6], ["gfx90a", "2", "of", "3", "6.00", "kB"], "{several}");
     assert_eq!(lines[4].join(" "), "3 libraries: d/*.so");

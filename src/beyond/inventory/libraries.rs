@@ -58,7 +58,8 @@ pub struct ServingLibraries {
     pub complete: usize,
     /// The number of libraries that serve the GPU with some bundles only.
     pub partial: usize,
-    /// The number of libraries of both kinds that serve the GPU with code which is compiled when the program starts.
+    /// The number of libraries of both kinds that serve the GPU with code which is compiled when the program starts. 0
+    /// if the name of the GPU says this already, as `compute_90` does.
     pub jit: usize,
 }
 
@@ -259,8 +260,8 @@ impl Libraries {
             if !library.has_bundles() {
                 continue;
             }
-            for (number, served) in numbers.iter_mut().zip(library.served(gpus)?) {
-                number.add(served);
+            for ((number, served), gpu) in numbers.iter_mut().zip(library.served(gpus)?).zip(gpus) {
+                number.add(served.beside_name(gpu));
             }
         }
         Some(numbers)

@@ -7,13 +7,15 @@ use std::io;
 
 use crate::base::display::printable;
 use crate::beyond::base::text::natural_order;
-use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries};
-use crate::beyond::runtime::{Code, Device};
+use crate::beyond::inventory::{
+    COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries, listed_order,
+};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
 use crate::beyond::cli::gpus::{
-    by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
+    by_generation, family_of, label_of_family, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
@@ -54,12 +56,8 @@ impl Servers<'_> {
         let mut numbers = HashMap::new();
         match self {
             Self::Bundles(coverage) => {
-                for (gpu, mut served) in coverage.gpus().unwrap_or_default() {
-                    // The name of PTX and SPIR-V says already that they are compiled when the program starts.
-                    if gpu.is_by_code() {
-                        served.jit = 0;
-                    }
-                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served));
+                for (gpu, served) in coverage.gpus().unwrap_or_default() {
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served.beside_name(&gpu)));
                 }
             }
             Self::Libraries(libraries) => {
@@ -67,10 +65,7 @@ impl Servers<'_> {
                     by_generation(libraries.coverage()).unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
                 gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
-                for (gpu, mut libraries) in gpus.iter().zip(serving) {
-                    if gpu.is_by_code() {
-                        libraries.jit = 0;
-                    }
+                for (gpu, libraries) in gpus.iter().zip(serving) {
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Libraries(libraries));
                 }
             }
@@ -141,12 +136,11 @@ impl GpuLine {
     }
 }
 
-/// Returns the lines of GPUs by generation, without the host. Merges GPUs of a family unless `is_full` is set.
+/// Returns the lines of GPUs in their order, without the host. Merges GPUs of a family unless `is_full` is set.
 fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
-    let is_jit = |target: &str| Code::from_name(target).is_some_and(|code| code.is_jit());
-    sorted.sort_by_cached_key(|line| (is_jit(&line.gpu), generation(&line.gpu)));
+    sorted.sort_by_cached_key(|line| listed_order(&line.gpu));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
         let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
@@ -179,11 +173,16 @@ const NAME_MIN: usize = 14;
 /// The most width of the names of GPUs that is taken from the products. A longer name makes the table wider.
 const LABEL_MAX: usize = 24;
 
-/// The least room for products.
+/// The least room for products, and the least room beside bars, which are left out otherwise.
 const PRODUCTS_MIN: usize = 20;
+const PRODUCTS_BESIDE_BAR: usize = 30;
+
+/// The width of the bars of sizes: of a table that is this many times wider, and never wider than [`BAR`].
+const BAR_SHARE: usize = 10;
 
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
-/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Without
+/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide, and the last
+/// number has a bar. Without
 /// `is_compressed`, stored sizes equal the sizes and are not shown. Full tables, and tables narrower than [`WIDE`],
 /// never show them.
 pub(super) fn write(
@@ -205,7 +204,15 @@ pub(super) fn write(
     if has_stored {
         used += STORED;
     }
-    let room = width.saturating_sub(used + GAP).max(PRODUCTS_MIN);
+    let mut room = width.saturating_sub(used + GAP);
+    let mut bar = if is_full || lines.len() < 2 { 0 } else { (width / BAR_SHARE).min(BAR) };
+    if room < GAP + bar + PRODUCTS_BESIDE_BAR {
+        bar = 0;
+    }
+    if bar > 0 {
+        room -= GAP + bar;
+    }
+    let room = room.max(PRODUCTS_MIN);
     let products = move |line: &GpuLine| match line.targets.as_slice() {
         [target] if is_full => products_of(target),
         _ => some_products_of(&line.targets(), room, style.range()),
@@ -227,6 +234,12 @@ pub(super) fn write(
     if has_stored {
         let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
         columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
+    }
+    if bar > 0 {
+        let shown = move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
+        let largest = lines.iter().map(shown).max().unwrap_or_default();
+        let cell = move |line: &GpuLine| Cell::Bar { part: shown(line), whole: largest };
+        columns.push(Column { when_narrow: WhenNarrow::Bar, width: bar, ..Column::label("", cell) });
     }
     columns.push(Column::name("PRODUCTS", products));
     let mut text = text.with_style(style);

@@ -21,7 +21,6 @@ use clap::Parser;
 
 use super::deep;
 use super::files::{self, FollowOptions, WorkFile};
-use super::gpus::by_generation;
 use super::picture::{ensure_apart, picture};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
@@ -224,9 +223,8 @@ impl<'o> Printer<'o> {
         match self {
             Self::Json(mut document) => {
                 document.end_list()?;
-                let directories = coverage.served_directories().into_iter().map(Directory::from);
-                document.field("directories", &directories.collect::<Vec<_>>())?;
-                document.field("libraries", &libraries.map(library_coverage))?;
+                document.field("directories", &Directory::all(coverage))?;
+                document.field("libraries", &libraries.map(LibraryCoverage::all))?;
                 document.end(problems)
             }
             Self::Matrix(mut text) => match libraries {
@@ -236,13 +234,6 @@ impl<'o> Printer<'o> {
             Self::Tables(tables) => Ok(tables.write_rest()?),
         }
     }
-}
-
-/// Returns the libraries with the numbers of their bundles that serve each GPU, GPUs by generation.
-fn library_coverage(libraries: &Libraries) -> Vec<LibraryCoverage> {
-    let gpus: Option<Vec<Device>> =
-        by_generation(libraries.coverage()).map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
-    LibraryCoverage::all(libraries, gpus.as_deref())
 }
 
 /// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with

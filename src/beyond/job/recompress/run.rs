@@ -123,7 +123,7 @@ impl Recompress {
         let wheel = self.new_wheel(&input)?;
         let output = match &wheel {
             Some(wheel) => Output::stage(wheel)?,
-            None => Output::stage(&output_file(&self.output, &self.input))?,
+            None => Output::stage(&output_file(&self.output, &self.input)?)?,
         };
         let mut run = Recompression::new(self, input.len());
         // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
