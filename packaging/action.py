@@ -162,6 +162,9 @@ def with_products(gpu: dict[str, Any]) -> str:
 def served(gpu: dict[str, Any]) -> str:
     """Returns how many bundles of a file serve a GPU, as `inspect` writes it."""
     bundles, serving, jit = gpu["bundles"], gpu["serving"], gpu["jit"]
+    # The names of PTX and SPIR-V say already that they are compiled when a program starts.
+    if gpu["gpu"].startswith(("compute_", "amdgcnspirv")):
+        jit = 0
     if bundles == 0:
         return "no code"
     by_jit = "" if jit == 0 else " by JIT" if jit == serving else f", {jit:,} by JIT"

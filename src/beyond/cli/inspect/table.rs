@@ -13,7 +13,7 @@ use crate::beyond::inventory::{
 use crate::beyond::job::InspectTotal;
 use crate::beyond::scan::{Format, Place, Sizes, Step};
 
-use super::answer::{self, Servers};
+use super::answer::{self, FILES_MAX, FileColumn, Servers};
 use super::lines::{Line, LineColumns, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::print::out::Buffer;
@@ -40,6 +40,8 @@ pub(super) struct InspectTables<'o> {
     notes: [Buffer; 2],
     /// The lines about copies in files with tables.
     copies: Vec<String>,
+    /// What a machine needs to read the code of each of the first files with tables, by path.
+    needs: HashMap<String, Vec<Need>>,
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
@@ -63,6 +65,7 @@ impl<'o> InspectTables<'o> {
             libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
+            needs: HashMap::new(),
             unread: CountsByKind::default(),
             is_silent: true,
             is_after_table: false,
@@ -103,6 +106,9 @@ impl<'o> InspectTables<'o> {
         }
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
+        }
+        if self.needs.len() < FILES_MAX {
+            self.needs.insert(file.path.to_string_lossy().into_owned(), file.needs());
         }
         let room = COPIES_MAX.saturating_sub(self.copies.len());
         self.copies.extend(copies_lines(&file.copies).take(room));
@@ -178,7 +184,8 @@ impl<'o> InspectTables<'o> {
             _ => write_total_heading(&total, &mut text)?,
         }
         let is_full = false;
-        write_gpus(&total, is_full, libraries, &mut text)?;
+        let files = answer::columns_of_files(libraries, text.style.with_width().width.unwrap_or(usize::MAX));
+        write_gpus(&total, is_full, libraries, &files, &mut text)?;
         // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, total.is_compressed, &mut text)?;
@@ -192,7 +199,13 @@ impl<'o> InspectTables<'o> {
         if total.files_with_missing > 0 {
             text.write_item(&missing_text(&total))?;
         }
-        write_needs(&total.needs.newest(), &mut text)?;
+        if files.is_empty() {
+            write_needs("needs", &total.needs.newest(), &mut text)?;
+        }
+        for FileColumn { path, title, .. } in &files {
+            let needs = self.needs.get(path).map(Vec::as_slice).unwrap_or_default();
+            write_needs(&format!("{title} needs"), needs, &mut text)?;
+        }
         for notes in &self.notes {
             text.out.write_buffer(notes)?;
         }
@@ -225,7 +238,7 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
     }
     write_references(file, text)?;
     write_unread(file, text)?;
-    if rows.is_each() { Ok(()) } else { write_needs(&file.needs(), text) }
+    if rows.is_each() { Ok(()) } else { write_needs("needs", &file.needs(), text) }
 }
 
 /// Writes a table for each group of bundles, with a line for each entry ID or code object.
@@ -302,12 +315,12 @@ fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
 }
 
 /// Writes what a machine needs to read the code.
-fn write_needs(needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
+fn write_needs(who: &str, needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
     if needs.is_empty() {
         return Ok(());
     }
     let needs: Vec<String> = needs.iter().map(Need::to_string).collect();
-    text.write_item(&format!("needs: {}", needs.join("; ")))
+    text.write_item(&format!("{who}: {}", needs.join("; ")))
 }
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
@@ -521,9 +534,18 @@ fn write_total_heading(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<
 }
 
 /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-/// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
-fn write_gpus(total: &InspectTotal, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
-    let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
+/// serve each, or with a column for each of `files`. If `is_full`, GPUs do not share lines and have all their products,
+/// see [`answer::write`].
+fn write_gpus(
+    total: &InspectTotal,
+    is_full: bool,
+    libraries: &Libraries,
+    files: &[FileColumn],
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    let servers = if !files.is_empty() {
+        Servers::Files(files, &total.coverage)
+    } else if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
         Servers::Libraries(libraries)
     } else {
         Servers::Bundles(&total.coverage)
@@ -542,7 +564,7 @@ fn write_summary(total: &InspectTotal, rows: TableRows, libraries: &Libraries, t
     if total.files_with_bundles > 0 && rows == TableRows::Gpus {
         write_total_heading(total, text)?;
         let is_full = true;
-        write_gpus(total, is_full, libraries, text)?;
+        write_gpus(total, is_full, libraries, &[], text)?;
     } else if total.files_with_bundles > 0 {
         write_total(total, text)?;
     }
