@@ -169,30 +169,60 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
     let cut = "entry count 3 at offset 24 is too large: the data ends at offset 100, which leaves room for 2";
     let missing = "it does not serve sm_75; it has code for gfx90a:xnack-";
     let escaped = "a%2Cb%3A%25%0A%3A%3Aset-env.bundle";
-    let one_of_two = "expected either 'files', with or without 'expect', or 'old' and 'new', with or without 'fail-on'";
+    let one_of_two =
+        "expected either 'files', with or without 'expect' and 'no-jit', or 'old' and 'new', with or without 'fail-on'";
     let no_size =
         "invalid value 'x' for '--max-size <BYTES>': expected a number of bytes, optionally with suffix K, M or G";
     let lost = "lost-gpu: no code for sm_80 any longer, before 1 code object";
+    let good = "1 file, 1 bundle, 3 code objects: nothing wrong".to_owned();
+    let fatbin = good.clone();
+    let no_machine_code = "it has no machine code for sm_100; it has code for sm_80, sm_90, compute_90; \
+        its source is 'dir/b.cu'";
     type Case<'c> = (&'c [(&'c str, &'c str)], i32, Vec<String>, &'c str);
     let cases: &[Case<'_>] = &[
-        (&[("files", "old\n\n  o[k-m]? ")], 0, vec![], "\n### Total: 3 code objects in 1 file"),
+        (&[("files", "old\n\n  o[k-m]? ")], 0, vec![good.clone()], "\n### Total: 3 code objects in 1 file"),
         (
             &[("files", "sub"), ("arguments", "-r --deep --max-size='1G'")],
             0,
-            vec![],
+            vec![good.clone()],
             "\n### Total: 3 code objects in 1 file",
         ),
         (
             &[("files", "broken")],
             1,
-            vec![format!("::error file=broken,title=readable::{cut}")],
+            vec![
+                format!("::error file=broken,title=readable::{cut}"),
+                "1 file, 0 bundles, 0 code objects: 1 fault".to_owned(),
+            ],
             "\nNothing readable in 1 file\n",
         ),
         (
             &[("files", "sub/**/*"), ("expect", "sm_75")],
             1,
-            vec![format!("::error file=sub/{escaped},title=expected::bundle 0 at offset 0: {missing}")],
-            "| sm\\_80 |",
+            vec![
+                format!("::error file=sub/{escaped},title=expected::bundle 0 at offset 0: {missing}"),
+                "1 file, 1 bundle, 3 code objects: 1 fault".to_owned(),
+            ],
+            "### 1 file, 1 bundle, 3 code objects: 1 fault\n\n\
+            | File | Result | sm\\_75 (T4, Quadro RTX 8000, Quadro RTX 6000, …) |\n| --- | --- | --: |\n\
+            | sub/a,b\\:% \\:\\:set\\-env.bundle | **1 fault** | 0 of 1 |\n\n### Total: ",
+        ),
+        // The driver compiles PTX for this GPU.
+        (&[("files", "fatbin"), ("expect", "sm_100"), ("no-jit", "false")], 0, vec![fatbin], "| 1 of 1 by JIT |\n"),
+        (
+            &[("files", "fatbin"), ("expect", "sm_100"), ("no-jit", "true")],
+            1,
+            vec![
+                format!("::error file=fatbin,title=expected::bundle 0 at offset 0: {no_machine_code}"),
+                "1 file, 1 bundle, 3 code objects: 1 fault".to_owned(),
+            ],
+            "| fatbin | **1 fault** | 0 of 1 |",
+        ),
+        (
+            &[("files", "old"), ("no-jit", "yes")],
+            1,
+            vec!["::error::'no-jit' has to be true or false, and is 'yes'".to_owned()],
+            "",
         ),
         (
             &[("old", "old"), ("new", "new"), ("fail-on", "lost-gpu"), ("arguments", "--exact")],
@@ -208,7 +238,9 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
             1,
             ["bad/in/broken", "bad/link", "bad/../bad/in/broken"]
                 .map(|file| format!("::error file={file},title=readable::{cut}"))
-                .to_vec(),
+                .into_iter()
+                .chain(["3 files, 0 bundles, 0 code objects: 3 faults".to_owned()])
+                .collect(),
             "\nNothing readable in 3 files\n",
         ),
         (
@@ -240,6 +272,7 @@ fn faults_are_annotations_and_tables_are_in_the_summary() {
         std::os::unix::fs::symlink("../broken", dir.join("bad/link")).unwrap();
         fs::write(dir.join("x\u{2028}y"), &broken).unwrap();
         fs::write(dir.join("sub/a,b:%\n::set-env.bundle"), kernels::bundle()).unwrap();
+        fs::copy(root().join("fixtures/fatbin/plain.fatbin"), dir.join("fatbin")).unwrap();
         for (name, data) in [("old", kernels::bundle()), ("new", kernels::changed_bundle()), ("broken", broken.clone())]
         {
             fs::write(dir.join(name), data).unwrap();
@@ -261,7 +294,8 @@ fn arguments_are_passed_on_or_refused() {
     let calls = temporary.path().join("calls");
     fs::write(dir.join("in"), "").unwrap();
     fs::remove_file(temporary.path().join("bin/offload-bundle")).unwrap();
-    let program = format!("#!/bin/sh\necho \"$*\" >>'{}'\n", calls.display());
+    let none = r#"{"files": [], "faults": [], "problems": [], "total": {"files": 1, "bundles": 0, "code_objects": 0, "faults": 0}}"#;
+    let program = format!("#!/bin/sh\necho \"$*\" >>'{}'\n[ \"$1\" = inspect ] || echo '{none}'\n", calls.display());
     write_program(&temporary.path().join("bin/offload-bundle"), program.as_bytes());
     let run = |arguments: &str| {
         let _ = fs::remove_file(&calls);
@@ -275,9 +309,9 @@ fn arguments_are_passed_on_or_refused() {
         ("-r --compressed=1K", "-r"),
     ] {
         let expected = format!(
-            "inspect --summary --markdown {search} -- in\nverify --message-format=json --json {arguments} -- in\n"
+            "verify --message-format=json --json {arguments} -- in\ninspect --summary --markdown {search} -- in\n"
         );
-        assert_eq!(run(arguments), (String::new(), expected));
+        assert_eq!(run(arguments), ("1 file, 0 bundles, 0 code objects: nothing wrong\n".to_owned(), expected));
     }
     for refused in [
         "--",
@@ -295,6 +329,7 @@ fn arguments_are_passed_on_or_refused() {
         "-expect=sm_80",
         "--fail-on=spill",
         "--markdown",
+        "--no-jit",
         "--message-format",
         "--message-format=text",
     ] {
@@ -310,7 +345,7 @@ fn inputs_and_files_run_nothing() {
     let (inputs, steps) = action();
     let (temporary, dir) = machine();
     let hostile = ["$(touch owned)`touch owned` || touch owned", "--help", "::add-path::x\n::x::"];
-    let verify = ["files", "expect", "arguments"].map(|name| (name, &["files"][..]));
+    let verify = ["files", "expect", "no-jit", "arguments"].map(|name| (name, &["files"][..]));
     let diff = ["old", "new", "fail-on", "arguments"].map(|name| (name, &["old", "new"][..]));
     assert!(inputs.iter().all(|input| input == "version" || verify.iter().chain(&diff).any(|(name, _)| name == input)));
     for text in hostile {
@@ -323,7 +358,9 @@ fn inputs_and_files_run_nothing() {
             let printed = String::from_utf8(outcome.stdout).unwrap();
             let is_annotation =
                 |line: &str| ["::error ", "::error::", "::notice::"].iter().any(|start| line.starts_with(start));
-            assert!(printed.lines().all(is_annotation), "{given:?}: {printed}");
+            let is_verdict = |line: &str| line.starts_with("1 file, ") && line.ends_with(": 1 fault");
+            let mut lines = printed.lines();
+            assert!(lines.all(|line| is_annotation(line) || is_verdict(line)), "{given:?}: {printed}");
             assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "{given:?}");
         }
     }

@@ -4,6 +4,7 @@ import io
 import os
 import pickle
 import shutil
+import subprocess
 import tempfile
 import zipfile
 from dataclasses import replace
@@ -15,6 +16,10 @@ from offload_bundle._decode import decode
 BUNDLE = "fixtures/binary/llvm22-plain.bundle"
 FATBIN = "fixtures/fatbin/plain.fatbin"
 CUT = "fixtures/hostile/cut-in-header.bundle"
+
+
+printed = subprocess.run([offload_bundle.find(), "--version"], check=True, capture_output=True, text=True).stdout
+assert offload_bundle.__version__ == printed.split()[-1].rstrip(")"), printed
 
 
 def raised(call, *arguments, **options) -> Error:

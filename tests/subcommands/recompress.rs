@@ -61,12 +61,15 @@ fn a_directory_as_output_gets_a_file_of_the_same_name() {
         fs::create_dir_all(dir.path().join("to")).unwrap();
         fs::write(dir.path().join(path), &data).unwrap();
         let written = path.replace("from", "to");
-        let in_place = ["recompress", path, "-o", "from"];
-        for (args, name) in [(["recompress", path, "-o", "to"], written.as_str()), (in_place, path)] {
-            let (status, _, said) = text(&tool_in(dir.path(), &args));
-            assert_eq!(status, 0, "{args:?}: {said}");
-            let (expected, _) = recompress(&[], &data);
-            assert!(fs::read(dir.path().join(name)).unwrap() == expected, "{args:?}");
+        let (expected, _) = recompress(&[], &data);
+        // As with `cp`, the directory of the input is refused. Who wants to change the input names it.
+        for (output, status, name) in [("from", 1, path), ("to", 0, &written), ("to/", 0, &written), (path, 0, path)] {
+            let args = ["recompress", path, "-o", output];
+            let (found, _, said) = text(&tool_in(dir.path(), &args));
+            assert_eq!(found, status, "{args:?}: {said}");
+            let content = fs::read(dir.path().join(name)).unwrap();
+            assert!(content == if status == 0 { expected.as_slice() } else { &data }, "{args:?}");
+            assert_eq!(said.contains(&format!("'{path}': it is the input itself\nhint: ")), status == 1, "{said}");
         }
     }
     // Standard input has no name.
@@ -823,6 +826,20 @@ fn a_missing_directory_is_named() {
     let outcome = tool(&["recompress", "in", "-o", "new dir/x"], &[("in", &large())]);
     let said = outcome.stderr_text();
     assert!(outcome.status == 1 && said.ends_with("hint: the directory 'new dir' does not exist\n"), "{said}");
+    // A slash at the end says that a directory is meant.
+    for args in [
+        &["recompress", "in", "-o", "new dir/"][..],
+        &["replace", "in", "in", "-t", "gfx906", "-o", "new dir/"],
+        &["report", "in", "-o", "new dir/"],
+        &["inspect", "in", "--svg", "new dir/"],
+    ] {
+        let outcome = tool(args, &[("in", &large())]);
+        let said = outcome.stderr_text();
+        assert!(
+            outcome.status == 1 && said.contains("error: 'new dir/': the directory does not exist\nhint: "),
+            "{said}"
+        );
+    }
 }
 
 #[test]

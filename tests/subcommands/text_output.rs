@@ -72,6 +72,10 @@ fn prints(name: &str, args: &[&str], environment: &[(&'static str, &str)]) {
         fs::create_dir_all(golden("")).unwrap();
         fs::write(golden(name), &printed).unwrap();
     }
+    // One empty line is between tables, and none after the last one. Markdown needs more.
+    let said = String::from_utf8_lossy(&outcome.stdout);
+    let is_plain = !args.contains(&"--markdown");
+    assert!(!is_plain || !said.ends_with("\n\n") && !said.contains("\n\n\n"), "{name}: {said}");
     let expected = fs::read_to_string(golden(name)).unwrap();
     assert_eq!(printed, expected, "{name}: what is printed changed; BLESS=1 takes it over");
 }
@@ -268,7 +272,7 @@ fn several_libraries_begin_with_their_gpus_and_have_no_table_for_each_place() {
     assert_eq!(lines[1], ["GPU", "LIBRARIES", "SIZE", "PRODUCTS"], "{several}");
     assert_eq!(
         lines[2],
-        ["gfx906", "3", "of", "3", "3.00", "kB", "MI60,", "MI50,", "Radeon", "VII,", "Radeon", "Pro", "VII"]
+        ["gfx906", "3", "of", "3", "3.00", "kB", "████", "MI60,", "MI50,", "Radeon", "VII,", "Radeon", "Pro", "VII"]
     );
     assert_eq!(lines[3][..6], ["gfx90a", "2", "of", "3", "6.00", "kB"], "{several}");
     assert_eq!(lines[4].join(" "), "3 libraries: d/*.so");
@@ -287,6 +291,57 @@ fn several_libraries_begin_with_their_gpus_and_have_no_table_for_each_place() {
     // A file of bundles is looked into by users of compilers.
     let many = String::from_utf8(tool(&["inspect", "many"], &[("many", &files().swap_remove(6).1)]).stdout).unwrap();
     assert!(many.contains("\n  GPU ") && many.find("  GPU ") < many.find("  2 bundles\n    ENTRY ID"), "{many}");
+}
+
+/// Which wheel runs on a GPU is in the first table, and what each needs below it.
+#[test]
+fn several_packages_have_a_column_each() {
+    let both = formats::binary(&[(HOST, b""), (GFX906, &[1; 1000]), (GFX90A, &[2; 3000])], 64);
+    let one = formats::binary(&[(HOST, b""), (GFX906, &[1; 1000])], 64);
+    let packed = fixture("compressed/llvm22-v3.ccob");
+    let wheel = |bundles: &[&[u8]]| {
+        let section = bundles.iter().map(|bundle| padded(bundle)).collect::<Vec<_>>().concat();
+        let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &section)]);
+        zip(&[Zipped::new("a/lib.so", DEFLATED, &library)])
+    };
+    let cuda = zip(&[Zipped::new("a/k.fatbin", DEFLATED, &fixture("fatbin/plain.fatbin"))]);
+    let printed = |given: &[(&str, &[u8])]| {
+        let names = given.iter().map(|(name, _)| *name);
+        String::from_utf8(tool(&["inspect"].into_iter().chain(names).collect::<Vec<_>>(), given).stdout).unwrap()
+    };
+    let wheels = [wheel(&[&both, &one]), wheel(&[&one, &packed])];
+    let names = ["all-1.0-py3-none-any.whl", "one-1.0-py3-none-any.whl", "cuda-1.0-py3-none-any.whl"];
+    let said = printed(&[(names[0], &wheels[0]), (names[1], &wheels[1]), (names[2], &cuda)]);
+    let rows: Vec<String> =
+        said.lines().skip(1).map(|line| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rows[0], "GPU all cuda one", "{said}");
+    assert_eq!(rows[1..3], ["gfx906 all all MI60,", "gfx90a 1/2 - MI250X,"], "{said}");
+    assert!(rows.contains(&"sm_90 all GH200, H200,".to_owned()), "{said}");
+    assert!(
+        said.contains("\n  all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: "),
+        "{said}"
+    );
+    assert!(said.contains("\n  one needs: compressed bundles of version 3: ") && !said.contains("all needs"), "{said}");
+    // Two versions of a package differ after its name.
+    let names = ["all-1.0-py3-none-any.whl", "all-2.0-py3-none-any.whl"];
+    let said = printed(&[(names[0], &wheels[0]), (names[1], &wheels[1])]);
+    assert_eq!(said.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(), ["GPU", "1.0", "2.0", "PRODUCTS"]);
+}
+
+/// A place whose bundles are compressed and plain in turn has a line for each kind, not for each change.
+#[test]
+fn a_place_is_named_once_for_each_kind_of_bundles() {
+    let plain = formats::binary(&[(HOST, b""), (GFX906, &[1; 1000])], 64);
+    let packed = fixture("compressed/llvm22-v3.ccob");
+    let section = [&plain, &packed, &plain, &packed, &plain].map(|bundle| padded(bundle)).concat();
+    let library = Elf::LIBRARY.write(&[Section::new(".hip_fatbin", &section)]);
+    let said = String::from_utf8(tool(&["inspect", "lib.so"], &[("lib.so", &library)]).stdout).unwrap();
+    let places: Vec<&str> = said.lines().filter(|line| line.starts_with("  .hip_fatbin: ")).collect();
+    assert!(places.len() == 2 && places[0].ends_with(": 3 bundles") && places[1].contains(": 2 bundles, "), "{said}");
+}
+
+fn padded(data: &[u8]) -> Vec<u8> {
+    [data, &vec![0; data.len().next_multiple_of(4096) - data.len()]].concat()
 }
 
 #[test]

@@ -7,11 +7,13 @@
 Each function runs the subcommand of `offload-bundle` of its name and returns its report (`offload_bundle.reports`). Inputs are
 paths, or one binary file or `bytes`, which the program reads from its standard input. A file that cannot be read raises `Error`.
 
-`find()` returns the path of the executable. `python -m offload_bundle` runs it.
+`__version__` is the version of the package. `find()` returns the path of the executable. `python -m offload_bundle` runs it.
 """
 
 from ._api import CodeObject, Error, Input, diff, extract, inspect, kernels, recompress, replace, report, verify
 from ._executable import find
+
+__version__ = "0.2.0"
 
 __all__ = [
     "CodeObject", "Error", "Input", "diff", "extract", "find", "inspect", "kernels", "recompress", "replace", "report", "verify",

@@ -128,8 +128,8 @@ class Copies:
 class Directory:
     """A directory whose files serve GPUs together."""
     coverage: Optional[list[ServedGpu]]
-    """For each GPU that they have code for, by name: whether they serve it, as one bundle. Null if there are too many to
-    compare.
+    """For each GPU that they have code for, in the order of their names: whether they serve it, as one bundle. Null if
+    there are too many to compare.
     """
     files: int
     """The number of files in it that are code objects, bundles or fatbins themselves."""
@@ -157,8 +157,8 @@ class File:
     that became files in a wheel.
     """
     coverage: Optional[list[ServedGpu]]
-    """For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
-    loads there. Null if there are too many GPUs and bundles to compare.
+    """For each GPU that a bundle has code for, in the order of their names, PTX and SPIR-V last: the number of bundles
+    that serve it, with code that a runtime loads there. Null if there are too many GPUs and bundles to compare.
     """
     kpack_references: list[Reference]
     """The references of split ROCm libraries to the kpack archives with their device code."""
@@ -184,9 +184,9 @@ class LibraryCoverage:
     bundles: int
     """The number of bundles of the library."""
     coverage: Optional[list[ServedGpu]]
-    """For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this one
-    that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no bundles,
-    or if there are too many GPUs and bundles to compare.
+    """For each GPU that a bundle of any of the libraries has code for, in the order of their names, PTX and SPIR-V last:
+    the number of bundles of this one that serve it. GPUs of vendors that the library has no code for are left out.
+    Null if the library has no bundles, or if there are too many GPUs and bundles to compare.
     """
     member: Optional[str]
     """The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
@@ -959,6 +959,10 @@ class VerifiedFile:
     code_objects: int
     """The number of code objects that were checked, including host code. Empty entries are not counted, and neither are
     containers in addition to the code objects in them.
+    """
+    expected: Optional[list[ServedGpu]]
+    """For each expected GPU, in their order: the number of bundles of the file that should serve it, and of those that
+    do. Null without expected GPUs, and if there are too many GPUs and bundles to compare.
     """
     faults: list[Fault]
     """The faults in file order, at most 10,000 of a file. Those about expected GPUs follow the others."""

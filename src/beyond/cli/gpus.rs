@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::{fs, io};
 
 use crate::base::id::processors;
-use crate::beyond::code::intel_gpu;
 use crate::beyond::inventory::{Coverage, ServedBundles};
-pub(super) use crate::beyond::inventory::{Targets, short_target};
+pub(super) use crate::beyond::inventory::{Targets, generation, short_target};
 use crate::beyond::runtime::{self, Code, Device, processor_in};
 use anyhow::bail;
 
@@ -60,51 +59,12 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
 }
 
-/// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before
-/// `gfx1030`. Processors that LLVM knows come first, in its order; then Intel's GPUs, the older ones first; then
-/// all others, by name.
-pub(super) fn generation(target: &str) -> impl Ord + use<> {
-    let processor = processor_in(target);
-    // PTX and LTO-IR come with the machine code of the same version.
-    let processor = match processor.split_once('_') {
-        Some(("compute" | "lto", version)) => format!("sm_{version}"),
-        _ => processor.to_owned(),
-    };
-    let mut known = processors::all().position(|known| known.name == processor);
-    if known.is_none()
-        && let Some(version) = sm_version(&processor)
-    {
-        known = position_before(version);
-    }
-    let of_intel = intel_gpu::of_code(&processor).and_then(|own| intel_gpu::all().position(|gpu| gpu.name == own));
-    (known.unwrap_or(usize::MAX), of_intel.unwrap_or(usize::MAX), target.to_owned())
-}
-
 /// Returns the GPUs that any bundle has code for, by generation, with the number of bundles that serve each. Returns
 /// `None` if there are too many bundles to compare.
 pub(super) fn by_generation(coverage: &Coverage) -> Option<Vec<(Device, ServedBundles)>> {
     let mut gpus = coverage.gpus()?;
     gpus.sort_by_cached_key(|(gpu, _)| generation(gpu.name()));
     Some(gpus)
-}
-
-/// Returns the version in the name of a processor of NVIDIA: 90 for `sm_90a`.
-fn sm_version(name: &str) -> Option<u32> {
-    name.strip_prefix("sm_")?.trim_end_matches(char::is_alphabetic).parse().ok()
-}
-
-/// Returns the position of the newest known processor of NVIDIA before this version, or `None` if there is none. A
-/// processor that is newer than our table gets this position, so that it is sorted next to its predecessor.
-fn position_before(version: u32) -> Option<usize> {
-    let mut newest = None;
-    for (at, known) in processors::all().enumerate() {
-        if let Some(older) = sm_version(known.name)
-            && older < version
-        {
-            newest = newest.max(Some((older, at)));
-        }
-    }
-    newest.map(|(_, at)| at)
 }
 
 /// Returns the start of the name that closely related GPUs have in common: `gfx110` of gfx1100 to gfx1103, and `sm_8`
@@ -329,12 +289,15 @@ fn description_if_compiled(processor: &str) -> Option<&'static str> {
     if matches!(Code::from_name(processor), Some(Code::SpirV(_))) {
         return Some("SPIR-V: any GPU whose driver compiles it");
     }
+    if processor == "nvptx64-nvidia-gpulibs" {
+        return Some("bitcode: NVIDIA's functions for compilers");
+    }
     match processor.split_once('_')? {
         ("compute", version) if version.ends_with('a') => Some("PTX: GPUs of this version only"),
         ("compute", version) if version.ends_with('f') => Some("PTX: GPUs of its family"),
-        ("compute", _) => Some("PTX: any GPU of this version or a later one"),
-        ("lto", version) if version.ends_with('a') => Some("LTO-IR, linked at run time: GPUs of this version only"),
-        ("lto", _) => Some("LTO-IR, linked at run time: any GPU of this version or a later one"),
+        ("compute", _) => Some("PTX: GPUs of this version or later"),
+        ("lto", version) if version.ends_with('a') => Some("LTO-IR: linked at run time, GPUs of this version only"),
+        ("lto", _) => Some("LTO-IR: linked at run time, GPUs of this version or later"),
         _ => None,
     }
 }
@@ -378,48 +341,6 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_in_the_order_of_generations() {
-        let mut all = [
-            "spir64-unknown-unknown",
-            "bmg-g21",
-            "sm_121",
-            "sm_107",
-            "sm_100",
-            "sm_50",
-            "compute_90",
-            "sm_90",
-            "sm_90a",
-            "gfx1100",
-            "gfx1030",
-            "gfx11-generic",
-            "gfx90a:xnack+",
-            "pvc",
-            "gfx906",
-            "gfx9-generic",
-        ];
-        all.sort_by_key(|target| generation(target));
-        let expected = [
-            "gfx9-generic",
-            "gfx906",
-            "gfx90a:xnack+",
-            "gfx1030",
-            "gfx11-generic",
-            "gfx1100",
-            "sm_50",
-            "compute_90",
-            "sm_90",
-            "sm_90a",
-            "sm_100",
-            "sm_107",
-            "sm_121",
-            "pvc",
-            "bmg-g21",
-            "spir64-unknown-unknown",
-        ];
-        assert_eq!(all, expected);
-    }
-
-    #[test]
     fn labels_of_families_name_each_gpu_and_no_other() {
         for (targets, label) in [
             (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"][..], "gfx1100…1103"),
@@ -458,7 +379,7 @@ mod tests {
             (&["sm_75"], 30, "T4, RTX 2080 Ti, …"),
             (&["sm_89"], 40, "L4, RTX 4090, 6000 Ada, …"),
             (&["compute_90"], 10, "PTX"),
-            (&["compute_90"], 50, "PTX: any GPU of this version or a later one"),
+            (&["compute_90"], 50, "PTX: GPUs of this version or later"),
             (&["pvc"], 40, "Max 1550, 1100"),
             (&["gfx1013"], 40, ""),
         ] {
@@ -478,7 +399,7 @@ mod tests {
                 "Instinct MI325X, Instinct MI308X, Instinct MI300X, Instinct MI300A, Instinct MI355X, Instinct MI350X",
             ),
             ("compute_90a", "PTX: GPUs of this version only"),
-            ("lto_80", "LTO-IR, linked at run time: any GPU of this version or a later one"),
+            ("lto_80", "LTO-IR: linked at run time, GPUs of this version or later"),
             ("spir64-unknown-unknown", "SPIR-V: any GPU whose driver compiles it"),
             ("spir64", "SPIR-V: any GPU whose driver compiles it"),
             ("spir64_x86_64-unknown-unknown", ""),

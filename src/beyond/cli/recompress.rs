@@ -43,7 +43,7 @@ pub(super) struct RecompressOptions {
         short,
         long,
         value_name = "OUT",
-        long_help = "File to write, which may be the input, or directory for a file of the same name; - writes to standard output."
+        long_help = "File to write, which may be the input, or another directory for a file of the same name; - writes to standard output."
     )]
     output: PathBuf,
     /// Add a local version to a wheel: gfx942 makes 1.0 into 1.0+gfx942.

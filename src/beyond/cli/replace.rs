@@ -80,13 +80,10 @@ impl Options for ReplaceOptions {
             return refuse::<Self>(console, UsageErrorKind::InvalidValue, text);
         }
         let mut written_file = None;
-        let replaced = match self.uri(console) {
-            Ok(uri) => {
-                written_file = self.written_file(uri.path());
-                self.replace(uri, console)
-            }
-            Err(error) => Err(error),
-        };
+        let replaced = self.uri(console).and_then(|uri| {
+            written_file = self.written_file(uri.path())?;
+            self.replace(uri, console)
+        });
         if has_scheme(&self.place)
             && let Err(error) = &replaced
             && is_invalid_uri(error)
@@ -105,16 +102,16 @@ impl Options for ReplaceOptions {
 impl ReplaceOptions {
     /// Returns the name of the file that is written. `with_code` is the file with the code object: for a
     /// thin archive, the file of a member. Returns `None` for standard output, and if a URI was typed, which names it.
-    fn written_file(&self, with_code: &Path) -> Option<String> {
+    fn written_file(&self, with_code: &Path) -> anyhow::Result<Option<String>> {
         let typed = Path::new(&self.place);
         let written = match &self.output {
-            Some(output) if output.as_os_str() == "-" => return None,
-            Some(output) => &output_file(output, with_code),
-            None if has_scheme(&self.place) => return None,
+            Some(output) if output.as_os_str() == "-" => return Ok(None),
+            Some(output) => &output_file(output, with_code)?,
+            None if has_scheme(&self.place) => return Ok(None),
             None if typed.canonicalize().ok() == with_code.canonicalize().ok() => typed,
             None => with_code,
         };
-        Some(written.to_string_lossy().into_owned())
+        Ok(Some(written.to_string_lossy().into_owned()))
     }
 
     /// Returns the URI of the code object: as typed, or of the only one in the file that is selected.

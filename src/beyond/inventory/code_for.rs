@@ -83,6 +83,11 @@ impl CodeObjectRef<'_> {
             None => CodeFor::Unknown(self.shown_id()),
         }
     }
+
+    /// The target of the code object in one word, as [`CodeObject::target`].
+    pub fn target(&self) -> String {
+        self.code_for().name()
+    }
 }
 
 /// The targets of code objects, by their IDs, so that each ID is parsed once. Parsing an ID takes longer than
@@ -101,8 +106,8 @@ impl<'c> Targets<'c> {
     }
 }
 
-/// Returns the target of a code object in short. The triples of SPIR-V name no vendor and no system, so it is the
-/// architecture alone: `spirv64`.
+/// Returns the target of a code object in short. The triples of SPIR-V and of NVIDIA's libraries of bitcode name no
+/// system, so it is the architecture alone: `spirv64`, `nvptx64`.
 pub(crate) fn short_target(target: &str) -> &str {
-    target.trim_end_matches("-unknown-unknown")
+    target.trim_end_matches("-unknown-unknown").trim_end_matches("-nvidia-gpulibs")
 }

@@ -32,8 +32,8 @@ struct File<'r> {
     /// of a directory in a package that are code objects, bundles or fatbins themselves count as one together, and so
     /// does a file that is one. Other code objects without a bundle and device images of SYCL are not counted.
     bundles: usize,
-    /// For each GPU that a bundle has code for, by name: the number of bundles that serve it, with code that a runtime
-    /// loads there. Null if there are too many GPUs and bundles to compare.
+    /// For each GPU that a bundle has code for, in the order of their names, PTX and SPIR-V last: the number of bundles
+    /// that serve it, with code that a runtime loads there. Null if there are too many GPUs and bundles to compare.
     coverage: Option<Vec<ServedGpu>>,
     /// What a machine needs to read the code, one of each kind: for the newest PTX, for code in CUDA fatbins that is
     /// compressed with zstd, and for compressed bundles.

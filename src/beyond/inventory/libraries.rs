@@ -58,7 +58,8 @@ pub struct ServingLibraries {
     pub complete: usize,
     /// The number of libraries that serve the GPU with some bundles only.
     pub partial: usize,
-    /// The number of libraries of both kinds that serve the GPU with code which is compiled when the program starts.
+    /// The number of libraries of both kinds that serve the GPU with code which is compiled when the program starts. 0
+    /// if the name of the GPU says this already, as `compute_90` does.
     pub jit: usize,
 }
 
@@ -226,6 +227,19 @@ impl Libraries {
         libraries
     }
 
+    /// Returns the files with libraries, by path, each with the GPUs that the bundles of all
+    /// its libraries serve. Returns no files if some libraries are not kept.
+    #[cfg(feature = "cli")]
+    pub(crate) fn by_file(&self) -> BTreeMap<&str, Coverage> {
+        let mut files: BTreeMap<&str, Coverage> = BTreeMap::new();
+        if self.number_in_rest == 0 {
+            for library in &self.kept {
+                files.entry(&library.path).or_default().merge(&library.coverage);
+            }
+        }
+        files
+    }
+
     /// Returns the sizes of each GPU in all libraries.
     pub fn gpus(&self) -> SizesByGpu {
         let mut all = SizesByGpu::new();
@@ -259,8 +273,8 @@ impl Libraries {
             if !library.has_bundles() {
                 continue;
             }
-            for (number, served) in numbers.iter_mut().zip(library.served(gpus)?) {
-                number.add(served);
+            for ((number, served), gpu) in numbers.iter_mut().zip(library.served(gpus)?).zip(gpus) {
+                number.add(served.beside_name(gpu));
             }
         }
         Some(numbers)

@@ -27,6 +27,11 @@ impl<'i> LoadedCode<'i> {
         self.code_object.shown_id()
     }
 
+    /// Returns the target in one word, as [`CodeObject::target`].
+    pub fn target(&self) -> String {
+        self.code_object.target()
+    }
+
     /// Returns everything that the search knows of the code object.
     pub fn code_object(&self) -> &CodeObject {
         &self.code_object

@@ -21,6 +21,13 @@ pub struct LoadedCodeObject {
     pub devices: Vec<usize>,
 }
 
+impl LoadedCodeObject {
+    /// Returns the target in one word, as [`CodeObject::target`].
+    pub fn target(&self) -> String {
+        self.code_object.target()
+    }
+}
+
 /// Returns the code objects of a file that runtimes load on some GPUs, in the order of a search: for each GPU the best
 /// of every bundle, by the [rules of its vendor](Device).
 ///
@@ -34,7 +41,7 @@ pub struct LoadedCodeObject {
 ///
 /// let data = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/binary/llvm22-plain.bundle"))?;
 /// let loaded = runtime::loaded(&Scan::default(), &data, &[Device::parse("gfx90a:sramecc+:xnack-")?])?;
-/// assert_eq!(loaded[0].code_object.target(), "gfx90a:sramecc+:xnack-");
+/// assert_eq!(loaded[0].target(), "gfx90a:sramecc+:xnack-");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -53,7 +53,7 @@ mod tests {
             (
                 &[(Relinked, "sm_90 compute_90")],
                 &[(Relinked, "sm_90")],
-                &["compute_90: 1 of 1 by JIT, 0 of 1", "sm_90: 1 of 1 by JIT, 0 of 1"],
+                &["sm_90: 1 of 1 by JIT, 0 of 1", "compute_90: 1 of 1 by JIT, 0 of 1"],
             ),
         ];
         for (old, new, expected) in cases {

@@ -8,6 +8,7 @@
 //! | `read` | how a file is read into contents, while a job reads the bytes that it wants |
 //! | `unit` | which code a program loads together |
 //! | `served` | which GPUs the code of a library serves |
+//! | `order` | the order in which lists name GPUs |
 //! | `loader`, `load` | which code objects the runtime of a GPU loads, and their bytes |
 //! | `lost` | which GPUs a library no longer serves |
 //! | `needs` | which drivers and runtimes read the code |
@@ -39,6 +40,7 @@ mod load;
 mod loader;
 mod lost;
 mod needs;
+mod order;
 pub(crate) mod pick;
 mod read;
 pub(crate) mod request;
@@ -48,7 +50,6 @@ mod unit;
 
 pub(crate) use code_for::CodeFor;
 pub(crate) use code_for::Targets;
-#[cfg(feature = "cli")]
 pub(crate) use code_for::short_target;
 pub(crate) use contents::LibraryContents;
 pub(crate) use contents::{Bad, BadPart, Keep};
@@ -65,6 +66,9 @@ pub(crate) use loader::Loader;
 pub use loader::{LoadedCodeObject, loaded};
 pub(crate) use lost::{LostGpu, lost_gpus};
 pub use needs::{Need, Needs};
+#[cfg(feature = "cli")]
+pub(crate) use order::generation;
+pub(crate) use order::listed_order;
 pub(crate) use read::{Reading, Visit, each_bundle};
 pub use request::{Comparison, Pattern, PatternError, Selection};
 pub use served::{Coverage, ServedBundles, ServedDirectory};

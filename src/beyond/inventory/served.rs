@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::order::listed_order;
 use super::unit::{CodeSet, Unit, UnitRole};
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
 use crate::beyond::scan::Place;
@@ -42,6 +43,12 @@ impl ServedBundles {
     /// Whether all bundles serve the GPU.
     pub fn is_complete(self) -> bool {
         self.serving == self.bundles
+    }
+
+    /// Returns the numbers as a table has them beside the name of a GPU. The names of PTX and SPIR-V say already that they
+    /// are compiled when a program starts.
+    pub(crate) fn beside_name(self, gpu: &Device) -> Self {
+        if gpu.is_by_code() { Self { jit: 0, ..self } } else { self }
     }
 
     fn add(&mut self, more: Self, count: usize) {
@@ -247,8 +254,8 @@ pub struct ServedDirectory {
     pub place: Place,
     /// The number of files in it that are code objects, bundles or fatbins themselves.
     pub files: usize,
-    /// The GPUs that the files have code for, by name, and whether the files serve each: 1 of 1 or 0 of 1. `None` if
-    /// there are too many to compare.
+    /// The GPUs that the files have code for, in the order of their names, and whether the files serve each: 1 of 1 or 0
+    /// of 1. `None` if there are too many to compare.
     pub gpus: Option<Vec<(Device, ServedBundles)>>,
 }
 
@@ -373,8 +380,9 @@ impl Coverage {
         Some(devices.iter().map(|device| served_in(libraries, device)).collect())
     }
 
-    /// Returns the GPUs that any bundle has code for, by name, with the number of bundles that serve each: 0 if the
-    /// runtime does not find the code. Returns `None` if there are too many to compare.
+    /// Returns the GPUs that any bundle has code for, with the number of bundles that serve each: 0 if the runtime does
+    /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too many
+    /// to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let libraries = self.all();
         let mut codes: HashSet<&Code> = HashSet::new();
@@ -388,7 +396,9 @@ impl Coverage {
         }
         let devices: Vec<Device> = by_name.into_values().collect();
         let served = self.served_each_in(&libraries, &devices)?;
-        Some(devices.into_iter().zip(served).collect())
+        let mut gpus: Vec<(Device, ServedBundles)> = devices.into_iter().zip(served).collect();
+        gpus.sort_by_cached_key(|(gpu, _)| listed_order(gpu.name()));
+        Some(gpus)
     }
 }
 

@@ -50,7 +50,7 @@ pub use kernels::{
     RecordedKeys, SortKey, WantedKernels,
 };
 #[cfg(feature = "cli")]
-pub(crate) use output_file::output_file;
+pub(crate) use output_file::{ensure_directory, output_file};
 pub use recompress::{
     CodeElsewhere, HoleLeft, HoleReason, LocalVersion, MissedCode, Recompress, Recompressed, RecompressedZip,
     RemovedCode,

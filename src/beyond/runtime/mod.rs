@@ -12,8 +12,9 @@ mod ptx_versions;
 pub(crate) use code::{BundleCodes, Code, FoundCode, GpuVendor, UnfoundCode, lacks_target};
 pub use device::{Device, DeviceError};
 pub(crate) use directory::{directory_of, is_loaded_file};
+pub(crate) use names::processor_in;
 #[cfg(feature = "cli")]
-pub(crate) use names::{Named, processor_in, products_of};
+pub(crate) use names::{Named, products_of};
 pub use native::{Machine, MachineError};
 pub(crate) use needed::{CodeUse, NeedingGpus};
 pub use ptx_versions::cuda_of;

@@ -2,36 +2,79 @@
 //! sizes.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::base::text::natural_order;
-use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries};
-use crate::beyond::runtime::{Code, Device};
+use crate::beyond::base::text::{file_name, natural_order};
+use crate::beyond::inventory::{
+    COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries, listed_order,
+};
+use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
+use super::matrix;
 use crate::beyond::cli::gpus::{
-    by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
+    by_generation, family_of, label_of_family, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, columns_of, widest};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, count};
 
-/// The libraries or bundles that may serve GPUs.
+/// The files, libraries or bundles that may serve GPUs.
 #[derive(Clone, Copy)]
 pub(super) enum Servers<'l> {
+    /// Several files, and the GPUs that they have code for together.
+    Files(&'l [FileColumn], &'l Coverage),
     /// Several libraries.
     Libraries(&'l Libraries),
     /// The bundles of one library.
     Bundles(&'l Coverage),
 }
 
+/// A file with a column of its own.
+#[derive(Clone, Debug)]
+pub(super) struct FileColumn {
+    pub(super) path: String,
+    pub(super) title: String,
+    coverage: Coverage,
+}
+
+/// The largest number of files with columns, and the room that their table needs for names of GPUs (`compute_120`).
+pub(super) const FILES_MAX: usize = 6;
+const GPUS: usize = INDENT + 11;
+
+/// Returns a column for each file with libraries, so that the table says which file runs on which GPU. Returns none if
+/// no file is a package, or if the columns have no room in a table of this width: then the table counts libraries.
+pub(super) fn columns_of_files(libraries: &Libraries, width: usize) -> Vec<FileColumn> {
+    let files = libraries.by_file();
+    if !(2..=FILES_MAX).contains(&files.len()) || libraries.kept().iter().all(|library| library.package().is_none()) {
+        return Vec::new();
+    }
+    let names: Vec<String> = files.keys().map(|path| file_name(path.as_ref())).collect();
+    // The name of a wheel or package ends at the first dash. Two versions of one package differ after it.
+    let mut titles: Vec<&str> = names.iter().map(|name| name.split('-').next().unwrap_or_default()).collect();
+    if titles.iter().collect::<BTreeSet<_>>().len() < titles.len() {
+        let common = CommonParts::of(names.iter().map(String::as_str));
+        titles = names.iter().map(|name| common.remove_from(name)).collect();
+    }
+    let titles: Vec<String> = titles.into_iter().map(printable).collect();
+    let used: usize = titles.iter().map(|title| GAP + columns_of(title)).sum();
+    if used + GPUS > width {
+        return Vec::new();
+    }
+    let column =
+        |(title, (path, coverage)): (String, (&str, Coverage))| FileColumn { path: path.to_owned(), title, coverage };
+    titles.into_iter().zip(files).map(column).collect()
+}
+
 /// The number of libraries or bundles that serve the GPUs of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum ServingNumber {
+    /// The numbers of bundles of each file.
+    Files(Vec<ServedBundles>),
     Libraries(ServingLibraries),
     Bundles(ServedBundles),
     /// The target is not a GPU that bundles serve, such as LTO-IR, or there are too many bundles to compare.
@@ -43,7 +86,8 @@ impl Servers<'_> {
     fn title(self) -> &'static str {
         match self {
             Self::Libraries(_) => "LIBRARIES",
-            Self::Bundles(_) => "SERVED",
+            // Each file has a title of its own.
+            Self::Bundles(_) | Self::Files(..) => "SERVED",
         }
     }
 
@@ -53,13 +97,19 @@ impl Servers<'_> {
     fn serving(self) -> HashMap<String, ServingNumber> {
         let mut numbers = HashMap::new();
         match self {
+            Self::Files(files, all) => {
+                let gpus: Vec<Device> = all.gpus().unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
+                let of_files: Vec<_> =
+                    files.iter().map(|file| file.coverage.served_each(&gpus).unwrap_or_default()).collect();
+                for (index, gpu) in gpus.iter().enumerate() {
+                    let served = of_files.iter().map(|served| served.get(index).copied().unwrap_or_default());
+                    let served = served.map(|served| served.beside_name(gpu)).collect();
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Files(served));
+                }
+            }
             Self::Bundles(coverage) => {
-                for (gpu, mut served) in coverage.gpus().unwrap_or_default() {
-                    // The name of PTX and SPIR-V says already that they are compiled when the program starts.
-                    if gpu.is_by_code() {
-                        served.jit = 0;
-                    }
-                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served));
+                for (gpu, served) in coverage.gpus().unwrap_or_default() {
+                    numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served.beside_name(&gpu)));
                 }
             }
             Self::Libraries(libraries) => {
@@ -67,10 +117,7 @@ impl Servers<'_> {
                     by_generation(libraries.coverage()).unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
                 gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
-                for (gpu, mut libraries) in gpus.iter().zip(serving) {
-                    if gpu.is_by_code() {
-                        libraries.jit = 0;
-                    }
+                for (gpu, libraries) in gpus.iter().zip(serving) {
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Libraries(libraries));
                 }
             }
@@ -81,29 +128,37 @@ impl Servers<'_> {
 
 impl ServingNumber {
     /// Returns the text of the cell, which is empty for an unknown number.
-    fn text(self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Libraries(libraries) => libraries.to_string(),
             Self::Bundles(bundles) => bundles.to_string(),
-            Self::Unknown => String::new(),
+            Self::Files(_) | Self::Unknown => String::new(),
+        }
+    }
+
+    /// Returns the number of bundles of a file that serve the GPUs.
+    fn of_file(&self, index: usize) -> ServedBundles {
+        match self {
+            Self::Files(files) => files.get(index).copied().unwrap_or_default(),
+            _ => ServedBundles::default(),
         }
     }
 
     /// Returns whether some libraries serve the GPU with some of their bundles only.
-    fn is_partial(self) -> bool {
+    fn is_partial(&self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.partial > 0,
-            Self::Bundles(_) | Self::Unknown => false,
+            Self::Bundles(_) | Self::Files(_) | Self::Unknown => false,
         }
     }
 
     /// Returns whether the number is worth a column: there are several libraries or bundles, or none serves the GPU.
     /// "1 of 1" for each GPU would say nothing.
-    fn is_needed(self) -> bool {
+    fn is_needed(&self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.all > 1 || libraries.complete == 0,
             Self::Bundles(bundles) => bundles.bundles > 1 || bundles.serving == 0,
-            Self::Unknown => false,
+            Self::Files(_) | Self::Unknown => false,
         }
     }
 }
@@ -141,15 +196,14 @@ impl GpuLine {
     }
 }
 
-/// Returns the lines of GPUs by generation, without the host. Merges GPUs of a family unless `is_full` is set.
+/// Returns the lines of GPUs in their order, without the host. Merges GPUs of a family unless `is_full` is set.
 fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
-    let is_jit = |target: &str| Code::from_name(target).is_some_and(|code| code.is_jit());
-    sorted.sort_by_cached_key(|line| (is_jit(&line.gpu), generation(&line.gpu)));
+    sorted.sort_by_cached_key(|line| listed_order(&line.gpu));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
-        let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
+        let serving = serving.get(&total.gpu).cloned().unwrap_or(ServingNumber::Unknown);
         let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
@@ -179,11 +233,16 @@ const NAME_MIN: usize = 14;
 /// The most width of the names of GPUs that is taken from the products. A longer name makes the table wider.
 const LABEL_MAX: usize = 24;
 
-/// The least room for products.
+/// The least room for products, and the least room beside bars, which are left out otherwise.
 const PRODUCTS_MIN: usize = 20;
+const PRODUCTS_BESIDE_BAR: usize = 30;
+
+/// The width of the bars of sizes: of a table that is this many times wider, and never wider than [`BAR`].
+const BAR_SHARE: usize = 10;
 
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
-/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Without
+/// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide, and the last
+/// number has a bar. Without
 /// `is_compressed`, stored sizes equal the sizes and are not shown. Full tables, and tables narrower than [`WIDE`],
 /// never show them.
 pub(super) fn write(
@@ -194,6 +253,9 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let lines = gpu_lines(totals, servers, is_full);
     let style = if is_full { text.style } else { text.style.with_width() };
+    if let Servers::Files(files, _) = servers {
+        return write_by_file(&lines, files, &mut text.with_style(style));
+    }
     let width = style.width.unwrap_or(WIDE);
     let has_serving = lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
@@ -205,7 +267,15 @@ pub(super) fn write(
     if has_stored {
         used += STORED;
     }
-    let room = width.saturating_sub(used + GAP).max(PRODUCTS_MIN);
+    let mut room = width.saturating_sub(used + GAP);
+    let mut bar = if is_full || lines.len() < 2 { 0 } else { (width / BAR_SHARE).min(BAR) };
+    if room < GAP + bar + PRODUCTS_BESIDE_BAR {
+        bar = 0;
+    }
+    if bar > 0 {
+        room -= GAP + bar;
+    }
+    let room = room.max(PRODUCTS_MIN);
     let products = move |line: &GpuLine| match line.targets.as_slice() {
         [target] if is_full => products_of(target),
         _ => some_products_of(&line.targets(), room, style.range()),
@@ -228,6 +298,12 @@ pub(super) fn write(
         let stored = Column::number("STORED", move |line: &GpuLine| line.sums.stored(style));
         columns.push(Column { width: STORED - GAP, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
+    if bar > 0 {
+        let shown = move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
+        let largest = lines.iter().map(shown).max().unwrap_or_default();
+        let cell = move |line: &GpuLine| Cell::Bar { part: shown(line), whole: largest };
+        columns.push(Column { when_narrow: WhenNarrow::Bar, width: bar, ..Column::label("", cell) });
+    }
     columns.push(Column::name("PRODUCTS", products));
     let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
@@ -236,6 +312,27 @@ pub(super) fn write(
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
     }
     Ok(())
+}
+
+/// Writes the table of the GPUs with a column for each file.
+fn write_by_file(lines: &[GpuLine], files: &[FileColumn], text: &mut Text<'_>) -> io::Result<()> {
+    let style = text.style;
+    let mut used = INDENT + widest(lines.iter().map(|line| line.label(style, false)), "GPU").min(LABEL_MAX);
+    let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, false)));
+    let mut columns = vec![Column { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..name }];
+    for (index, FileColumn { title, .. }) in files.iter().enumerate() {
+        let column = Column::number("", move |line: &GpuLine| matrix::cell(Some(&line.serving.of_file(index))));
+        columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, ..column });
+        used += GAP + columns_of(title);
+    }
+    let room = style.width.unwrap_or(WIDE).saturating_sub(used + GAP);
+    if room >= PRODUCTS_MIN {
+        let products = move |line: &GpuLine| some_products_of(&line.targets(), room, style.range());
+        columns.push(Column::name("PRODUCTS", products));
+    }
+    text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    let cells = lines.iter().flat_map(|line| (0..files.len()).map(|index| line.serving.of_file(index)));
+    text.write_item(&matrix::legend(cells))
 }
 
 /// The space between columns.

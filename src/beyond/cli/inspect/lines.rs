@@ -9,7 +9,7 @@ use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
 use crate::beyond::job::GpuSizes;
 use crate::beyond::scan::{CodeObject, Sizes};
 
-use crate::beyond::cli::gpus::Targets;
+use crate::beyond::cli::gpus::{Targets, products_of, some_products_of};
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
@@ -55,6 +55,9 @@ const COUNT_MIN: usize = 6;
 const SIZE_MIN: usize = 9;
 const STORED_MIN: usize = 11;
 const SHARE_MIN: usize = 7;
+
+/// The space before a line.
+const INDENT: usize = 4;
 
 /// The longest label, in characters.
 const LABEL_MAX: usize = 200;
@@ -143,7 +146,8 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
         return;
     }
     let Some(gpus) = coverage.gpus() else { return };
-    let known: HashMap<&str, ServedBundles> = gpus.iter().map(|(gpu, served)| (gpu.name(), *served)).collect();
+    let known: HashMap<&str, ServedBundles> =
+        gpus.iter().map(|(gpu, served)| (gpu.name(), served.beside_name(gpu))).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
     }
@@ -258,23 +262,40 @@ impl Line {
     }
 }
 
-/// Writes a table. `title` is the title of the column of labels; the kinds follow it if `has_kinds`. Shares and bars
-/// are relative to the sizes in `scale`. Stored sizes have a column only if `is_compressed`.
-pub(super) fn write_lines(
-    lines: &[Line],
-    scale: Scale,
-    (title, has_kinds): (&'static str, bool),
-    is_compressed: bool,
-    text: &mut Text<'_>,
-) -> io::Result<()> {
+/// The columns of a table besides those with sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineColumns {
+    /// The title of the column of labels.
+    pub(super) title: &'static str,
+    pub(super) has_kinds: bool,
+    /// Whether there are products, as far as some are known.
+    pub(super) has_products: bool,
+    /// Whether stored sizes differ from the sizes.
+    pub(super) is_compressed: bool,
+}
+
+/// The width of products in a table without a limit, and the least width that they get in others.
+const PRODUCTS: usize = 40;
+const PRODUCTS_MIN: usize = 14;
+
+/// The width that products leave to bars, if there is room for both.
+const BAR_BESIDE_PRODUCTS: usize = 8;
+
+/// The space before a column, unless it has another one.
+const GAP: usize = 2;
+
+/// Writes a table. Shares and bars are relative to the sizes in `scale`.
+pub(super) fn write_lines(lines: &[Line], scale: Scale, shown: LineColumns, text: &mut Text<'_>) -> io::Result<()> {
     let style = text.style;
-    // A narrow terminal loses the columns IMAGE, STORED and COUNT, in this order.
+    let has_products = shown.has_products && lines.iter().any(|line| !products_of(&line.gpu).is_empty());
+    // A narrow terminal loses the columns SHARE (if there are products), PRODUCTS, IMAGE, STORED and COUNT, in this
+    // order.
     let mut columns = vec![Column {
         when_narrow: WhenNarrow::Shortened(LABEL_MIN),
         width: TITLE_MIN,
-        ..Column::name(title, |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent })
+        ..Column::name(shown.title, |line: &Line| Cell::Ending { text: line.label.clone(), accent: line.accent })
     }];
-    if has_kinds {
+    if shown.has_kinds {
         columns.push(Column {
             width: KIND_MIN,
             when_narrow: WhenNarrow::LeftOut(3),
@@ -293,7 +314,7 @@ pub(super) fn write_lines(
         when_narrow: WhenNarrow::Stays,
         ..Column::number("SIZE", Line::size)
     });
-    if is_compressed {
+    if shown.is_compressed {
         let stored = Column::number("STORED", move |line: &Line| line.stored(style));
         columns.push(Column { gap: 0, width: STORED_MIN, when_narrow: WhenNarrow::LeftOut(2), ..stored });
     }
@@ -301,14 +322,27 @@ pub(super) fn write_lines(
         columns.push(Column::number("SERVED", Line::served));
     }
     let share = Column::number("SHARE", move |line: &Line| line.share(scale.whole));
-    columns.push(Column { gap: 1, width: SHARE_MIN, when_narrow: WhenNarrow::Stays, ..share });
+    let when_narrow = if has_products { WhenNarrow::LeftOut(4) } else { WhenNarrow::Stays };
+    columns.push(Column { gap: 1, width: SHARE_MIN, when_narrow, ..share });
+    let mut table = Table { indent: INDENT, columns };
+    let room = match style.width {
+        Some(width) => {
+            let used = table.width_of(lines.iter()) + GAP + BAR_BESIDE_PRODUCTS + GAP;
+            width.saturating_sub(used).clamp(PRODUCTS_MIN, PRODUCTS)
+        }
+        None => PRODUCTS,
+    };
     if lines.iter().any(|line| line.uri.is_some()) {
-        columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
+        table.columns.push(Column::label("URI", |line: &Line| line.uri.clone().unwrap_or_default()));
     } else {
         let bar = Column::label("", move |line: &Line| Cell::Bar { part: line.counted.stored, whole: scale.largest });
-        columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
+        table.columns.push(Column { when_narrow: WhenNarrow::Bar, width: BAR, ..bar });
     }
-    text.write_table(Table { indent: 4, columns }, || lines.iter())
+    if has_products {
+        let products = move |line: &Line| some_products_of(&[&line.gpu], room, style.range());
+        table.columns.push(Column { when_narrow: WhenNarrow::LeftOut(3), ..Column::label("PRODUCTS", products) });
+    }
+    text.write_table(table, || lines.iter())
 }
 
 #[cfg(test)]
@@ -343,7 +377,8 @@ mod tests {
         let (scale, style) =
             (Scale::new(lines.iter()), Style { color: false, unicode, width: Some(width), is_markdown: false });
         let mut buffer = Buffer::default();
-        write_lines(&lines, scale, ("ENTRY ID", true), compressed, &mut Text { style, out: buffer.out() }).unwrap();
+        let columns = LineColumns { title: "ENTRY ID", has_kinds: true, has_products: true, is_compressed: compressed };
+        write_lines(&lines, scale, columns, &mut Text { style, out: buffer.out() }).unwrap();
         buffer.text().lines().map(str::to_owned).collect()
     }
 

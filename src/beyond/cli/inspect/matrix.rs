@@ -55,7 +55,8 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
     for line in unfound_lines(libraries.coverage()) {
         text.write_line(&line)?;
     }
-    text.write_line(&legend(tables.iter().flat_map(|(_, grids)| grids)))
+    let grids = tables.iter().flat_map(|(_, grids)| grids);
+    text.write_line(&legend(grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served.iter().copied()))))
 }
 
 /// Returns tables, each with the heading of [`heading_of`]: one for all libraries if it is narrow enough, and otherwise
@@ -86,9 +87,9 @@ fn heading_of(served: &ServedTable<'_>) -> Option<String> {
     Some(format!("{number}: {}", printable(&served.common.pattern())))
 }
 
-/// Explains the kinds of cells that the tables have.
-fn legend<'g>(grids: impl Iterator<Item = &'g Grid>) -> String {
-    let cells: Vec<&ServedBundles> = grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served)).collect();
+/// Explains the kinds of cells that tables have.
+pub(super) fn legend(cells: impl Iterator<Item = ServedBundles>) -> String {
+    let cells: Vec<ServedBundles> = cells.collect();
     // A library without bundles for GPUs of a vendor is complete too. The legend explains its empty cells below.
     let mut legend = "all: all bundles serve the GPU".to_owned();
     if cells.iter().any(|served| served.jit > 0) {
@@ -245,7 +246,7 @@ impl Grid {
 /// Returns the cell for the number of bundles that serve a GPU, in bold letters if some bundles do not serve it. The
 /// cell is empty if the library has no code for the vendor of the GPU. `None` would be a row that is too short, and
 /// does not occur.
-fn cell(served: Option<&ServedBundles>) -> Cell {
+pub(super) fn cell(served: Option<&ServedBundles>) -> Cell {
     match served {
         // A library without bundles for the vendor is complete too, and `text_of` returns an empty text for it.
         Some(served) if served.is_complete() => Cell::Text(text_of(*served)),

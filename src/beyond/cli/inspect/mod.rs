@@ -21,7 +21,6 @@ use clap::Parser;
 
 use super::deep;
 use super::files::{self, FollowOptions, WorkFile};
-use super::gpus::by_generation;
 use super::picture::{ensure_apart, picture};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
@@ -221,7 +220,7 @@ impl<'o> Printer<'o> {
     fn end(self, coverage: &Coverage, libraries: Option<&Libraries>, problems: &[Problem]) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => {
-                document.end(&InspectReport::on_all_files(coverage, libraries.map(library_coverage)), problems)
+                document.end(&InspectReport::on_all_files(coverage, libraries.map(LibraryCoverage::all)), problems)
             }
             Self::Matrix(mut text) => match libraries {
                 Some(libraries) => Ok(matrix::write(libraries, &mut text)?),
@@ -230,13 +229,6 @@ impl<'o> Printer<'o> {
             Self::Tables(tables) => Ok(tables.write_rest()?),
         }
     }
-}
-
-/// Returns the libraries with the numbers of their bundles that serve each GPU, GPUs by generation.
-fn library_coverage(libraries: &Libraries) -> Vec<LibraryCoverage> {
-    let gpus: Option<Vec<Device>> =
-        by_generation(libraries.coverage()).map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
-    LibraryCoverage::all(libraries, gpus.as_deref())
 }
 
 /// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with

@@ -1,7 +1,7 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use crate::base::display::printable_start;
@@ -11,10 +11,10 @@ use crate::beyond::inventory::{
     BundleContents, Contents, Coverage, Libraries, LibrariesBuilder, MemberCopies, Need, UnreadPart,
 };
 use crate::beyond::job::InspectTotal;
-use crate::beyond::scan::{Format, Place, PlaceOrigin, Sizes, Step};
+use crate::beyond::scan::{Format, Place, Sizes, Step};
 
-use super::answer::{self, Servers};
-use super::lines::{Line, Scale, TableRows, add_served, group_lines, write_lines};
+use super::answer::{self, FILES_MAX, FileColumn, Servers};
+use super::lines::{Line, LineColumns, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::print::out::Buffer;
 use crate::beyond::cli::print::text::Text;
@@ -40,10 +40,14 @@ pub(super) struct InspectTables<'o> {
     notes: [Buffer; 2],
     /// The lines about copies in files with tables.
     copies: Vec<String>,
+    /// What a machine needs to read the code of each of the first files with tables, by path.
+    needs: HashMap<String, Vec<Need>>,
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
     is_silent: bool,
+    /// Whether the last text is a table, so that an empty line comes before the next text.
+    is_after_table: bool,
 }
 
 /// The most text about files without tables that is kept until all files are read, in bytes.
@@ -61,8 +65,10 @@ impl<'o> InspectTables<'o> {
             libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
+            needs: HashMap::new(),
             unread: CountsByKind::default(),
             is_silent: true,
+            is_after_table: false,
         }
     }
 
@@ -88,7 +94,11 @@ impl<'o> InspectTables<'o> {
         }
         self.is_silent = false;
         if self.rows.is_each() {
+            if self.is_after_table {
+                self.text.write_empty_line()?;
+            }
             write_file(&file, self.rows, &mut self.text)?;
+            self.is_after_table = !file.bundles.is_empty();
             return self.text.out.flush();
         }
         if file.bundles.is_empty() {
@@ -96,6 +106,9 @@ impl<'o> InspectTables<'o> {
         }
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
+        }
+        if self.needs.len() < FILES_MAX {
+            self.needs.insert(file.path.to_string_lossy().into_owned(), file.needs());
         }
         let room = COPIES_MAX.saturating_sub(self.copies.len());
         self.copies.extend(copies_lines(&file.copies).take(room));
@@ -134,16 +147,23 @@ impl<'o> InspectTables<'o> {
         }
         // With `--each`, nothing was kept. Otherwise there is at most one library: the file `only` has it, and the
         // notes are the texts about files before it and after it.
-        let Self { rows, mut text, total, tables, only, notes: [before, after], is_silent, .. } = self;
+        let Self { rows, mut text, total, tables, only, notes: [before, after], is_silent, mut is_after_table, .. } =
+            self;
         text.out.write_buffer(&before)?;
         if let Some(file) = only {
             write_file(&file, rows, &mut text)?;
+            is_after_table = true;
+        }
+        let (has_total, has_unknown_kinds) =
+            (rows.is_each() && tables > 1, total.gpus.iter().any(|gpu| gpu.has_unknown_kind));
+        if is_after_table && (after.len() > 0 || has_total || has_unknown_kinds) {
+            text.write_empty_line()?;
         }
         text.out.write_buffer(&after)?;
-        if rows.is_each() && tables > 1 {
+        if has_total {
             write_total(&total, &mut text)?;
         }
-        if total.gpus.iter().any(|gpu| gpu.has_unknown_kind) {
+        if has_unknown_kinds {
             text.write_line("?: not inflated; use --inflate to see the kind")?;
         }
         // Without any other line, the report says why it is empty. If no file could be read, the errors say that.
@@ -164,7 +184,8 @@ impl<'o> InspectTables<'o> {
             _ => write_total_heading(&total, &mut text)?,
         }
         let is_full = false;
-        write_gpus(&total, is_full, libraries, &mut text)?;
+        let files = answer::columns_of_files(libraries, text.style.with_width().width.unwrap_or(usize::MAX));
+        write_gpus(&total, is_full, libraries, &files, &mut text)?;
         // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, total.is_compressed, &mut text)?;
@@ -178,7 +199,13 @@ impl<'o> InspectTables<'o> {
         if total.files_with_missing > 0 {
             text.write_item(&missing_text(&total))?;
         }
-        write_needs(&total.needs.newest(), &mut text)?;
+        if files.is_empty() {
+            write_needs("needs", &total.needs.newest(), &mut text)?;
+        }
+        for FileColumn { path, title, .. } in &files {
+            let needs = self.needs.get(path).map(Vec::as_slice).unwrap_or_default();
+            write_needs(&format!("{title} needs"), needs, &mut text)?;
+        }
         for notes in &self.notes {
             text.out.write_buffer(notes)?;
         }
@@ -211,10 +238,7 @@ fn write_file(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Resu
     }
     write_references(file, text)?;
     write_unread(file, text)?;
-    if !rows.is_each() {
-        write_needs(&file.needs(), text)?;
-    }
-    text.write_empty_line()
+    if rows.is_each() { Ok(()) } else { write_needs("needs", &file.needs(), text) }
 }
 
 /// Writes a table for each group of bundles, with a line for each entry ID or code object.
@@ -234,9 +258,15 @@ fn write_groups(file: &Contents, rows: TableRows, text: &mut Text<'_>) -> io::Re
     let scale = Scale::new(groups.iter().flat_map(|(_, lines)| lines));
     let of_gpus = if !rows.is_each() && groups.len() > 1 { Some(write_gpus_of(file, text)?) } else { None };
     for (bundles, lines) in &groups {
-        text.write_subheading(&group_heading(bundles))?;
-        let has_kinds = true;
-        write_lines(lines, scale, ("ENTRY ID", has_kinds), bundles.iter().any(BundleContents::is_compressed), text)?;
+        text.write_subheading(&group_heading(&bundles.iter().collect::<Vec<_>>()))?;
+        let columns = LineColumns {
+            title: "ENTRY ID",
+            has_kinds: true,
+            // The table of GPUs, if there is one, has the products.
+            has_products: !rows.is_each() && of_gpus.is_none(),
+            is_compressed: bundles.iter().any(BundleContents::is_compressed),
+        };
+        write_lines(lines, scale, columns, text)?;
     }
     // The table of GPUs has the numbers of bundles that serve each GPU. With `--each`, it comes after the last file.
     match of_gpus {
@@ -260,11 +290,21 @@ const GROUPS_MAX: usize = 8;
 
 /// Writes where the bundles of a file are, in short.
 fn write_places(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
-    let mut groups = groups_by_place(&file.bundles);
-    for bundles in groups.by_ref().take(GROUPS_MAX) {
+    // The bundles of a place may be compressed and plain in turn. Each kind of them has one line.
+    let mut groups: Vec<Vec<&BundleContents>> = Vec::new();
+    let mut known: HashMap<GroupKey<'_>, usize> = HashMap::new();
+    for bundle in &file.bundles {
+        let index = *known.entry(group_key(bundle)).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => group.push(bundle),
+            None => groups.push(vec![bundle]),
+        }
+    }
+    let (named, more) = first(&groups, GROUPS_MAX);
+    for bundles in named {
         text.write_item(&group_heading(bundles))?;
     }
-    match groups.count() {
+    match more {
         0 => Ok(()),
         more => text.write_item(&format!("{} (--each)", count(more, "more place", "more places"))),
     }
@@ -275,20 +315,18 @@ fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
 }
 
 /// Writes what a machine needs to read the code.
-fn write_needs(needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
+fn write_needs(who: &str, needs: &[Need], text: &mut Text<'_>) -> io::Result<()> {
     if needs.is_empty() {
         return Ok(());
     }
     let needs: Vec<String> = needs.iter().map(Need::to_string).collect();
-    text.write_item(&format!("needs: {}", needs.join("; ")))
+    text.write_item(&format!("{who}: {}", needs.join("; ")))
 }
 
 /// Returns the text after the name of a file: the size of the file, and the sizes of its code objects.
 fn facts(file: &Contents) -> String {
     let sizes: Sizes = file.bundles.iter().map(BundleContents::sizes).sum();
-    let is_inflated = file.bundles.iter().any(|bundle| *bundle.info.place.origin() == PlaceOrigin::Inflated);
-    let inflated = if is_inflated { ", members inflated" } else { "" };
-    format!(": {}, code objects {}{inflated}", bytes(file.size), size_text(&sizes))
+    format!(": {}, code objects {}", bytes(file.size), size_text(&sizes))
 }
 
 /// Returns the reason why a file has no table, or `None` if it has one.
@@ -384,14 +422,19 @@ fn size_text(sizes: &Sizes) -> String {
 
 /// Groups bundles that follow each other by place, format, and whether they are compressed.
 fn groups_by_place(bundles: &[BundleContents]) -> impl Iterator<Item = &[BundleContents]> {
-    bundles.chunk_by(|a, b| {
-        let (a, b) = (&a.info, &b.info);
-        a.container() == b.container() && a.format == b.format && a.compressed.is_some() == b.compressed.is_some()
-    })
+    bundles.chunk_by(|one, next| group_key(one) == group_key(next))
+}
+
+/// The place of a bundle, its format, and whether it is compressed.
+type GroupKey<'b> = (&'b [Step], Format, bool);
+
+fn group_key(bundle: &BundleContents) -> GroupKey<'_> {
+    let info = &bundle.info;
+    (info.container(), info.format, info.compressed.is_some())
 }
 
 /// Returns the heading of a group: its place, its format, the number of its bundles, and their compression.
-fn group_heading(group: &[BundleContents]) -> String {
+fn group_heading(group: &[&BundleContents]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let (one, many) = first.info.format.row().counted;
     let mut text = match first.info.format {
@@ -401,10 +444,10 @@ fn group_heading(group: &[BundleContents]) -> String {
     };
     // Whole bundles may be compressed, or each code object in them on its own (`codecs`).
     if let Some(recorded) = first.info.compressed {
-        let stored = group.iter().map(BundleContents::stored).sum();
+        let stored = group.iter().map(|bundle| bundle.stored()).sum();
         text.push_str(&format!(", {} in {}", recorded.method.name(), bytes(stored)));
     }
-    let codecs: BTreeSet<&str> = group.iter().flat_map(BundleContents::codecs).map(Codec::name).collect();
+    let codecs: BTreeSet<&str> = group.iter().flat_map(|bundle| bundle.codecs()).map(Codec::name).collect();
     if !codecs.is_empty() {
         let are_all_compressed = group.iter().all(|bundle| bundle.codecs().count() == bundle.code_objects.len());
         let names = codecs.into_iter().collect::<Vec<_>>().join(" and ");
@@ -414,7 +457,7 @@ fn group_heading(group: &[BundleContents]) -> String {
 }
 
 /// Returns a text with the number of code objects, and of the kpack archives that hold them.
-fn count_in_kpack(group: &[BundleContents]) -> String {
+fn count_in_kpack(group: &[&BundleContents]) -> String {
     let objects = group.iter().map(|bundle| bundle.code_objects.len()).sum();
     let archives: BTreeSet<_> = group.iter().map(|bundle| bundle.info.place.other_file()).collect();
     let archives = if archives.len() == 1 { "a kpack archive" } else { &format!("{} kpack archives", archives.len()) };
@@ -439,7 +482,8 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
     sort_by_need(&mut gpus);
     gpus.retain(|(_, served)| !served.is_complete());
     let (listed, more) = first(&gpus, INCOMPLETE_MAX);
-    let mut listed: Vec<String> = listed.iter().map(|(gpu, served)| format!("{gpu} ({served})")).collect();
+    let mut listed: Vec<String> =
+        listed.iter().map(|(gpu, served)| format!("{gpu} ({})", served.beside_name(gpu))).collect();
     if more > 0 {
         listed.push(format!("{more} more (--gpus lists all)"));
     }
@@ -472,9 +516,14 @@ fn write_total(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<()> {
     lines.sort_by_key(|line| Reverse(line.sizes.stored));
     let scale = Scale::new(lines.iter());
     write_total_heading(total, text)?;
-    // A GPU may have code of several kinds.
-    let has_kinds = false;
-    write_lines(&lines, scale, ("GPU", has_kinds), total.is_compressed, text)?;
+    let columns = LineColumns {
+        title: "GPU",
+        // A GPU may have code of several kinds.
+        has_kinds: false,
+        has_products: true,
+        is_compressed: total.is_compressed,
+    };
+    write_lines(&lines, scale, columns, text)?;
     write_incomplete(&total.coverage, text)
 }
 
@@ -485,9 +534,18 @@ fn write_total_heading(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<
 }
 
 /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-/// serve each. If `is_full`, GPUs do not share lines and have all their products, see [`answer::write`].
-fn write_gpus(total: &InspectTotal, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
-    let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
+/// serve each, or with a column for each of `files`. If `is_full`, GPUs do not share lines and have all their products,
+/// see [`answer::write`].
+fn write_gpus(
+    total: &InspectTotal,
+    is_full: bool,
+    libraries: &Libraries,
+    files: &[FileColumn],
+    text: &mut Text<'_>,
+) -> io::Result<()> {
+    let servers = if !files.is_empty() {
+        Servers::Files(files, &total.coverage)
+    } else if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
         Servers::Libraries(libraries)
     } else {
         Servers::Bundles(&total.coverage)
@@ -506,7 +564,7 @@ fn write_summary(total: &InspectTotal, rows: TableRows, libraries: &Libraries, t
     if total.files_with_bundles > 0 && rows == TableRows::Gpus {
         write_total_heading(total, text)?;
         let is_full = true;
-        write_gpus(total, is_full, libraries, text)?;
+        write_gpus(total, is_full, libraries, &[], text)?;
     } else if total.files_with_bundles > 0 {
         write_total(total, text)?;
     }

@@ -17,6 +17,7 @@ use std::path::Path;
 use crate::base::display::printable;
 use crate::beyond::container::kpack;
 use crate::beyond::inventory::Libraries;
+use crate::beyond::job::ensure_directory;
 use anyhow::bail;
 
 pub(super) use library::{PicturedLibraries, sections};
@@ -44,12 +45,14 @@ pub(super) fn picture(libraries: Libraries) -> String {
 }
 
 /// Fails if the output that `option` names would overwrite an input, or a kpack archive, which an input may refer to.
-/// An earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory.
+/// An earlier page or picture may be overwritten, even if it is among the inputs, as a file in an input directory. Fails
+/// too if the output is in a directory that does not exist, by its name.
 pub(super) fn ensure_apart<P: AsRef<Path>>(
     (option, output): (&str, Option<&Path>),
     mut inputs: impl Iterator<Item = P>,
 ) -> anyhow::Result<()> {
     let Some(output) = output else { return Ok(()) };
+    ensure_directory(output)?;
     // A file that does not exist yet, or a device, overwrites nothing.
     let Ok(output) = output.canonicalize() else { return Ok(()) };
     if !output.is_file() || STARTS_OF_OUTPUTS.iter().any(|start| begins_with(&output, start)) {

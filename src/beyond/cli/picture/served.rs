@@ -109,11 +109,9 @@ impl<'l> ServedTable<'l> {
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
         let is_without_gpus = gpus.is_empty();
         for library in libraries.by_name() {
-            let served = library.served(&gpus).map(|mut served| {
-                // The name of PTX and SPIR-V says already that they are compiled when the program starts.
-                let by_code = gpus.iter().zip(&mut served).filter(|(gpu, _)| gpu.is_by_code());
-                by_code.for_each(|(_, served)| served.jit = 0);
-                served
+            let served = library.served(&gpus).map(|served| {
+                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.beside_name(gpu));
+                beside_names.collect::<Vec<_>>()
             });
             match served {
                 Some(served) if !is_without_gpus => rows.push((library, served)),

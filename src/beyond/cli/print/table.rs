@@ -229,7 +229,10 @@ impl Cell {
                     _ => text + &padding,
                 }
             }
-            Self::Bar { part, whole } => style.paint(ansi::GREEN, &style.bar(*part, *whole, width)),
+            Self::Bar { part, whole } => {
+                let bar = style.bar(*part, *whole, width);
+                style.paint(ansi::GREEN, &bar) + &padding(&bar, width)
+            }
         }
     }
 }
@@ -275,6 +278,12 @@ impl<'t, R> Table<'t, R> {
         };
         std::iter::once(titles)
             .chain(rows().map(move |row| self.line(|column| column.printable_cell(row.borrow()), style)))
+    }
+
+    /// Returns the width of the table with these rows, if nothing limits it.
+    pub(crate) fn width_of(&mut self, rows: impl Iterator<Item: Borrow<R>>) -> usize {
+        self.measure_columns(rows);
+        self.width()
     }
 
     /// Makes each column as wide as its title and its widest cell, and notes which columns say nothing.

@@ -8,6 +8,9 @@ mod total;
 pub use report::{Directory, InspectReport, LibraryCoverage};
 pub use total::{GpuSizes, InspectTotal};
 
+#[cfg(feature = "serde")]
+use std::path::Path;
+
 use crate::base::error::Result;
 use crate::base::io::input::Input;
 use crate::beyond::inventory::Contents;
@@ -34,5 +37,19 @@ impl Inspect {
         let (inflate, checksums) =
             if self.inflate { (Inflate::Whole, Checksums::OfAll) } else { (Inflate::Headers, Checksums::None) };
         Contents::read(input, &Scan { inflate, checksums, copies: true, ..self.scan.clone() })
+    }
+
+    /// Lists the device code of some files, with what they show together: the report that `inspect --json --matrix`
+    /// prints. Directories are not searched.
+    ///
+    /// # Errors
+    /// The errors of [`Input::read`] and of [`run`](Self::run).
+    #[cfg(feature = "serde")]
+    pub fn report(&self, paths: impl IntoIterator<Item: AsRef<Path>>) -> Result<InspectReport> {
+        let mut files = Vec::new();
+        for path in paths {
+            files.push(self.run(&Input::read(path.as_ref())?)?);
+        }
+        Ok(InspectReport::new(files))
     }
 }

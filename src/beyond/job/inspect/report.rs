@@ -1,7 +1,9 @@
 //! The document of `inspect`.
 
 use crate::beyond::document::Report;
-use crate::beyond::inventory::{COMPARED_GPUS_MAX, Contents, Coverage, Libraries, ServedDirectory, ServedGpu};
+use crate::beyond::inventory::{
+    COMPARED_GPUS_MAX, Contents, Coverage, Libraries, LibrariesBuilder, ServedDirectory, ServedGpu,
+};
 use crate::beyond::runtime::Device;
 
 /// The GPU code objects in files.
@@ -23,10 +25,20 @@ pub struct InspectReport {
 impl Report for InspectReport {}
 
 impl InspectReport {
+    /// Returns the report about these files, with their libraries.
+    pub fn new(files: Vec<Contents>) -> Self {
+        let (mut coverage, mut libraries) = (Coverage::default(), LibrariesBuilder::default());
+        for file in &files {
+            coverage.merge(&file.coverage());
+            libraries.add(file);
+        }
+        let libraries = LibraryCoverage::all(&libraries.finish());
+        Self { files, ..Self::on_all_files(&coverage, Some(libraries)) }
+    }
+
     /// Returns the report with everything that all files show together, and without the files.
-    pub fn on_all_files(coverage: &Coverage, libraries: Option<Vec<LibraryCoverage>>) -> Self {
-        let directories = coverage.served_directories().into_iter().map(Directory::from).collect();
-        Self { files: Vec::new(), directories, libraries }
+    pub(crate) fn on_all_files(coverage: &Coverage, libraries: Option<Vec<LibraryCoverage>>) -> Self {
+        Self { files: Vec::new(), directories: Directory::all(coverage), libraries }
     }
 }
 
@@ -43,22 +55,23 @@ pub struct LibraryCoverage {
     pub member: Option<String>,
     /// The number of bundles of the library.
     pub bundles: usize,
-    /// For each GPU that a bundle of any of the libraries has code for, by generation: the number of bundles of this
-    /// one that serve it. GPUs of vendors that the library has no code for are left out. Null if the library has no
-    /// bundles, or if there are too many GPUs and bundles to compare.
+    /// For each GPU that a bundle of any of the libraries has code for, in the order of their names, PTX and SPIR-V last:
+    /// the number of bundles of this one that serve it. GPUs of vendors that the library has no code for are left out.
+    /// Null if the library has no bundles, or if there are too many GPUs and bundles to compare.
     pub coverage: Option<Vec<ServedGpu>>,
 }
 
 impl LibraryCoverage {
-    /// Returns the libraries in the natural order of their names, each with the numbers for `gpus`: `None` if there are
-    /// too many to compare.
-    pub fn all(libraries: &Libraries, gpus: Option<&[Device]>) -> Vec<Self> {
+    /// Returns the libraries in the natural order of their names.
+    pub(crate) fn all(libraries: &Libraries) -> Vec<Self> {
+        let gpus: Option<Vec<Device>> =
+            libraries.coverage().gpus().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
         let mut all = Vec::new();
         for library in libraries.by_name() {
             let mut coverage = None;
             // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all
             // GPUs, as in the list of files.
-            if let Some(gpus) = gpus
+            if let Some(gpus) = &gpus
                 && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
                 && let Some(served) = library.served(gpus)
             {
@@ -84,9 +97,16 @@ pub struct Directory {
     pub member: Option<String>,
     /// The number of files in it that are code objects, bundles or fatbins themselves.
     pub files: usize,
-    /// For each GPU that they have code for, by name: whether they serve it, as one bundle. Null if there are too many
-    /// to compare.
+    /// For each GPU that they have code for, in the order of their names: whether they serve it, as one bundle. Null if
+    /// there are too many to compare.
     pub coverage: Option<Vec<ServedGpu>>,
+}
+
+impl Directory {
+    /// Returns the directories whose files serve GPUs together.
+    pub(crate) fn all(coverage: &Coverage) -> Vec<Self> {
+        coverage.served_directories().into_iter().map(Self::from).collect()
+    }
 }
 
 impl From<ServedDirectory> for Directory {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::bytes::text;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::beyond::job::output_file::output_file;
+use crate::beyond::job::output_file::named_output;
 
 /// A local version label in the normal form of PEP 440: letters, digits and dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl<'j> WheelVersion<'j> {
     /// with another file name.
     pub(super) fn output_path(&self, output: &Path) -> Result<PathBuf> {
         let file_name = format!("{}-{}-{}", self.name, self.label.add_to(&self.version), self.tags);
-        let path = output_file(output, file_name.as_ref());
+        let path = named_output(output, file_name.as_ref())?;
         if path.file_name() == Some(file_name.as_ref()) {
             return Ok(path);
         }

@@ -138,7 +138,7 @@ impl Recompress {
         let wheel = self.new_wheel(&input)?;
         let output = match &wheel {
             Some(wheel) => Output::stage(wheel)?,
-            None => Output::stage(&output_file(&self.output, &self.input))?,
+            None => Output::stage(&output_file(&self.output, &self.input)?)?,
         };
         // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
         // rewritten.

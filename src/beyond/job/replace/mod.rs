@@ -208,7 +208,7 @@ impl Replace {
     /// Writes the checked new file to the output, which is not in place yet.
     fn write(&self, file: &Input, new: &Input, observer: &mut Observer<'_>) -> Result<(Output, Replaced)> {
         let (made, replaced) = self.write_and_check(file, new, observer)?;
-        let output = output_file(&self.output, self.uri.path());
+        let output = output_file(&self.output, self.uri.path())?;
         Ok((Output::with_content(&output, OverwriteMode::Rewrite, made.as_slice())?, replaced))
     }
 

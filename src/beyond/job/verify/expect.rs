@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Alone, Fault, Verified, VerifyRule};
 use crate::beyond::base::text::listed;
-use crate::beyond::inventory::{CodeSet, FileSet, LibraryCode, Unit, UnitRole, by_library};
+use crate::beyond::inventory::{CodeSet, FileSet, LibraryCode, Unit, UnitRole, by_library, listed_order, short_target};
 use crate::beyond::runtime::{Code, CodeUse, Device, NeedingGpus, directory_of};
 use crate::beyond::scan::{Place, Step};
 
@@ -536,10 +536,13 @@ fn override_version(processor: &str) -> Option<String> {
 
 /// Describes the GPUs that a bundle has code for.
 fn describe_code(set: &CodeSet) -> String {
-    match set.codes.keys().map(Code::name).collect::<BTreeSet<String>>() {
-        names if names.is_empty() => "it has no code for any GPU".to_owned(),
-        names => format!("it has code for {}", listed(names, NAMED_GPUS_MAX, ", ", ", and ")),
+    let names: BTreeSet<String> = set.codes.keys().map(Code::name).collect();
+    if names.is_empty() {
+        return "it has no code for any GPU".to_owned();
     }
+    let mut names: Vec<&str> = names.iter().map(|name| short_target(name)).collect();
+    names.sort_by_cached_key(|name| listed_order(name));
+    format!("it has code for {}", listed(names, NAMED_GPUS_MAX, ", ", ", and "))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use crate::base::display::{short_name, shown};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
-use crate::beyond::inventory::{Bad, BadPart, Keep, Reading, Unit, UnreadPart, Visit};
-use crate::beyond::runtime::loadable;
+use crate::beyond::inventory::{Bad, BadPart, Keep, Reading, ServedBundles, Unit, UnreadPart, Visit};
+use crate::beyond::runtime::{Device, loadable};
 use crate::beyond::scan::{self, Checksums, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
@@ -97,6 +97,11 @@ pub struct Verified {
     pub more_undefined: usize,
     /// The number of references to kpack archives with the device code of split ROCm libraries.
     pub kpack_references: usize,
+    /// For each [expected](Verify::expect) GPU, in their order: the number of bundles of the file that should serve it,
+    /// and of those that do. Null without expected GPUs, and if there are too many GPUs and bundles to compare.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::served"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(with = "Option<Vec<crate::inventory::ServedGpu>>"))]
+    pub expected: Option<Vec<(Device, ServedBundles)>>,
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub served: Vec<String>,
@@ -354,6 +359,8 @@ impl Verify {
         verified.code_objects =
             verified.code_objects.saturating_sub(contents.holders.len()).max(verified.without_bundle);
         if let Some(expect) = &self.expect {
+            let served = contents.coverage().served_each(&expect.devices);
+            verified.expected = served.map(|served| expect.devices.iter().cloned().zip(served).collect());
             verified.compare(expect, input, &contents.units);
         }
         Ok(verified)
