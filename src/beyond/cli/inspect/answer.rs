@@ -11,13 +11,15 @@ use crate::beyond::inventory::{COMPARED_GPUS_MAX, Coverage, Libraries, Library, 
 use crate::beyond::runtime::{Code, Device};
 use crate::beyond::scan::Sizes;
 
+use super::by_file::ByFile;
 use super::lines::Line;
+use super::matrix::cell;
 use crate::beyond::cli::gpus::{
     by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
-use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{bytes, count};
 
 /// The libraries or bundles that may serve GPUs.
@@ -89,6 +91,20 @@ impl ServingNumber {
         }
     }
 
+    /// Returns the text in the colour of what it says: a gap, or code that is compiled when the program starts.
+    fn cell(self) -> Cell {
+        let (missing, jit) = match self {
+            Self::Libraries(libraries) => (libraries.all.saturating_sub(libraries.complete), libraries.jit),
+            Self::Bundles(bundles) => (bundles.missing(), bundles.jit),
+            Self::Unknown => (0, 0),
+        };
+        match self.text() {
+            text if missing > 0 => Cell::Toned(Tone::Bad, text),
+            text if jit > 0 => Cell::Toned(Tone::Caution, text),
+            text => Cell::Text(text),
+        }
+    }
+
     /// Returns whether some libraries serve the GPU with some of their bundles only.
     fn is_partial(self) -> bool {
         match self {
@@ -113,6 +129,8 @@ impl ServingNumber {
 struct GpuLine {
     targets: Vec<String>,
     serving: ServingNumber,
+    /// The number of bundles in each file that serve them, if files have columns.
+    by_file: Vec<ServedBundles>,
     /// The sums of the code objects for these GPUs.
     sums: Line,
 }
@@ -137,12 +155,16 @@ impl GpuLine {
         // All targets of a line are of one family, so the first ones are enough.
         let (Some(first), Some(next)) = (self.targets.first(), other.targets.first()) else { return false };
         let family = family_of(first);
-        first.starts_with("gfx") && family.is_some() && family == family_of(next) && self.serving == other.serving
+        first.starts_with("gfx")
+            && family.is_some()
+            && family == family_of(next)
+            && self.serving == other.serving
+            && self.by_file == other.by_file
     }
 }
 
 /// Returns the lines of GPUs by generation, without the host. Merges GPUs of a family unless `is_full` is set.
-fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
+fn gpu_lines(totals: &[Line], servers: Servers<'_>, files: Option<&ByFile>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
     let is_jit = |target: &str| Code::from_name(target).is_some_and(|code| code.is_jit());
@@ -150,7 +172,8 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
         let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
-        let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
+        let by_file = files.map(|files| files.served(&total.gpu)).unwrap_or_default();
+        let line = GpuLine { targets: vec![total.gpu.clone()], serving, by_file, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
                 last.targets.extend(line.targets);
@@ -179,8 +202,9 @@ const NAME_MIN: usize = 14;
 /// The most width of the names of GPUs that is taken from the products. A longer name makes the table wider.
 const LABEL_MAX: usize = 24;
 
-/// The least room for products.
+/// The least room for products, and the room for them beside columns of files, if names of GPUs are short.
 const PRODUCTS_MIN: usize = 20;
+const PRODUCTS_BESIDE_FILES: usize = 16;
 
 /// Writes the table of the GPUs. If `is_full`, each GPU has a line with all its products. Otherwise GPUs of a family
 /// may share a line, and products are left out: the table is as wide as the output, or 80 columns wide. Without
@@ -192,10 +216,17 @@ pub(super) fn write(
     (is_full, is_compressed): (bool, bool),
     text: &mut Text<'_>,
 ) -> io::Result<()> {
-    let lines = gpu_lines(totals, servers, is_full);
     let style = if is_full { text.style } else { text.style.with_width() };
     let width = style.width.unwrap_or(WIDE);
-    let has_serving = lines.iter().any(|line| line.serving.is_needed());
+    let files = match servers {
+        Servers::Libraries(libraries) if !is_full => {
+            ByFile::new(libraries, width.saturating_sub(INDENT + NAME_MIN + SIZE + GAP + PRODUCTS_BESIDE_FILES))
+        }
+        _ => None,
+    };
+    let lines = gpu_lines(totals, servers, files.as_ref(), is_full);
+    let names: Vec<&str> = files.iter().flat_map(ByFile::names).collect();
+    let has_serving = names.is_empty() && lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
     // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
     let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
@@ -205,7 +236,10 @@ pub(super) fn write(
     if has_stored {
         used += STORED;
     }
-    let room = width.saturating_sub(used + GAP).max(PRODUCTS_MIN);
+    used += files.as_ref().map_or(0, ByFile::width);
+    // Beside columns of files, long names of GPUs take room from the products.
+    let products_min = if names.is_empty() { PRODUCTS_MIN } else { PRODUCTS_BESIDE_FILES / 2 };
+    let room = width.saturating_sub(used + GAP).max(products_min);
     let products = move |line: &GpuLine| match line.targets.as_slice() {
         [target] if is_full => products_of(target),
         _ => some_products_of(&line.targets(), room, style.range()),
@@ -219,8 +253,13 @@ pub(super) fn write(
         });
     }
     if has_serving {
-        let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.text());
+        let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.cell());
         columns.push(Column { when_narrow: WhenNarrow::Stays, ..serving });
+    }
+    for (index, name) in names.iter().enumerate() {
+        let column =
+            Column::number("", move |line: &GpuLine| cell(line.by_file.get(index).copied().unwrap_or_default()));
+        columns.push(Column { title: (*name).to_owned().into(), when_narrow: WhenNarrow::Stays, ..column });
     }
     let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
     columns.push(Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size });
@@ -231,8 +270,11 @@ pub(super) fn write(
     columns.push(Column::name("PRODUCTS", products));
     let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    if let Some(files) = &files {
+        files.write_rest(&mut text)?;
+    }
     // An example explains such numbers. It is not about this file.
-    if lines.iter().any(|line| line.serving.is_partial()) {
+    if has_serving && lines.iter().any(|line| line.serving.is_partial()) {
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
     }
     Ok(())

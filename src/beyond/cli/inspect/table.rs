@@ -17,7 +17,7 @@ use super::answer::{self, Servers};
 use super::lines::{Line, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
 use crate::beyond::cli::print::out::Buffer;
-use crate::beyond::cli::print::text::Text;
+use crate::beyond::cli::print::text::{Text, Tone};
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first};
 
 /// The text report. Files are added one at a time.
@@ -169,7 +169,8 @@ impl<'o> InspectTables<'o> {
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, total.is_compressed, &mut text)?;
         }
-        for line in unfound_lines(&total.coverage).iter().chain(&self.copies) {
+        write_unfound(&total.coverage, &mut text)?;
+        for line in &self.copies {
             text.write_item(line)?;
         }
         if self.unread.total() > 0 {
@@ -271,7 +272,7 @@ fn write_places(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
 }
 
 fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
-    unfound_lines(coverage).iter().try_for_each(|line| text.write_item(line))
+    unfound_lines(coverage).iter().try_for_each(|line| text.write_toned_item(Tone::Bad, line))
 }
 
 /// Writes what a machine needs to read the code.
@@ -444,7 +445,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
         listed.push(format!("{more} more (--gpus lists all)"));
     }
     if !listed.is_empty() {
-        text.write_item(&format!("not served by all bundles: {}", listed.join(", ")))?;
+        text.write_toned_item(Tone::Bad, &format!("not served by all bundles: {}", listed.join(", ")))?;
     }
     write_unfound(coverage, text)
 }
