@@ -19,6 +19,9 @@ const GAP: usize = 2;
 /// The least width of a column, for words such as `10/12`.
 const WORD: usize = 5;
 
+/// The most files in a table of their own. `--matrix` shows more.
+const FILES_MAX: usize = 20;
+
 /// The files with the GPUs that they serve.
 pub(super) struct ByFile {
     served: ServedFiles,
@@ -68,6 +71,9 @@ impl ByFile {
         if self.columns.is_some() {
             return text.write_item(&legend(files.iter().flat_map(|file| &file.served)));
         }
+        if files.len() > FILES_MAX {
+            return Ok(());
+        }
         let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
         for file in files {
             let mut gpus = Vec::new();
@@ -94,5 +100,24 @@ fn described(served: ServedBundles) -> Option<String> {
         served if !served.is_complete() => Some(format!(" ({}/{})", served.serving, served.bundles)),
         served if served.jit > 0 => Some(" (jit)".to_owned()),
         _ => Some(String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_names_the_gpus_that_it_serves_and_how() {
+        let served = |serving, bundles, jit| ServedBundles { serving, bundles, jit };
+        for (served, expected) in [
+            (served(2, 2, 0), Some("")),
+            (served(2, 2, 1), Some(" (jit)")),
+            (served(1, 2, 1), Some(" (1/2)")),
+            (served(0, 2, 0), None),
+            (served(0, 0, 0), None),
+        ] {
+            assert_eq!(described(served).as_deref(), expected, "{served:?}");
+        }
     }
 }
