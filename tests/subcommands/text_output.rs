@@ -332,7 +332,7 @@ fn several_wheels_have_columns_or_a_table_that_say_which_of_them_serves_a_gpu() 
     assert!(narrow.contains("    left   gfx906 (1/2), gfx90a") && narrow.contains("    right  gfx90a"), "{narrow}");
     // A gap has the colour of an error.
     let colored = text(&tool_in(dir.path(), &[&args[..], &["--color=always"]].concat())).1;
-    assert!(colored.contains("\u{1b}[1;31m 1/2\u{1b}[0m"), "{colored}");
+    assert!(colored.contains("\u{1b}[31m 1/2\u{1b}[0m"), "{colored}");
 }
 
 #[test]

@@ -209,7 +209,8 @@ impl Canvas {
         let id = self.hatching();
         format!(
             "<defs><pattern id=\"{id}\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" \
-             patternTransform=\"rotate(45)\"><path d=\"M0 0h3v7h-3z\" fill=\"#fff\" fill-opacity=\".6\"/></pattern></defs>\n{}",
+             patternTransform=\"rotate(45)\"><path d=\"M0 0h3v7h-3z\" fill=\"#fff\" fill-opacity=\".6\"/>\
+             <path d=\"M3 0h1v7h-1z\" fill-opacity=\".25\"/></pattern></defs>\n{}",
             self.out
         )
     }

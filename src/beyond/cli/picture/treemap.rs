@@ -171,9 +171,9 @@ impl Canvas {
                 let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
                 self.draw_key(x, y, generation.look);
                 let size = size_and_share(generation.sizes.stored, whole);
-                // Digits are narrower than other characters: 7 pixels. 44 pixels are the spaces beside the name and the
+                // Digits are narrower than other characters: 7 pixels. 40 pixels are the spaces beside the name and the
                 // size.
-                let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
+                let room = width.saturating_sub(KEY + 40 + to_u64(size.len()) * 7);
                 self.draw_text(x + KEY + 8, y + 12, "", &shortened(&generation.label(), room));
                 self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
             }

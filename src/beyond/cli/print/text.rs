@@ -16,7 +16,7 @@ use crate::beyond::cli::subcommand::heading;
 pub(super) mod ansi {
     pub(in super::super) const BOLD: &str = "1";
     pub(in super::super) const FAINT: &str = "2";
-    pub(in super::super) const RED: &str = "1;31";
+    pub(in super::super) const RED: &str = "31";
     pub(in super::super) const GREEN: &str = "32";
     pub(in super::super) const YELLOW: &str = "33";
     pub(in super::super) const CYAN: &str = "36";
