@@ -20,7 +20,10 @@
 //! Not read: the device in ELF files of Intel's OpenCL compiler without zebin.
 
 use crate::base::bytes::Cursor;
-use crate::beyond::container::host::elf::File;
+use crate::beyond::code::elf::File;
+
+/// The architecture that DPC++ gives code for Intel GPUs.
+pub(crate) const ARCH: &str = "spir64_gen";
 
 const SECTION: &[u8] = b".note.intelgt.compat";
 

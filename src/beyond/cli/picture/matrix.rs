@@ -9,10 +9,10 @@ use super::served::{GpuGroup, ServedTable};
 use crate::beyond::cli::print::units::count;
 
 /// The number of groups of GPUs that are shown.
-const GPUS_MAX: usize = 60;
+const DRAWN_GPUS_MAX: usize = 60;
 
 /// The number of columns that are shown.
-const COLUMNS_MAX: usize = 30;
+const DRAWN_COLUMNS_MAX: usize = 30;
 
 /// The heading of the first matrix.
 const TITLE: &str = "Bundles that serve each GPU";
@@ -83,17 +83,17 @@ impl<'p> Served<'p> {
 impl Matrix<'_> {
     /// Leaves out columns and GPUs if there are too many, and says so.
     fn limit(&mut self, mut more_gpus: usize) {
-        let more = self.columns.len().saturating_sub(COLUMNS_MAX);
+        let more = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
         if more > 0 {
             // Columns with gaps are shown first, and the order of names stays.
             let mut shown: Vec<usize> = (0..self.columns.len()).collect();
             shown.sort_by_key(|index| self.columns.get(*index).is_some_and(MatrixColumn::is_complete));
-            shown.truncate(COLUMNS_MAX);
+            shown.truncate(DRAWN_COLUMNS_MAX);
             let mut indices = 0..;
             self.columns.retain(|_| indices.next().is_some_and(|index| shown.contains(&index)));
             let _ = write!(self.facts, "; {} not shown", count(more, "more column is", "more columns are"));
         }
-        let (shown, others) = self.groups.split_at(self.groups.len().min(GPUS_MAX));
+        let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));
         self.groups = shown;
         more_gpus += others.iter().map(|group| group.gpus.len()).sum::<usize>();
         if more_gpus > 0 {
