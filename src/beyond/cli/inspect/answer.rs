@@ -229,7 +229,8 @@ pub(super) fn write(
     let has_serving = names.is_empty() && lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
     // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
-    let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
+    let label = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+    let mut used = INDENT + SIZE + label.min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
     }
@@ -245,7 +246,10 @@ pub(super) fn write(
         _ => some_products_of(&line.targets(), room, style.range()),
     };
     let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, is_full)));
-    let mut columns = vec![Column { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..name }];
+    // Beside columns of files, only products are shortened, unless a name is very long.
+    let stays = !names.is_empty() && label <= LABEL_MAX;
+    let when_narrow = if stays { WhenNarrow::Stays } else { WhenNarrow::Shortened(NAME_MIN) };
+    let mut columns = vec![Column { when_narrow, ..name }];
     if is_full {
         columns.push(Column {
             when_narrow: WhenNarrow::LeftOut(1),

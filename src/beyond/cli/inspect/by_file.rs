@@ -20,7 +20,7 @@ const GAP: usize = 2;
 const WORD: usize = 5;
 
 /// The most files in a table of their own. `--matrix` shows more.
-const FILES_MAX: usize = 20;
+const LISTED_FILES_MAX: usize = 20;
 
 /// The files with the GPUs that they serve.
 pub(super) struct ByFile {
@@ -71,7 +71,7 @@ impl ByFile {
         if self.columns.is_some() {
             return text.write_item(&legend(files.iter().flat_map(|file| &file.served)));
         }
-        if files.len() > FILES_MAX {
+        if files.len() > LISTED_FILES_MAX {
             return Ok(());
         }
         let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
