@@ -44,7 +44,7 @@ sed 's/█/\x01/g; s/▉/\x02/g; s/▊/\x03/g; s/▋/\x04/g; s/▌/\x05/g; s/▍
 awk '
 BEGIN {
   cell = 8.4; row = 20; left = 20; top = 62; size = 14
-  color["32"] = "#3fb950"; color["36"] = "#39c5cf"; color["2"] = "#8b949e"; color[""] = "#c9d1d9"; color["1"] = "#f0f6fc"
+  color["32"] = "#3fb950"; color["36"] = "#39c5cf"; color["31"] = "#ff7b72"; color["33"] = "#d29922"; color["2"] = "#8b949e"; color[""] = "#c9d1d9"; color["1"] = "#f0f6fc"
   for (i = 1; i <= 8; i++) eighths[sprintf("%c", i)] = 9 - i
 }
 function escaped(text) { gsub(/&/, "\\&amp;", text); gsub(/</, "\\&lt;", text); gsub(/>/, "\\&gt;", text); return text }

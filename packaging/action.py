@@ -59,10 +59,10 @@ def run(command: str, *words: str) -> tuple[int, str]:
             other.append(line)
             continue
         annotate(level if level in ("error", "warning") else "notice", text, file)
-    # If the command line is wrong, the lines are one message, which is not JSON.
+    # If the command line is wrong, the lines are one message with hints, which is not JSON.
     text = "\n".join(other).strip()
     if text:
-        annotate("error", text[len("error: ") :] if text.startswith("error: ") else text)
+        annotate("error", text.split("error: ", 1)[-1])
     return done.returncode, done.stdout.decode(errors="replace")
 
 

@@ -175,7 +175,7 @@ fn text(what: &str, printed: &[u8]) -> String {
 /// Checks that every line is plain text for terminals and CI systems, besides the colours of tables.
 fn check_lines(what: &str, printed: &[u8], has_colours: bool) {
     let mut printed = printed.to_vec();
-    for code in ["0", "1", "2", "32", "36"].into_iter().filter(|_| has_colours) {
+    for code in ["0", "1", "2", "31", "32", "33", "36"].into_iter().filter(|_| has_colours) {
         printed = harness::replace(&printed, format!("\x1b[{code}m").as_bytes(), "\u{2592}".as_bytes());
     }
     for line in text(what, &printed).lines() {

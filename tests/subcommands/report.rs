@@ -4,7 +4,7 @@ use super::*;
 use crate::machine::{memory_directory, skip_unless};
 use crate::properties::code_objects::{Kernel, amd};
 use crate::properties::fatbins;
-use crate::properties::make::{Elf, Section};
+use crate::properties::make::{Elf, STORED, Section, Zipped, zip};
 use crate::reference::formats;
 
 const HOSTILE: &str = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>{{data}}";
@@ -79,8 +79,9 @@ fn the_page_needs_nothing_else_and_names_are_only_text() {
     assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (2, 2), "{page}");
     assert!(page.contains("\\u003c/script\\u003e") && page.contains("\"spills()\""), "{page}");
     // The gap: one of two bundles.
-    assert!(page.contains("<th scope=\"row\">gfx906</th><td class=\"gap\">1 of 2</td>"), "{page}");
-    assert!(page.contains("<th scope=\"row\">gfx90a</th><td>2 of 2</td>"), "{page}");
+    assert!(page.contains("<th scope=\"row\"><b>gfx906</b> <small>MI60, "), "{page}");
+    assert!(page.contains("</small></th><td class=\"gap\" title=\"1 of 2\">1/2</td>"), "{page}");
+    assert!(page.contains("</th><td title=\"2 of 2\">all</td>"), "{page}");
     for size in ["<td>.hip_fatbin</td><td>gfx906</td><td class=\"number\">1</td>", "role=\"img\" aria-label=\"Map of"] {
         assert!(page.contains(size), "{size}: {page}");
     }
@@ -401,8 +402,12 @@ fn a_gpu_that_only_a_newer_version_of_a_library_serves_is_not_a_gap() {
     let (few, many) = (library_of_sizes(&OLD_SIZES[1..2]), library_of_sizes(&OLD_SIZES[1..3]));
     let files: [(&str, &[u8]); 3] = [("lib_rocm64.so", &few), ("lib_rocm72.so", &many), ("lib_other.so", &few)];
     let (_, page, _) = page(&files, &["lib_rocm64.so", "lib_rocm72.so", "lib_other.so"]);
-    for cell in ["<td class=\"older\">0 of 1</td>", "<td>1 of 1</td>", "<td class=\"gap\">0 of 1</td>"] {
-        let (_, row) = page.split_once("<th scope=\"row\">gfx908</th>").unwrap();
+    for cell in [
+        "<td class=\"older\" title=\"0 of 1\">-</td>",
+        "<td title=\"1 of 1\">all</td>",
+        "<td class=\"gap\" title=\"0 of 1\">-</td>",
+    ] {
+        let (_, row) = page.split_once("<th scope=\"row\"><b>gfx908</b>").unwrap();
         assert_eq!(row.split_once("</tr>").unwrap().0.matches(cell).count(), 1, "{cell}: {row}");
     }
     for label in ["rocm64", "rocm72", "other"] {
@@ -419,12 +424,52 @@ fn the_matrix_has_a_table_for_each_vendor_with_its_libraries() {
     let cuda = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin)]);
     let files: [(&str, &[u8]); 2] = [("lib_cuda.so", &cuda), ("lib_rocm.so", &library_of_sizes(&OLD_SIZES[1..2]))];
     let (_, page, _) = page(&files, &["lib_cuda.so", "lib_rocm.so"]);
-    let tables: Vec<&str> = page.split("--columns:1\"").skip(1).collect();
+    let tables: Vec<&str> = page.split("<table class=\"cells\">").skip(1).collect();
     assert_eq!(tables.len(), 2, "{page}");
     for (table, library, gpu) in [(tables[0], "rocm", "gfx906"), (tables[1], "cuda", "sm_90")] {
         let (table, _) = table.split_once("</table>").unwrap();
         assert!(table.contains(&format!("<span>{library}</span>")), "{table}");
-        assert_eq!(first_cells(table), [gpu], "{table}");
+        assert_eq!(table.matches("<th scope=\"row\">").count(), 1, "{table}");
+        assert!(table.contains(&format!("<th scope=\"row\"><b>{gpu}</b>")), "{table}");
+    }
+}
+
+/// Returns a wheel with these libraries.
+fn wheel(libraries: &[(&str, &[u8])]) -> Vec<u8> {
+    let members: Vec<Zipped> = libraries.iter().map(|(name, data)| Zipped::new(name, STORED, data)).collect();
+    zip(&members)
+}
+
+#[test]
+fn several_wheels_have_their_names_and_one_name_for_a_library_everywhere() {
+    let few = few();
+    let ptx = fatbins::fatbin(&[fatbins::entry(&fatbins::Code::ptx(90))]);
+    let cuda = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &ptx)]);
+    let one = wheel(&[("p/lib_scatter.so", &few), ("p/lib_gather.so", &few)]);
+    let other = wheel(&[("q/cuda.so", &cuda), ("q/rocm.so", &library_of_sizes(&OLD_SIZES[1..2]))]);
+    let files: [(&str, &[u8]); 2] =
+        [("one-1.2-cp311-cp311-linux_x86_64.whl", &one), ("two-3-py3-none-any.whl", &other)];
+    let (status, page, said) = page(&files, &[files[0].0, files[1].0]);
+    assert_eq!((status, said.as_str()), (0, ""));
+    for part in [
+        "<title>one-1.2, two-3 – GPU code</title>",
+        "<h1><span>one-1.2,</span> <span>two-3</span> </h1>",
+        // The map, the matrices of files and libraries, and the kernels.
+        ">one</text>",
+        ">gather</text>",
+        &format!("title=\"{}\"><span>one</span></th>", files[0].0),
+        "<th scope=\"colgroup\" colspan=\"2\">one</th>",
+        "<span>gather</span></th>",
+        r#"{"values":["scatter","gather"],"rows":"#,
+        r#"{"values":["one"],"rows":"#,
+        // Code that is compiled when the program starts has words and a pattern.
+        "<span>compute_90 (JIT)</span>",
+        "JIT: compiled when the program starts",
+        "fill=\"url(#jit-1120)\"",
+        "<h3>AMD: ",
+        "<h3>NVIDIA: ",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
     }
 }
 

@@ -318,6 +318,6 @@ def _error(messages: list[dict[str, Any]]) -> Optional[Error]:
 def _unknown(run: subprocess.CompletedProcess[bytes], messages: list[dict[str, Any]]) -> Error:
     """Returns the error of a program that failed for another reason."""
     text = "\n".join(message["message"] for message in messages) or f"exit status {run.returncode}"
-    # Usage follows an error in arguments, and is about the command line.
-    text = text.split("\n\n")[0]
-    return Error(text.removeprefix("error: "), "usage" if run.returncode == 2 else "other", None, None, None)
+    # The name of the program precedes an error in arguments, and hints and usage follow it.
+    text = text.split("error: ", 1)[-1].split("\n")[0] if run.returncode == 2 else text
+    return Error(text, "usage" if run.returncode == 2 else "other", None, None, None)

@@ -94,8 +94,8 @@ fn split_series(target: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Returns the name of a GPU without its series.
-fn number_of(target: &str) -> &str {
+/// Returns the name of a GPU without its series: `90a` of `gfx90a`.
+pub(super) fn number_of(target: &str) -> &str {
     match split_series(target) {
         Some((_, number)) => number,
         None => target,

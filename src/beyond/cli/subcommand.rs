@@ -1,23 +1,22 @@
 //! The subcommands that LLVM's tools do not have. Their command lines are plain `clap`.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::base::display::{inert, is_shown, printable};
+use crate::base::display::{is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
 use crate::base::threads::set_threads;
 use crate::beyond::cli::PROGRAM;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Args, ColorChoice, Command, FromArgMatches, Parser, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use memchr::memmem;
 
 use super::print::problem::json_line;
-use super::print::text::Style;
 use super::suggest;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::print::console::Console;
@@ -253,7 +252,7 @@ impl Subcommand {
             Ok(matches) => (self.run_parsed(&matches, all, console), hint_for_missing_file(&command, &matches)),
             Err(error) => {
                 let usage = command.render_usage();
-                (usage_error(with_better_tip(error, usage, &argv)), None)
+                (usage_error(console, with_better_tip(error, usage, &argv)), None)
             }
         }
     }
@@ -377,21 +376,32 @@ fn is_gpu_name(path: &Path) -> bool {
     path.to_str().is_some_and(suggest::is_gpu)
 }
 
-/// Prints an error in the form of `clap`'s errors, for options that do not go together by rules that `clap` cannot
-/// express. Returns the exit status.
+/// Prints an error in the command line, for options that do not go together by rules that `clap` cannot express. Returns
+/// the exit status.
 pub(super) fn refuse<O: Options>(console: &Console, kind: ErrorKind, text: &str) -> anyhow::Result<ExitCode> {
-    usage_error(O::command().bin_name(console.program()).error(kind, printable(text)))
+    usage_error(console, O::command().bin_name(console.program()).error(kind, printable(text)))
 }
 
-/// Prints an error or a help text of `clap`. Returns the exit status.
-fn usage_error(error: clap::Error) -> anyhow::Result<ExitCode> {
-    if error.use_stderr() {
-        // If the stream fails, the failure cannot be reported.
-        drop(io::stderr().write_all(escaped_error(error).as_bytes()));
-        return Ok(ExitCode::from(USAGE));
+/// Prints an error of `clap` in the form of all other messages, or a help text. Returns the exit status.
+fn usage_error(console: &Console, error: clap::Error) -> anyhow::Result<ExitCode> {
+    if !error.use_stderr() {
+        print_to_stdout(&error).map_err(|error| Error::io("-", error))?;
+        return Ok(ExitCode::SUCCESS);
     }
-    print_to_stdout(&error).map_err(|error| Error::io("-", error))?;
-    Ok(ExitCode::SUCCESS)
+    for paragraph in escaped_error(error).trim_end().split("\n\n") {
+        let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(text) = words.strip_prefix("error: ") {
+            console.error(text, None);
+        } else if words.starts_with("Usage: ") {
+            console.line(paragraph);
+            console.hint(&format!("'{} --help' explains the options", console.program()));
+        } else {
+            // The sentence that follows all errors says what the hint says.
+            let tips = paragraph.lines().filter_map(|line| line.trim_start().strip_prefix("tip: "));
+            tips.for_each(|tip| console.hint(tip));
+        }
+    }
+    Ok(ExitCode::from(USAGE))
 }
 
 /// Returns the text of an error, in which the words of the command line are escaped.
@@ -414,15 +424,12 @@ fn escaped_error(mut error: clap::Error) -> String {
         };
         error.insert(kind, escaped);
     }
-    let mut text = error.render().ansi().to_string();
+    let text = error.render().to_string();
     // The reason why a value is not valid.
-    if let Some(reason) = std::error::Error::source(&error).map(ToString::to_string) {
-        text = text.replace(&reason, &printable(&reason));
+    match std::error::Error::source(&error).map(ToString::to_string) {
+        Some(reason) => text.replace(&reason, &printable(&reason)),
+        None => text,
     }
-    if !Style::new(ColorChoice::Auto, io::stderr().is_terminal()).color {
-        text = StyledStr::from(text).to_string();
-    }
-    text.split('\n').map(inert).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a help text. Fails if the output does, also if standard output was closed from the start.

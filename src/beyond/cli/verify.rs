@@ -23,6 +23,7 @@ use super::judged::{Judged, Judgement};
 use super::print::json::Document;
 use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
+use super::print::text::{Style, Text, Tone};
 use super::print::units::{CountsByKind, count};
 use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
@@ -100,13 +101,13 @@ impl VerifyOptions {
 enum Printer<'o> {
     Json(Document<'o>),
     /// Lines, and whether a total over several files follows those of the files.
-    Text(Out<'o>, bool),
+    Text(Text<'o>, bool),
 }
 
 impl<'o> Printer<'o> {
     fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
         if !options.json {
-            return Ok(Self::Text(out, has_total));
+            return Ok(Self::Text(Text { style: Style::of_stdout(), out }, has_total));
         }
         Ok(Self::Json(Document::begin(&VerifyReport::default(), "files", out)?))
     }
@@ -114,7 +115,7 @@ impl<'o> Printer<'o> {
     fn write_file(&mut self, file: &WorkFile, verified: &Verified) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.item(verified),
-            Self::Text(out, has_total) => Ok(write_file(file, verified, *has_total, out)?),
+            Self::Text(text, has_total) => Ok(write_file(file, verified, *has_total, text)?),
         }
     }
 
@@ -123,12 +124,11 @@ impl<'o> Printer<'o> {
     fn end(self, report: &VerifyReport, named: &[PathBuf], problems: &[Problem], errors: usize) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.end(report, problems),
-            Self::Text(mut out, has_total) => {
+            Self::Text(mut text, has_total) => {
                 for FaultOfTree { fault, .. } in &report.faults {
-                    out.write_line(&fault.to_string())?;
+                    write_fault(fault, "", &mut text)?;
                 }
-                let verdict = verdict(report, problems, errors);
-                Ok(write_summary(report, named, has_total, &verdict, &mut out)?)
+                Ok(write_summary(report, named, has_total, &verdict(report, problems, errors), &mut text)?)
             }
         }
     }
@@ -152,10 +152,17 @@ fn is_clean(report: &VerifyReport, problems: &[Problem]) -> bool {
     problems.is_empty() && report.total.faults == 0
 }
 
-/// Returns the last line of the report: the numbers of checked bundles and code objects, of faults and of errors.
-fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> String {
+/// The end of the last line of the report: the numbers of checked bundles and code objects, and what is wrong.
+struct Verdict {
+    numbers: String,
+    tone: Tone,
+    text: String,
+}
+
+/// Returns the verdict on all files.
+fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> Verdict {
     let total = &report.total;
-    let mut parts = vec![numbers_checked(total)];
+    let mut parts = Vec::new();
     if total.faults > 0 {
         parts.push(count(total.faults, "fault", "faults"));
     }
@@ -166,10 +173,12 @@ fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> String
     if total.undefined > 0 {
         parts.push(format!("{} with undefined symbols", total.undefined));
     }
-    if is_clean(report, problems) {
+    let is_clean = is_clean(report, problems);
+    if is_clean {
         parts.push("nothing wrong".to_owned());
     }
-    parts.join(", ")
+    let text = parts.iter().map(|part| format!(", {part}")).collect();
+    Verdict { numbers: numbers_checked(total), tone: if is_clean { Tone::Good } else { Tone::Bad }, text }
 }
 
 /// Writes the last line: the total of all files, or the result of the only one of the `named` files.
@@ -177,17 +186,20 @@ fn write_summary(
     VerifyReport { total, unread, .. }: &VerifyReport,
     named: &[PathBuf],
     has_total: bool,
-    verdict: &str,
-    out: &mut Out<'_>,
+    Verdict { numbers, tone, text: verdict }: &Verdict,
+    text: &mut Text<'_>,
 ) -> io::Result<()> {
     if has_total {
         let kinds = CountsByKind(unread.clone());
         let unread = if total.unread == 0 { String::new() } else { format!("; not read: {kinds}") };
-        return out.write_line(&format!("Total: {}, {verdict}{unread}", count(total.files, "file", "files")));
+        let start = format!("Total: {}, {numbers}", count(total.files, "file", "files"));
+        return text.write_verdict(&start, *tone, verdict, &unread);
     }
     match named {
         // If the only file could not be read, its error is all there is to say.
-        [file] if total.files > 0 => out.write_line(&format!("{}: {verdict}", file.to_string_lossy())),
+        [file] if total.files > 0 => {
+            text.write_verdict(&format!("{}: {numbers}", file.to_string_lossy()), *tone, verdict, "")
+        }
         _ => Ok(()),
     }
 }
@@ -296,7 +308,7 @@ fn numbers_checked(total: &VerifyTotal) -> String {
 /// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
 /// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
 /// are reported, because most files there have none.
-fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, out: &mut Out<'_>) -> io::Result<()> {
+fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
     let mut unread = Vec::new();
@@ -306,21 +318,21 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, out: &mut O
         }
     }
     for undefined in &verified.undefined {
-        out.write_line(&undefined.to_string())?;
+        text.write_line(&undefined.to_string())?;
     }
     let has_no_device_code = total.is_none() && unread.is_empty() && total.kpack_references == 0;
     if has_no_device_code && !file.is_named() {
         return Ok(());
     }
     let name = file.path.to_string_lossy();
-    write_faults(&verified.faults, out)?;
+    write_faults(&verified.faults, text)?;
     if verified.more_faults > 0 {
         let more = count(verified.more_faults, "fault is", "faults are");
-        out.write_line(&format!("{name}: {more} not listed"))?;
+        text.write_line(&format!("{name}: {more} not listed"))?;
     }
     if verified.more_undefined > 0 {
         let more = count(verified.more_undefined, "code object", "code objects");
-        out.write_line(&format!("{name}: {more} with undefined symbols not listed"))?;
+        text.write_line(&format!("{name}: {more} with undefined symbols not listed"))?;
     }
     // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
     let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
@@ -330,27 +342,27 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, out: &mut O
             Some(1) => String::new(),
             Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
         };
-        out.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
+        text.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
     }
     // The total also counts unread parts that are not listed, because there are too many.
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
         let more = count(more_unread, "part", "parts");
-        out.write_line(&format!("{name}: {more} not read and not listed"))?;
+        text.write_line(&format!("{name}: {more} not read and not listed"))?;
     }
     if !has_total {
         return Ok(());
     }
-    let mut numbers = numbers_checked(&total);
-    if total.faults > 0 {
-        numbers.push_str(&format!(", {}", count(total.faults, "fault", "faults")));
-    }
-    out.write_line(&format!("{name}: {numbers}"))
+    let faults = match total.faults {
+        0 => String::new(),
+        faults => format!(", {}", count(faults, "fault", "faults")),
+    };
+    text.write_verdict(&format!("{name}: {}", numbers_checked(&total)), Tone::Bad, &faults, "")
 }
 
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,
 /// with the number of the other bundles. A package with 1000 bundles would fill the screen otherwise.
-fn write_faults(faults: &[Fault], out: &mut Out<'_>) -> io::Result<()> {
+fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
     // The text names the GPU, so faults about different GPUs have different keys.
     fn key(fault: &Fault) -> (&Place, VerifyRule, &str) {
         (&fault.place, fault.rule, &fault.text)
@@ -363,13 +375,21 @@ fn write_faults(faults: &[Fault], out: &mut Out<'_>) -> io::Result<()> {
             (Some(_), None) => {}
             (Some(_), Some(all @ 2..)) => {
                 let more = count(all - 1, "more bundle", "more bundles");
-                out.write_line(&format!("{fault} (the same in {more})"))?;
+                write_fault(fault, &format!(" (the same in {more})"), text)?;
             }
             // The fault is the only one of its kind, or is not about a GPU: each of those has its own line.
-            _ => out.write_line(&fault.to_string())?,
+            _ => write_fault(fault, "", text)?,
         }
     }
     Ok(())
+}
+
+/// Writes the line of a fault: where it is, and what is wrong.
+fn write_fault(fault: &Fault, end: &str, text: &mut Text<'_>) -> io::Result<()> {
+    let line = fault.to_string();
+    let what = format!("{} [{}]", fault.text, fault.rule.name());
+    let place = line.strip_suffix(&what).unwrap_or_default();
+    text.write_verdict(place, Tone::Bad, &what, end)
 }
 
 /// Counts how often each key appears.

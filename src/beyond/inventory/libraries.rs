@@ -395,16 +395,6 @@ impl Library {
         };
         (self.path.clone(), member)
     }
-
-    /// Returns the path and the member for [`make_unique`], as one path that may lose directories: `path/member`.
-    #[cfg(feature = "cli")]
-    pub(crate) fn whole_path(&self) -> (String, String) {
-        let path = match &self.member {
-            Some(member) => format!("{}/{member}", self.path),
-            None => self.path.clone(),
-        };
-        (path, String::new())
-    }
 }
 
 /// Returns the last name in the path of a directory, such as `lib/` for `opt/lib/`. A `*` takes the place of a directory
@@ -424,7 +414,7 @@ fn last_name_of_directory(path: &str) -> String {
 
 /// Makes texts of libraries unique, such as their names. Libraries with the same text get their paths instead, without
 /// the directories that these paths have in common. `path` returns the path of a library, and a text that follows it.
-pub(crate) fn make_unique(texts: &mut [String], libraries: &[Library], path: fn(&Library) -> (String, String)) {
+fn make_unique(texts: &mut [String], libraries: &[Library], path: fn(&Library) -> (String, String)) {
     let mut by_text: HashMap<String, Vec<(&mut String, &Library)>> = HashMap::new();
     for (text, library) in texts.iter_mut().zip(libraries) {
         by_text.entry(text.clone()).or_default().push((text, library));

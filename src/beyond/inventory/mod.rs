@@ -59,7 +59,6 @@ pub use fields::ServedGpu;
 #[cfg(any(feature = "cli", feature = "serde"))]
 pub(crate) use libraries::COMPARED_GPUS_MAX;
 #[cfg(feature = "cli")]
-pub(crate) use libraries::make_unique;
 pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;

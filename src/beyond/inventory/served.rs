@@ -51,7 +51,8 @@ impl ServedBundles {
         if gpu.is_by_code() { Self { jit: 0, ..self } } else { self }
     }
 
-    fn add(&mut self, more: Self, count: usize) {
+    /// Adds the bundles of `count` libraries.
+    pub(crate) fn add(&mut self, more: Self, count: usize) {
         self.serving = self.serving.saturating_add(more.serving.saturating_mul(count));
         self.bundles = self.bundles.saturating_add(more.bundles.saturating_mul(count));
         self.jit = self.jit.saturating_add(more.jit.saturating_mul(count));

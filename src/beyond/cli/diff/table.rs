@@ -15,7 +15,7 @@ use crate::beyond::cli::gpus::short_target;
 use crate::beyond::cli::kernels;
 use crate::beyond::cli::kernels::table::{ListedKernel, PlaceColumn, old_to_new};
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow};
-use crate::beyond::cli::print::text::Text;
+use crate::beyond::cli::print::text::{Text, Tone};
 use crate::beyond::cli::print::units::{bytes, count, grouped, percent};
 
 /// The text report of all files. If directories are compared, each file that differs has a line.
@@ -152,10 +152,13 @@ impl GpuRow<'_> {
     }
 
     /// Returns the last cell of a row: the numbers of code objects that differ, or which files have the GPU.
-    fn note(&self) -> String {
+    fn note(&self) -> Cell {
+        let name = self.presence.name().to_owned();
         match self.presence {
-            Presence::Both => changed_objects(&self.gpu),
-            presence => presence.name().to_owned(),
+            Presence::Both => Cell::Text(changed_objects(&self.gpu)),
+            Presence::Replaced => Cell::Text(name),
+            Presence::Lost => Cell::Toned(Tone::Bad, name),
+            Presence::Gained => Cell::Toned(Tone::Good, name),
         }
     }
 
@@ -192,15 +195,16 @@ impl DiffText<'_, '_> {
             format!("code objects: {changed}, {equal} equal")
         };
         self.text.write_heading(title, &format!(": {facts}"))?;
-        for (title, presence) in [("GPUs lost", Presence::Lost), ("GPUs gained", Presence::Gained)] {
+        let presences = [("GPUs lost", Presence::Lost, Tone::Bad), ("GPUs gained", Presence::Gained, Tone::Good)];
+        for (title, presence, tone) in presences {
             let names: Vec<&str> = total.names(presence).map(short_target).collect();
             if !names.is_empty() {
-                self.text.write_item(&format!("{title}: {}", names.join(", ")))?;
+                self.text.write_toned_item(tone, &format!("{title}: {}", names.join(", ")))?;
             }
         }
         // GPUs without any code are named in the lines above.
         for loss in total.partial_losses() {
-            self.text.write_item(&loss.text(self.roots.library_text(loss)))?;
+            self.text.write_toned_item(Tone::Bad, &loss.text(self.roots.library_text(loss)))?;
         }
         Ok(())
     }

@@ -2,79 +2,40 @@
 //! sizes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable;
-use crate::beyond::base::text::{file_name, natural_order};
+use crate::beyond::base::text::natural_order;
 use crate::beyond::inventory::{
     COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries, listed_order,
 };
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
+use super::by_file::ByFile;
 use super::lines::Line;
-use super::matrix;
+use super::matrix::cell;
 use crate::beyond::cli::gpus::{
     by_generation, family_of, label_of_family, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, columns_of, widest};
-use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
+use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{bytes, count};
 
-/// The files, libraries or bundles that may serve GPUs.
+/// The libraries or bundles that may serve GPUs.
 #[derive(Clone, Copy)]
 pub(super) enum Servers<'l> {
-    /// Several files, and the GPUs that they have code for together.
-    Files(&'l [FileColumn], &'l Coverage),
     /// Several libraries.
     Libraries(&'l Libraries),
     /// The bundles of one library.
     Bundles(&'l Coverage),
 }
 
-/// A file with a column of its own.
-#[derive(Clone, Debug)]
-pub(super) struct FileColumn {
-    pub(super) path: String,
-    pub(super) title: String,
-    coverage: Coverage,
-}
-
-/// The largest number of files with columns, and the room that their table needs for names of GPUs (`compute_120`).
-pub(super) const FILES_MAX: usize = 6;
-const GPUS: usize = INDENT + 11;
-
-/// Returns a column for each file with libraries, so that the table says which file runs on which GPU. Returns none if
-/// no file is a package, or if the columns have no room in a table of this width: then the table counts libraries.
-pub(super) fn columns_of_files(libraries: &Libraries, width: usize) -> Vec<FileColumn> {
-    let files = libraries.by_file();
-    if !(2..=FILES_MAX).contains(&files.len()) || libraries.kept().iter().all(|library| library.package().is_none()) {
-        return Vec::new();
-    }
-    let names: Vec<String> = files.keys().map(|path| file_name(path.as_ref())).collect();
-    // The name of a wheel or package ends at the first dash. Two versions of one package differ after it.
-    let mut titles: Vec<&str> = names.iter().map(|name| name.split('-').next().unwrap_or_default()).collect();
-    if titles.iter().collect::<BTreeSet<_>>().len() < titles.len() {
-        let common = CommonParts::of(names.iter().map(String::as_str));
-        titles = names.iter().map(|name| common.remove_from(name)).collect();
-    }
-    let titles: Vec<String> = titles.into_iter().map(printable).collect();
-    let used: usize = titles.iter().map(|title| GAP + columns_of(title)).sum();
-    if used + GPUS > width {
-        return Vec::new();
-    }
-    let column =
-        |(title, (path, coverage)): (String, (&str, Coverage))| FileColumn { path: path.to_owned(), title, coverage };
-    titles.into_iter().zip(files).map(column).collect()
-}
-
 /// The number of libraries or bundles that serve the GPUs of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServingNumber {
-    /// The numbers of bundles of each file.
-    Files(Vec<ServedBundles>),
     Libraries(ServingLibraries),
     Bundles(ServedBundles),
     /// The target is not a GPU that bundles serve, such as LTO-IR, or there are too many bundles to compare.
@@ -86,8 +47,7 @@ impl Servers<'_> {
     fn title(self) -> &'static str {
         match self {
             Self::Libraries(_) => "LIBRARIES",
-            // Each file has a title of its own.
-            Self::Bundles(_) | Self::Files(..) => "SERVED",
+            Self::Bundles(_) => "SERVED",
         }
     }
 
@@ -97,16 +57,6 @@ impl Servers<'_> {
     fn serving(self) -> HashMap<String, ServingNumber> {
         let mut numbers = HashMap::new();
         match self {
-            Self::Files(files, all) => {
-                let gpus: Vec<Device> = all.gpus().unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
-                let of_files: Vec<_> =
-                    files.iter().map(|file| file.coverage.served_each(&gpus).unwrap_or_default()).collect();
-                for (index, gpu) in gpus.iter().enumerate() {
-                    let served = of_files.iter().map(|served| served.get(index).copied().unwrap_or_default());
-                    let served = served.map(|served| served.beside_name(gpu)).collect();
-                    numbers.insert(gpu.name().to_owned(), ServingNumber::Files(served));
-                }
-            }
             Self::Bundles(coverage) => {
                 for (gpu, served) in coverage.gpus().unwrap_or_default() {
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Bundles(served.beside_name(&gpu)));
@@ -132,15 +82,21 @@ impl ServingNumber {
         match self {
             Self::Libraries(libraries) => libraries.to_string(),
             Self::Bundles(bundles) => bundles.to_string(),
-            Self::Files(_) | Self::Unknown => String::new(),
+            Self::Unknown => String::new(),
         }
     }
 
-    /// Returns the number of bundles of a file that serve the GPUs.
-    fn of_file(&self, index: usize) -> ServedBundles {
-        match self {
-            Self::Files(files) => files.get(index).copied().unwrap_or_default(),
-            _ => ServedBundles::default(),
+    /// Returns the text in the colour of what it says: a gap, or code that is compiled when the program starts.
+    fn cell(self) -> Cell {
+        let (missing, jit) = match self {
+            Self::Libraries(libraries) => (libraries.all.saturating_sub(libraries.complete), libraries.jit),
+            Self::Bundles(bundles) => (bundles.missing(), bundles.jit),
+            Self::Unknown => (0, 0),
+        };
+        match self.text() {
+            text if missing > 0 => Cell::Toned(Tone::Bad, text),
+            text if jit > 0 => Cell::Toned(Tone::Caution, text),
+            text => Cell::Text(text),
         }
     }
 
@@ -148,7 +104,7 @@ impl ServingNumber {
     fn is_partial(&self) -> bool {
         match self {
             Self::Libraries(libraries) => libraries.partial > 0,
-            Self::Bundles(_) | Self::Files(_) | Self::Unknown => false,
+            Self::Bundles(_) | Self::Unknown => false,
         }
     }
 
@@ -158,7 +114,7 @@ impl ServingNumber {
         match self {
             Self::Libraries(libraries) => libraries.all > 1 || libraries.complete == 0,
             Self::Bundles(bundles) => bundles.bundles > 1 || bundles.serving == 0,
-            Self::Files(_) | Self::Unknown => false,
+            Self::Unknown => false,
         }
     }
 }
@@ -168,6 +124,8 @@ impl ServingNumber {
 struct GpuLine {
     targets: Vec<String>,
     serving: ServingNumber,
+    /// The number of bundles in each file that serve them, if files have columns.
+    by_file: Vec<ServedBundles>,
     /// The sums of the code objects for these GPUs.
     sums: Line,
 }
@@ -192,19 +150,24 @@ impl GpuLine {
         // All targets of a line are of one family, so the first ones are enough.
         let (Some(first), Some(next)) = (self.targets.first(), other.targets.first()) else { return false };
         let family = family_of(first);
-        first.starts_with("gfx") && family.is_some() && family == family_of(next) && self.serving == other.serving
+        first.starts_with("gfx")
+            && family.is_some()
+            && family == family_of(next)
+            && self.serving == other.serving
+            && self.by_file == other.by_file
     }
 }
 
 /// Returns the lines of GPUs in their order, without the host. Merges GPUs of a family unless `is_full` is set.
-fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLine> {
+fn gpu_lines(totals: &[Line], servers: Servers<'_>, files: Option<&ByFile>, is_full: bool) -> Vec<GpuLine> {
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
     sorted.sort_by_cached_key(|line| listed_order(&line.gpu));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
-        let serving = serving.get(&total.gpu).cloned().unwrap_or(ServingNumber::Unknown);
-        let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
+        let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
+        let by_file = files.map(|files| files.served(&total.gpu)).unwrap_or_default();
+        let line = GpuLine { targets: vec![total.gpu.clone()], serving, by_file, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
                 last.targets.extend(line.targets);
@@ -236,6 +199,8 @@ const LABEL_MAX: usize = 24;
 /// The least room for products, and the least room beside bars, which are left out otherwise.
 const PRODUCTS_MIN: usize = 20;
 const PRODUCTS_BESIDE_BAR: usize = 30;
+/// The room for products beside columns of files, if names of GPUs are short.
+const PRODUCTS_BESIDE_FILES: usize = 16;
 
 /// The width of the bars of sizes: of a table that is this many times wider, and never wider than [`BAR`].
 const BAR_SHARE: usize = 10;
@@ -251,37 +216,47 @@ pub(super) fn write(
     (is_full, is_compressed): (bool, bool),
     text: &mut Text<'_>,
 ) -> io::Result<()> {
-    let lines = gpu_lines(totals, servers, is_full);
     let style = if is_full { text.style } else { text.style.with_width() };
-    if let Servers::Files(files, _) = servers {
-        return write_by_file(&lines, files, &mut text.with_style(style));
-    }
     let width = style.width.unwrap_or(WIDE);
-    let has_serving = lines.iter().any(|line| line.serving.is_needed());
+    let files = match servers {
+        Servers::Libraries(libraries) if !is_full => {
+            ByFile::new(libraries, width.saturating_sub(INDENT + NAME_MIN + SIZE + GAP + PRODUCTS_BESIDE_FILES))
+        }
+        _ => None,
+    };
+    let lines = gpu_lines(totals, servers, files.as_ref(), is_full);
+    let names: Vec<&str> = files.iter().flat_map(ByFile::names).collect();
+    let has_serving = names.is_empty() && lines.iter().any(|line| line.serving.is_needed());
     let has_stored = is_compressed && !is_full && width >= WIDE;
     // The column of products is as wide as the other columns allow. `SIZE` and `STORED` include the space before them.
-    let mut used = INDENT + SIZE + widest(lines.iter().map(|line| line.label(style, is_full)), "GPU").min(LABEL_MAX);
+    let label = widest(lines.iter().map(|line| line.label(style, is_full)), "GPU");
+    let mut used = INDENT + SIZE + label.min(LABEL_MAX);
     if has_serving {
         used += GAP + widest(lines.iter().map(|line| line.serving.text()), servers.title());
     }
     if has_stored {
         used += STORED;
     }
+    used += files.as_ref().map_or(0, ByFile::width);
     let mut room = width.saturating_sub(used + GAP);
-    let mut bar = if is_full || lines.len() < 2 { 0 } else { (width / BAR_SHARE).min(BAR) };
+    let mut bar = if is_full || lines.len() < 2 || files.is_some() { 0 } else { (width / BAR_SHARE).min(BAR) };
     if room < GAP + bar + PRODUCTS_BESIDE_BAR {
         bar = 0;
     }
     if bar > 0 {
         room -= GAP + bar;
     }
-    let room = room.max(PRODUCTS_MIN);
+    // Beside columns of files, long names of GPUs take room from the products.
+    let room = room.max(if names.is_empty() { PRODUCTS_MIN } else { PRODUCTS_BESIDE_FILES / 2 });
     let products = move |line: &GpuLine| match line.targets.as_slice() {
         [target] if is_full => products_of(target),
         _ => some_products_of(&line.targets(), room, style.range()),
     };
     let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, is_full)));
-    let mut columns = vec![Column { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..name }];
+    // Beside columns of files, only products are shortened, unless a name is very long.
+    let stays = !names.is_empty() && label <= LABEL_MAX;
+    let when_narrow = if stays { WhenNarrow::Stays } else { WhenNarrow::Shortened(NAME_MIN) };
+    let mut columns = vec![Column { when_narrow, ..name }];
     if is_full {
         columns.push(Column {
             when_narrow: WhenNarrow::LeftOut(1),
@@ -289,8 +264,13 @@ pub(super) fn write(
         });
     }
     if has_serving {
-        let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.text());
+        let serving = Column::number(servers.title(), |line: &GpuLine| line.serving.cell());
         columns.push(Column { when_narrow: WhenNarrow::Stays, ..serving });
+    }
+    for (index, name) in names.iter().enumerate() {
+        let column =
+            Column::number("", move |line: &GpuLine| cell(line.by_file.get(index).copied().unwrap_or_default()));
+        columns.push(Column { title: (*name).to_owned().into(), when_narrow: WhenNarrow::Stays, ..column });
     }
     let size = Column::number("SIZE", |line: &GpuLine| line.sums.size());
     columns.push(Column { width: SIZE - GAP, when_narrow: WhenNarrow::Stays, ..size });
@@ -307,32 +287,14 @@ pub(super) fn write(
     columns.push(Column::name("PRODUCTS", products));
     let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    if let Some(files) = &files {
+        files.write_rest(&mut text)?;
+    }
     // An example explains such numbers. It is not about this file.
-    if lines.iter().any(|line| line.serving.is_partial()) {
+    if has_serving && lines.iter().any(|line| line.serving.is_partial()) {
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
     }
     Ok(())
-}
-
-/// Writes the table of the GPUs with a column for each file.
-fn write_by_file(lines: &[GpuLine], files: &[FileColumn], text: &mut Text<'_>) -> io::Result<()> {
-    let style = text.style;
-    let mut used = INDENT + widest(lines.iter().map(|line| line.label(style, false)), "GPU").min(LABEL_MAX);
-    let name = Column::label("GPU", move |line: &GpuLine| Cell::Bold(line.label(style, false)));
-    let mut columns = vec![Column { when_narrow: WhenNarrow::Shortened(NAME_MIN), ..name }];
-    for (index, FileColumn { title, .. }) in files.iter().enumerate() {
-        let column = Column::number("", move |line: &GpuLine| matrix::cell(Some(&line.serving.of_file(index))));
-        columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, ..column });
-        used += GAP + columns_of(title);
-    }
-    let room = style.width.unwrap_or(WIDE).saturating_sub(used + GAP);
-    if room >= PRODUCTS_MIN {
-        let products = move |line: &GpuLine| some_products_of(&line.targets(), room, style.range());
-        columns.push(Column::name("PRODUCTS", products));
-    }
-    text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
-    let cells = lines.iter().flat_map(|line| (0..files.len()).map(|index| line.serving.of_file(index)));
-    text.write_item(&matrix::legend(cells))
 }
 
 /// The space between columns.

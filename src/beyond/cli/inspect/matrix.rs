@@ -6,9 +6,9 @@ use crate::base::display::printable;
 use crate::beyond::inventory::{Libraries, ServedBundles};
 
 use super::table::unfound_lines;
-use crate::beyond::cli::picture::{GpuGroup, ServedLibrary, ServedTable};
+use crate::beyond::cli::picture::{GpuGroup, ServedLibrary, ServedTable, word_of};
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, widest};
-use crate::beyond::cli::print::text::{Style, Text};
+use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{count, grouped};
 
 /// The width of names that counts when the width of a table is limited. Longer names are shortened to it if necessary.
@@ -56,7 +56,7 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         text.write_line(&line)?;
     }
     let grids = tables.iter().flat_map(|(_, grids)| grids);
-    text.write_line(&legend(grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served.iter().copied()))))
+    text.write_line(&legend(grids.flat_map(|grid| grid.rows.iter().flat_map(|(_, served)| served))))
 }
 
 /// Returns tables, each with the heading of [`heading_of`]: one for all libraries if it is narrow enough, and otherwise
@@ -88,8 +88,8 @@ fn heading_of(served: &ServedTable<'_>) -> Option<String> {
 }
 
 /// Explains the kinds of cells that tables have.
-pub(super) fn legend(cells: impl Iterator<Item = ServedBundles>) -> String {
-    let cells: Vec<ServedBundles> = cells.collect();
+pub(super) fn legend<'s>(cells: impl Iterator<Item = &'s ServedBundles>) -> String {
+    let cells: Vec<&ServedBundles> = cells.collect();
     // A library without bundles for GPUs of a vendor is complete too. The legend explains its empty cells below.
     let mut legend = "all: all bundles serve the GPU".to_owned();
     if cells.iter().any(|served| served.jit > 0) {
@@ -229,39 +229,30 @@ impl Grid {
     fn width_of_column(&self, index: usize) -> usize {
         let title = self.titles.get(index).map(String::as_str).unwrap_or_default();
         let cells = self.rows.iter().filter_map(|(_, served)| served.get(index));
-        widest(cells.map(|served| text_of(*served)), title)
+        widest(cells.map(|served| word_of(*served)), title)
     }
 
     fn write(&self, text: &mut Text<'_>) -> io::Result<()> {
         let mut columns = vec![Column::name(self.title, |(name, _): &(String, Vec<ServedBundles>)| name.clone())];
         for (index, title) in self.titles.iter().enumerate() {
             // The title is not static, so it is set below.
-            let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| cell(served.get(index)));
+            let column = Column::number("", move |(_, served): &(String, Vec<ServedBundles>)| {
+                cell(served.get(index).copied().unwrap_or_default())
+            });
             columns.push(Column { title: title.clone().into(), when_narrow: WhenNarrow::Stays, gap: GAP, ..column });
         }
         text.write_table(Table { indent: 0, columns }, || self.rows.iter())
     }
 }
 
-/// Returns the cell for the number of bundles that serve a GPU, in bold letters if some bundles do not serve it. The
-/// cell is empty if the library has no code for the vendor of the GPU. `None` would be a row that is too short, and
-/// does not occur.
-pub(super) fn cell(served: Option<&ServedBundles>) -> Cell {
+/// Returns the cell for the number of bundles that serve a GPU, in the colour of what it says. The cell is empty if the
+/// library has no code for the vendor of the GPU.
+pub(super) fn cell(served: ServedBundles) -> Cell {
+    let word = word_of(served);
     match served {
-        // A library without bundles for the vendor is complete too, and `text_of` returns an empty text for it.
-        Some(served) if served.is_complete() => Cell::Text(text_of(*served)),
-        Some(served) => Cell::Bold(text_of(*served)),
-        None => Cell::Text(String::new()),
-    }
-}
-
-/// Returns the text of a cell, which [`legend`] explains.
-fn text_of(served: ServedBundles) -> String {
-    match served {
-        // The library has no code for GPUs of this vendor.
-        ServedBundles { bundles: 0, .. } => String::new(),
-        ServedBundles { serving: 0, .. } => "-".to_owned(),
-        served if served.is_complete() => if served.jit > 0 { "jit" } else { "all" }.to_owned(),
-        ServedBundles { serving, bundles, .. } => format!("{serving}/{bundles}"),
+        // A library without bundles for the vendor is complete too, and its word is empty.
+        served if !served.is_complete() => Cell::Toned(Tone::Bad, word),
+        served if served.jit > 0 => Cell::Toned(Tone::Caution, word),
+        _ => Cell::Text(word),
     }
 }

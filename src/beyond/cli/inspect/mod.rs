@@ -1,6 +1,7 @@
 //! `inspect`: lists the code objects in files, with targets and sizes.
 
 mod answer;
+mod by_file;
 mod lines;
 mod matrix;
 mod products;

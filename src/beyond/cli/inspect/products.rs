@@ -9,13 +9,13 @@ use crate::beyond::cli::print::text::Text;
 
 /// A line of a table: a name, and some of the names that belong to it. If the line continues the one before it, the
 /// first name is an empty text.
-type NamesLine = (&'static str, String);
+type NamesLine<'n> = (&'n str, String);
 
 /// Writes the processors with their products, and the other names of processors.
 pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
-    write_names(["GPU", "PRODUCTS"], products::all().collect(), text)?;
+    write_names(["GPU", "PRODUCTS"], products::all().collect(), 0, text)?;
     text.write_empty_line()?;
-    write_names(["OTHER NAME", "GPUS"], products::other_names().collect(), text)?;
+    write_names(["OTHER NAME", "GPUS"], products::other_names().collect(), 0, text)?;
     text.write_empty_line()?;
     text.write_line(
         "Options that take GPUs take these names, as in --expect 'RTX 5090,MI300X', target IDs (gfx90a, sm_90,",
@@ -26,33 +26,34 @@ pub(super) fn write(text: &mut Text<'_>) -> io::Result<()> {
 }
 
 /// Writes a table of names with lists of names. On a terminal, long lists go on in the next line.
-fn write_names(
+pub(super) fn write_names<'n, N: AsRef<str>>(
     titles: [&'static str; 2],
-    rows: Vec<(&'static str, &'static [&'static str])>,
+    rows: Vec<(&'n str, impl AsRef<[N]>)>,
+    indent: usize,
     text: &mut Text<'_>,
 ) -> io::Result<()> {
     // The space between the columns.
     const GAP: usize = 2;
     let [title, title_of_list] = titles;
     let first = widest(rows.iter().map(|(name, _)| *name), title);
-    let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(first + GAP));
-    let mut lines: Vec<NamesLine> = Vec::new();
+    let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(indent + first + GAP));
+    let mut lines: Vec<NamesLine<'_>> = Vec::new();
     for (name, names) in rows {
-        for (index, list) in lines_of(names, room).into_iter().enumerate() {
+        for (index, list) in lines_of(names.as_ref(), room).into_iter().enumerate() {
             lines.push((if index == 0 { name } else { "" }, list));
         }
     }
     let columns = vec![
-        Column::label(title, |(name, _): &NamesLine| Cell::Bold((*name).to_owned())),
-        Column::name(title_of_list, |(_, list): &NamesLine| list.clone()),
+        Column::label(title, |(name, _): &NamesLine<'n>| Cell::Bold((*name).to_owned())),
+        Column::name(title_of_list, |(_, list): &NamesLine<'n>| list.clone()),
     ];
-    text.write_table(Table { indent: 0, columns }, || lines.iter())
+    text.write_table(Table { indent, columns }, || lines.iter())
 }
 
 /// Joins names, in lines of at most `room` characters each.
-fn lines_of(names: &[&str], room: usize) -> Vec<String> {
+fn lines_of<N: AsRef<str>>(names: &[N], room: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for name in names {
+    for name in names.iter().map(AsRef::as_ref) {
         match lines.last_mut() {
             // A line that is not the last ends with a comma.
             Some(line) if line.len() + ", ".len() + name.len() + ",".len() <= room => {
@@ -61,9 +62,9 @@ fn lines_of(names: &[&str], room: usize) -> Vec<String> {
             }
             Some(line) => {
                 line.push(',');
-                lines.push((*name).to_owned());
+                lines.push(name.to_owned());
             }
-            None => lines.push((*name).to_owned()),
+            None => lines.push(name.to_owned()),
         }
     }
     lines

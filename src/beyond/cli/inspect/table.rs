@@ -1,10 +1,10 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 
-use crate::base::display::printable_start;
+use crate::base::display::{printable, printable_start};
 use crate::beyond::base::text::listed;
 use crate::beyond::codec::Codec;
 use crate::beyond::inventory::{
@@ -13,11 +13,12 @@ use crate::beyond::inventory::{
 use crate::beyond::job::InspectTotal;
 use crate::beyond::scan::{Format, Place, Sizes, Step};
 
-use super::answer::{self, FILES_MAX, FileColumn, Servers};
+use super::answer::{self, Servers};
 use super::lines::{Line, LineColumns, Scale, TableRows, add_served, group_lines, write_lines};
 use super::sort_by_need;
+use crate::beyond::cli::print::names::{NameOfWheel, short_names};
 use crate::beyond::cli::print::out::Buffer;
-use crate::beyond::cli::print::text::Text;
+use crate::beyond::cli::print::text::{Text, Tone};
 use crate::beyond::cli::print::units::{CountsByKind, bytes, count, first};
 
 /// The text report. Files are added one at a time.
@@ -40,8 +41,8 @@ pub(super) struct InspectTables<'o> {
     notes: [Buffer; 2],
     /// The lines about copies in files with tables.
     copies: Vec<String>,
-    /// What a machine needs to read the code of each of the first files with tables, by path.
-    needs: HashMap<String, Vec<Need>>,
+    /// The paths of the first files with tables, each with what a machine needs to read the code.
+    needs: Vec<(String, Vec<Need>)>,
     /// The unread parts of files with tables.
     unread: CountsByKind,
     /// Whether no file has a text so far.
@@ -52,6 +53,9 @@ pub(super) struct InspectTables<'o> {
 
 /// The most text about files without tables that is kept until all files are read, in bytes.
 const NOTES_MAX: usize = 1 << 20;
+
+/// The largest number of files of which each has a line with its own needs.
+const OWN_NEEDS_MAX: usize = 6;
 
 impl<'o> InspectTables<'o> {
     pub(super) fn new(rows: TableRows, text: Text<'o>) -> Self {
@@ -65,7 +69,7 @@ impl<'o> InspectTables<'o> {
             libraries: LibrariesBuilder::default(),
             notes: Default::default(),
             copies: Vec::new(),
-            needs: HashMap::new(),
+            needs: Vec::new(),
             unread: CountsByKind::default(),
             is_silent: true,
             is_after_table: false,
@@ -107,8 +111,8 @@ impl<'o> InspectTables<'o> {
         for part in &file.unread {
             self.unread.add(part.what.name(), 1);
         }
-        if self.needs.len() < FILES_MAX {
-            self.needs.insert(file.path.to_string_lossy().into_owned(), file.needs());
+        if self.needs.len() <= OWN_NEEDS_MAX {
+            self.needs.push((file.path.to_string_lossy().into_owned(), file.needs()));
         }
         let room = COPIES_MAX.saturating_sub(self.copies.len());
         self.copies.extend(copies_lines(&file.copies).take(room));
@@ -184,13 +188,13 @@ impl<'o> InspectTables<'o> {
             _ => write_total_heading(&total, &mut text)?,
         }
         let is_full = false;
-        let files = answer::columns_of_files(libraries, text.style.with_width().width.unwrap_or(usize::MAX));
-        write_gpus(&total, is_full, libraries, &files, &mut text)?;
+        write_gpus(&total, is_full, libraries, &mut text)?;
         // Files of a directory that serve GPUs together are one library. A table of one would only repeat the totals.
         if libraries.iter().count() > 1 {
             answer::write_libraries(libraries, total.is_compressed, &mut text)?;
         }
-        for line in unfound_lines(&total.coverage).iter().chain(&self.copies) {
+        write_unfound(&total.coverage, &mut text)?;
+        for line in &self.copies {
             text.write_item(line)?;
         }
         if self.unread.total() > 0 {
@@ -199,12 +203,14 @@ impl<'o> InspectTables<'o> {
         if total.files_with_missing > 0 {
             text.write_item(&missing_text(&total))?;
         }
-        if files.is_empty() {
+        let first = self.needs.first().map(|(_, needs)| needs);
+        if self.needs.len() > OWN_NEEDS_MAX || self.needs.iter().all(|(_, needs)| Some(needs) == first) {
             write_needs("needs", &total.needs.newest(), &mut text)?;
-        }
-        for FileColumn { path, title, .. } in &files {
-            let needs = self.needs.get(path).map(Vec::as_slice).unwrap_or_default();
-            write_needs(&format!("{title} needs"), needs, &mut text)?;
+        } else {
+            let paths: Vec<&str> = self.needs.iter().map(|(path, _)| path.as_str()).collect();
+            for (name, (_, needs)) in short_names(&paths, NameOfWheel::Short).iter().zip(&self.needs) {
+                write_needs(&format!("{} needs", printable(name)), needs, &mut text)?;
+            }
         }
         for notes in &self.notes {
             text.out.write_buffer(notes)?;
@@ -311,7 +317,7 @@ fn write_places(file: &Contents, text: &mut Text<'_>) -> io::Result<()> {
 }
 
 fn write_unfound(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> {
-    unfound_lines(coverage).iter().try_for_each(|line| text.write_item(line))
+    unfound_lines(coverage).iter().try_for_each(|line| text.write_toned_item(Tone::Bad, line))
 }
 
 /// Writes what a machine needs to read the code.
@@ -488,7 +494,7 @@ fn write_incomplete(coverage: &Coverage, text: &mut Text<'_>) -> io::Result<()> 
         listed.push(format!("{more} more (--gpus lists all)"));
     }
     if !listed.is_empty() {
-        text.write_item(&format!("not served by all bundles: {}", listed.join(", ")))?;
+        text.write_toned_item(Tone::Bad, &format!("not served by all bundles: {}", listed.join(", ")))?;
     }
     write_unfound(coverage, text)
 }
@@ -534,18 +540,10 @@ fn write_total_heading(total: &InspectTotal, text: &mut Text<'_>) -> io::Result<
 }
 
 /// Writes the table of the GPUs by generation, with products, and with the number of libraries or bundles that
-/// serve each, or with a column for each of `files`. If `is_full`, GPUs do not share lines and have all their products,
-/// see [`answer::write`].
-fn write_gpus(
-    total: &InspectTotal,
-    is_full: bool,
-    libraries: &Libraries,
-    files: &[FileColumn],
-    text: &mut Text<'_>,
-) -> io::Result<()> {
-    let servers = if !files.is_empty() {
-        Servers::Files(files, &total.coverage)
-    } else if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
+/// serve each, or with a column for each of several files. If `is_full`, GPUs do not share lines and have all their
+/// products, see [`answer::write`].
+fn write_gpus(total: &InspectTotal, is_full: bool, libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {
+    let servers = if libraries.iter().filter(|library| library.has_bundles()).count() > 1 {
         Servers::Libraries(libraries)
     } else {
         Servers::Bundles(&total.coverage)
@@ -564,7 +562,7 @@ fn write_summary(total: &InspectTotal, rows: TableRows, libraries: &Libraries, t
     if total.files_with_bundles > 0 && rows == TableRows::Gpus {
         write_total_heading(total, text)?;
         let is_full = true;
-        write_gpus(total, is_full, libraries, &[], text)?;
+        write_gpus(total, is_full, libraries, text)?;
     } else if total.files_with_bundles > 0 {
         write_total(total, text)?;
     }

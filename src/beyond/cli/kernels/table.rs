@@ -11,7 +11,7 @@ use crate::beyond::job::{
 use crate::beyond::scan::{CodeObject, Place};
 
 use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, common_start};
-use crate::beyond::cli::print::text::Text;
+use crate::beyond::cli::print::text::{Text, Tone};
 use crate::beyond::cli::print::units::{CountsByKind, count, shown_uri};
 
 /// The column of a table of kernels with their places.
@@ -101,6 +101,12 @@ fn summary(rows: &[NamedKernel]) -> String {
     format!("{} in {}", count(rows.len(), "kernel", "kernels"), count(code_objects, "code object", "code objects"))
 }
 
+/// The columns whose numbers are best 0: registers that spill, and the memory for them.
+const SPILLS: [&str; 3] = ["VSPILL", "SSPILL", "SCRATCH"];
+
+/// The columns whose numbers are not better if they are smaller.
+const NEUTRAL: [&str; 2] = ["KERNARG", "GROUP"];
+
 /// A kernel of a table: as it was before, if two files are compared, and as it is.
 #[derive(Clone, Copy)]
 pub(crate) struct ListedKernel<'r> {
@@ -127,6 +133,23 @@ impl<'r> ListedKernel<'r> {
             (Some(old), Some(new)) => old_to_new(old, new, |number| self.number_text(column, number)),
             // Only one of the files has the kernel.
             (old, new) => self.number_text(column, new.or(old).flatten()),
+        }
+    }
+
+    /// Returns the text of a number in the colour of what it says: spills and scratch memory cost time, and so do numbers
+    /// that grew.
+    fn cell(&self, column: &KernelColumn) -> Cell {
+        let [old, new] = [self.old, self.new].map(|kernel| kernel.and_then(|kernel| (column.number)(kernel)));
+        let text = self.text(column);
+        let is_compared = self.old.is_some() && self.new.is_some();
+        if column.is_flag || self.new.is_none() || NEUTRAL.contains(&column.title) {
+            Cell::Text(text)
+        } else if is_compared && new > old || !is_compared && SPILLS.contains(&column.title) && new > Some(0) {
+            Cell::Toned(Tone::Caution, text)
+        } else if is_compared && new < old {
+            Cell::Toned(Tone::Good, text)
+        } else {
+            Cell::Text(text)
         }
     }
 
@@ -235,6 +258,6 @@ fn number_column<'c, 'r: 'c>(column: &'static KernelColumn, sort_key: Option<Sor
         Some(key) if key.is_column(column) => WhenNarrow::Stays,
         _ => WhenNarrow::LeftOut(0),
     };
-    let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.text(column));
+    let numbers = Column::number(column.title, |row: &ListedKernel<'r>| row.cell(column));
     Column { when_narrow, is_left_aligned: column.is_flag, ..numbers }
 }

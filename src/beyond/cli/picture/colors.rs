@@ -1,35 +1,216 @@
-//! Colours of GPUs.
+//! Colours of GPUs: a hue for each vendor, in a shade for each generation.
 
-/// Fill colours, each with the colour of the text on it. The first come from the Okabe-Ito palette; each further one is
-/// the colour of moderate chroma farthest in CIELAB from all colours before it.
-#[rustfmt::skip]
-pub(super) const COLORS: [(&str, &str); 24] = [
-    ("#0072b2", "#fff"), ("#e69f00", "#000"), ("#009e73", "#000"), ("#cc79a7", "#000"), ("#56b4e9", "#000"),
-    ("#d55e00", "#000"), ("#f0e442", "#000"), ("#332288", "#fff"), ("#544800", "#fff"), ("#780c18", "#fff"),
-    ("#fcb490", "#000"), ("#609000", "#000"), ("#cce49c", "#000"), ("#a890fc", "#000"), ("#0c483c", "#fff"),
-    ("#fc606c", "#000"), ("#543048", "#fff"), ("#60f0f0", "#000"), ("#9c0078", "#fff"), ("#6cf090", "#000"),
-    ("#00540c", "#fff"), ("#e4ccfc", "#000"), ("#b49c48", "#000"), ("#9c6054", "#fff"),
-];
+use std::collections::HashMap;
 
-/// The colours for host code.
-pub(super) const GREY: (&str, &str) = ("#8b949e", "#000");
+use crate::beyond::cli::gpus::{family_of, generation, label_of_family, some_products_of};
+use crate::beyond::inventory::SizesByGpu;
+use crate::beyond::runtime::{Code, Device, GpuVendor, processor_in};
+use crate::beyond::scan::Sizes;
+
+/// The shades of a hue, from old to new generations. All are light enough for black text.
+type Shades = [&'static str; 8];
+
+const AMD: Shades = ["#fbefc2", "#f6dda4", "#f3cb87", "#f1b76b", "#f0a250", "#ee8b36", "#ea731e", "#e65909"];
+const NVIDIA: Shades = ["#daf9d3", "#c3ebbf", "#aaddac", "#91d09a", "#76c28a", "#57b57b", "#30a86d", "#099864"];
+const INTEL: Shades = ["#d2ecfd", "#b7dff9", "#9fd0f4", "#89c1ee", "#73b2e9", "#5fa2e3", "#4b91dd", "#3a81d7"];
+const OTHER: Shades = ["#f1ddf6", "#e6ccef", "#dbbbe9", "#cfabe3", "#c39bdd", "#b68bd8", "#a97bd3", "#9b6bce"];
+
+/// The colour of host code, and of parts that stand for several small ones.
+pub(super) const GREY: &str = "#9aa3ad";
+
+/// The look of the code for a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) color: &'static str,
+    /// Whether the code is compiled when a program starts. Such code is hatched.
+    pub(super) is_jit: bool,
+}
+
+/// The GPUs of a generation, which look alike. Code that is compiled when a program starts is apart from machine code.
+#[derive(Debug)]
+pub(super) struct Generation {
+    vendor: GpuVendor,
+    targets: Vec<String>,
+    pub(super) sizes: Sizes,
+    pub(super) look: Look,
+}
+
+impl Generation {
+    /// Returns the names of the GPUs in short.
+    pub(super) fn label(&self) -> String {
+        /// Files can name any number of targets.
+        const TARGETS_MAX: usize = 40;
+        let targets: Vec<&str> = self.targets.iter().take(TARGETS_MAX).map(String::as_str).collect();
+        let more = if targets.len() < self.targets.len() { ",…" } else { "" };
+        let jit = if self.look.is_jit { " (JIT)" } else { "" };
+        format!("{}{more}{jit}", label_of_family(&targets, "…"))
+    }
+
+    /// Returns the name of the vendor.
+    pub(super) fn vendor(&self) -> &'static str {
+        self.vendor.name().unwrap_or("Other")
+    }
+}
+
+/// Returns the generations of GPUs by vendor, old ones first, and machine code before code that is compiled later. GPUs
+/// of size 0 are left out.
+pub(super) fn generations(gpus: &SizesByGpu) -> Vec<Generation> {
+    let mut targets: Vec<Target<'_>> = Vec::new();
+    targets.extend(gpus.iter().filter(|(_, sizes)| sizes.stored > 0).map(|(name, sizes)| Target::new(name, *sizes)));
+    targets.sort_by_cached_key(|target| (target.vendor, generation(target.name)));
+    let mut families: HashMap<GpuVendor, Vec<String>> = HashMap::new();
+    for Target { vendor, family, .. } in &targets {
+        let known = families.entry(*vendor).or_default();
+        if known.last() != Some(family) {
+            known.push(family.clone());
+        }
+    }
+    targets.sort_by_key(|target| (target.vendor, target.is_jit));
+    let mut generations: Vec<Generation> = Vec::new();
+    for alike in targets.chunk_by(Target::looks_like) {
+        let Some(first) = alike.first() else { continue };
+        let families = families.get(&first.vendor).map(Vec::as_slice).unwrap_or_default();
+        let look = Look { color: first.color(families), is_jit: first.is_jit };
+        let targets = alike.iter().map(|target| target.name.to_owned()).collect();
+        let sizes = alike.iter().map(|target| target.sizes).sum();
+        generations.push(Generation { vendor: first.vendor, targets, sizes, look });
+    }
+    generations
+}
+
+/// Returns the look of each GPU.
+pub(super) fn looks(generations: &[Generation]) -> HashMap<&str, Look> {
+    let each = generations.iter().flat_map(|all| all.targets.iter().map(|target| (target.as_str(), all.look)));
+    each.collect()
+}
+
+/// Returns the name of a target with its products, or with a description of code that is compiled when a program starts.
+pub(super) fn with_products(target: &str) -> String {
+    const ROOM: usize = 60;
+    match some_products_of(&[target], ROOM, "…").as_str() {
+        "" => target.to_owned(),
+        products => format!("{target} ({products})"),
+    }
+}
+
+/// The name of the target of host code.
+const HOST: &str = "host";
+
+/// The target of some code, with all that its look depends on.
+struct Target<'g> {
+    name: &'g str,
+    vendor: GpuVendor,
+    family: String,
+    is_jit: bool,
+    sizes: Sizes,
+}
+
+impl<'g> Target<'g> {
+    fn new(name: &'g str, sizes: Sizes) -> Self {
+        let code = if name == HOST { None } else { Code::from_name(name) };
+        let vendor = match &code {
+            // Only Intel's driver compiles SPIR-V that names no vendor.
+            Some(Code::SpirV(_)) => GpuVendor::Intel,
+            Some(code) => Device::from_code(code).map_or(GpuVendor::Other, |gpu| gpu.vendor()),
+            None => GpuVendor::Other,
+        };
+        Self { name, vendor, family: family(name), is_jit: code.is_some_and(|code| code.is_jit()), sizes }
+    }
+
+    fn looks_like(&self, other: &Self) -> bool {
+        (self.vendor, self.is_jit, &self.family) == (other.vendor, other.is_jit, &other.family)
+    }
+
+    /// Returns the colour in a picture with these families of the same vendor: the newest one has the last shade.
+    fn color(&self, families: &[String]) -> &'static str {
+        let shades = match self.vendor {
+            GpuVendor::Amd => AMD,
+            GpuVendor::Nvidia => NVIDIA,
+            GpuVendor::Intel => INTEL,
+            GpuVendor::Of(_) | GpuVendor::Other => OTHER,
+        };
+        let older = families.iter().position(|family| *family == self.family).unwrap_or_default();
+        let last = shades.len() - 1;
+        // The steps are equal, and a single family has the last shade.
+        let step = (older * last).checked_div(families.len().saturating_sub(1)).unwrap_or(last);
+        if self.name == HOST { GREY } else { shades.get(step).copied().unwrap_or(GREY) }
+    }
+}
+
+/// Returns the family of a target: the start of the name that GPUs of its generation have in common. PTX has the family
+/// of the machine code with the same version.
+fn family(target: &str) -> String {
+    let processor = processor_in(target);
+    let name = match processor.split_once('_') {
+        Some(("sm" | "compute" | "lto", version)) => {
+            format!("sm_{}", version.trim_end_matches(|c: char| c.is_ascii_alphabetic()))
+        }
+        _ => processor.to_owned(),
+    };
+    match family_of(&name) {
+        Some(family) => family.to_owned(),
+        // Intel's names have the generation before the dash: `dg2-g10`.
+        None if !name.starts_with("gfx") => name.split('-').next().unwrap_or_default().to_owned(),
+        None => name,
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::super::STYLE;
     use super::*;
 
+    fn pictured(targets: &[&str]) -> Vec<(String, &'static str, Look)> {
+        let sizes = Sizes { code_objects: 1, size: 1, stored: 1 };
+        let gpus: SizesByGpu = targets.iter().map(|target| ((*target).to_owned(), sizes)).collect();
+        generations(&gpus).iter().map(|all| (all.label(), all.vendor(), all.look)).collect()
+    }
+
     #[test]
-    fn colours_are_all_different_and_can_be_written_on_and_told_from_the_page() {
-        let all: Vec<Rgb> = COLORS.into_iter().chain([GREY]).map(|(color, _)| rgb(color)).collect();
-        for (index, &a) in all.iter().enumerate() {
-            for &b in &all[..index] {
-                assert!(distance(a, b) > 20.0, "{a:?} {b:?}");
+    fn vendors_have_hues_generations_have_shades_and_compiled_code_is_apart() {
+        let found = pictured(&[
+            "sm_80",
+            "compute_90",
+            "gfx1100",
+            "sm_90a",
+            "host",
+            "gfx1102",
+            "gfx1101",
+            "gfx906",
+            "sm_86",
+            "spir64",
+            "pvc",
+            "x1",
+            "gfx90a:xnack+",
+        ]);
+        let found: Vec<_> =
+            found.iter().map(|(label, vendor, look)| (label.as_str(), *vendor, look.color, look.is_jit)).collect();
+        let expected = [
+            ("gfx906,90a:xnack+", "AMD", AMD[0], false),
+            ("gfx1100…1102", "AMD", AMD[7], false),
+            ("sm_80,86", "NVIDIA", NVIDIA[0], false),
+            ("sm_90a", "NVIDIA", NVIDIA[7], false),
+            ("compute_90 (JIT)", "NVIDIA", NVIDIA[7], true),
+            ("pvc", "Intel", INTEL[0], false),
+            ("spir64 (JIT)", "Intel", INTEL[7], true),
+            ("host", "Other", GREY, false),
+            ("x1", "Other", OTHER[7], false),
+        ];
+        assert_eq!(found, expected);
+        let shades: Vec<_> = pictured(&["sm_60", "sm_70", "sm_80"]).iter().map(|(.., look)| look.color).collect();
+        assert_eq!(shades, [NVIDIA[0], NVIDIA[3], NVIDIA[7]]);
+        assert_eq!(pictured(&["gfx942"])[0].2.color, AMD[7]);
+    }
+
+    #[test]
+    fn shades_can_be_told_apart_and_written_on_and_told_from_the_page() {
+        for shades in [AMD, NVIDIA, INTEL, OTHER] {
+            for pair in shades.windows(2) {
+                assert!(distance(rgb(pair[0]), rgb(pair[1])) > 6.0, "{pair:?}");
             }
         }
-        for (color, ink) in COLORS.into_iter().chain([GREY]) {
-            let ink = if ink == "#fff" { [255.0; 3] } else { [0.0; 3] };
-            assert!(contrast(rgb(color), ink) >= 4.5, "{color}");
+        for color in [AMD, NVIDIA, INTEL, OTHER].concat().into_iter().chain([GREY]) {
+            assert!(contrast(rgb(color), [0.0; 3]) >= 4.5, "{color}");
             // The edge must contrast with the track or with the page, in light and dark mode.
             for (edge, track) in [("#59636e", "#eaeef2"), ("#9198a1", "#21262d")] {
                 let told = contrast(rgb(color), rgb(track)).max(contrast(rgb(edge), rgb(track)));
@@ -39,6 +220,9 @@ mod tests {
                         && STYLE.contains(&format!("stroke: {edge}"))
                 );
             }
+        }
+        for (one, other) in [(AMD, NVIDIA), (AMD, INTEL), (NVIDIA, INTEL), (INTEL, OTHER)] {
+            assert!(distance(rgb(one[7]), rgb(other[7])) > 20.0, "{} {}", one[7], other[7]);
         }
     }
 

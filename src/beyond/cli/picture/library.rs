@@ -1,61 +1,106 @@
-//! The libraries of a picture, with their labels.
+//! The libraries of a picture, with their names.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::beyond::inventory::{Libraries, Library, SizesByGpu, make_unique};
+use crate::beyond::inventory::{Libraries, Library, SizesByGpu};
 use crate::beyond::scan::Sizes;
 
-use crate::beyond::cli::print::names::CommonParts;
+use super::served::ServedFiles;
+use crate::beyond::cli::print::names::{CommonParts, NameOfWheel, short_names};
 use crate::beyond::cli::print::units::{bytes, count};
 
 /// The number of libraries in a picture. All smaller libraries are merged into one entry.
 const SHOWN_MAX: usize = 40;
 
-/// The largest libraries, and the sum of all others.
+/// The largest libraries, and the sum of all others, with the names that pictures, tables and pages show.
 #[derive(Debug)]
 pub(crate) struct PicturedLibraries {
     pub(crate) all: Libraries,
-    /// The labels of the largest libraries, in their order: the part of each name that tells it apart from the others.
-    labels: Vec<String>,
-    /// The parts that labels leave out.
+    /// The names of the largest libraries, by their unique names.
+    names: HashMap<String, LibraryName>,
+    /// The parts that the names leave out, if there is only one package, or none.
     common: CommonParts,
+    /// The files, with the number of their bundles that serve each GPU, if there are several.
+    pub(super) files: Option<ServedFiles>,
+}
+
+/// The name of a library in two parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LibraryName {
+    /// The short name of the package. Empty for a library that is a file itself, and if there is only one package.
+    pub(crate) file: String,
+    /// The part of the name that tells the library apart from others in the same package.
+    pub(crate) library: String,
 }
 
 impl PicturedLibraries {
     pub(crate) fn new(mut all: Libraries) -> Self {
-        let mut labels: Vec<String> = all.kept().iter().map(Library::last_name).collect();
-        make_unique(&mut labels, all.kept(), Library::whole_path);
-        // Labels lose the beginning and the end that all libraries have in common, also those that are not shown.
-        let common = CommonParts::of(labels.iter().map(String::as_str));
-        for label in &mut labels {
-            *label = common.remove_from(label).to_owned();
+        let mut by_package: BTreeMap<Option<&str>, Vec<&Library>> = BTreeMap::new();
+        for library in all.kept() {
+            by_package.entry(library.package()).or_default().push(library);
         }
-        drop_extensions(&mut labels);
+        let packages: Vec<&str> = by_package.keys().filter_map(|package| *package).collect();
+        let mut files = short_names(&packages, NameOfWheel::Short);
+        let is_single = by_package.len() <= 1;
+        if is_single {
+            files.fill(String::new());
+        }
+        let mut files_by_package: HashMap<Option<&str>, String> = HashMap::new();
+        files_by_package.extend(packages.into_iter().map(Some).zip(files));
+        let (mut names, mut common) = (HashMap::new(), CommonParts::default());
+        for (package, libraries) in by_package {
+            let (labels, left_out) = labels(&libraries);
+            if is_single {
+                common = left_out;
+            }
+            let file = files_by_package.get(&package).cloned().unwrap_or_default();
+            for (library, label) in libraries.into_iter().zip(labels) {
+                names.insert(library.name.clone(), LibraryName { file: file.clone(), library: label });
+            }
+        }
+        let files = if is_single { None } else { ServedFiles::new(&all) };
         all.keep_largest(SHOWN_MAX);
-        labels.truncate(SHOWN_MAX);
-        Self { all, labels, common }
+        Self { all, names, common, files }
     }
 
-    /// Returns the libraries with their labels, and last the sum of the libraries that are not shown, if there are any.
-    pub(super) fn labelled(&self) -> impl Iterator<Item = (&Library, &str)> {
-        // The sum has no label but its name.
-        let labels = self.labels.iter().map(Some).chain([None]);
-        self.all.iter().zip(labels).map(|(library, label)| (library, label.unwrap_or(&library.name).as_str()))
+    /// Returns the name of a library. The sum of the libraries that are not shown has the text that says so.
+    pub(super) fn name_of(&self, library: &Library) -> LibraryName {
+        let sum = || LibraryName { library: library.name.clone(), ..LibraryName::default() };
+        self.names.get(&library.name).cloned().unwrap_or_else(sum)
     }
 
-    /// Returns the pattern of the libraries' names with `*` for the part that is their label, or `None` if labels are
-    /// whole names.
+    /// Returns the names by the paths of the libraries' files and the members in these.
+    pub(crate) fn by_path(&self) -> HashMap<(String, Option<String>), LibraryName> {
+        let mut names = HashMap::new();
+        for library in self.all.kept() {
+            if let Some(path) = library.path() {
+                let key = (path.to_owned(), library.member().map(str::to_owned));
+                names.insert(key, self.name_of(library));
+            }
+        }
+        names
+    }
+
+    /// Returns the libraries of each package with their names, and last the sum of the libraries that are not shown, if
+    /// there are any. A package comes where its largest library does.
+    pub(super) fn by_file(&self) -> Vec<(String, Vec<(&Library, String)>)> {
+        let mut files: Vec<(String, Vec<(&Library, String)>)> = Vec::new();
+        for library in self.all.iter() {
+            let LibraryName { file, library: name } = self.name_of(library);
+            match files.iter_mut().find(|(known, _)| *known == file) {
+                Some((_, libraries)) => libraries.push((library, name)),
+                None => files.push((file, vec![(library, name)])),
+            }
+        }
+        files
+    }
+
+    /// Returns the pattern of the libraries' names in the only package, with `*` for the part that is shown, or `None` if
+    /// names are shown whole.
     pub(crate) fn pattern(&self) -> Option<String> {
-        if self.common.is_empty() { None } else { Some(self.common.pattern()) }
-    }
-
-    /// Returns the sizes of each GPU in all libraries, without GPUs of size 0; largest first.
-    pub(super) fn gpus(&self) -> Vec<(String, Sizes)> {
-        let mut gpus: Vec<(String, Sizes)> = self.all.gpus().into_iter().collect();
-        gpus.retain(|(_, sizes)| sizes.stored > 0);
-        gpus.sort_by_key(|(_, sizes)| Reverse(sizes.stored));
-        gpus
+        let pattern = self.common.pattern();
+        let in_package = pattern.split_once('(').map_or(pattern.as_str(), |(_, member)| member.trim_end_matches(')'));
+        if self.common.is_empty() || in_package == "*" { None } else { Some(in_package.to_owned()) }
     }
 
     /// Returns the stored size of all libraries.
@@ -83,6 +128,16 @@ impl PicturedLibraries {
         );
         [format!("{} of code objects", bytes(self.stored())), facts]
     }
+}
+
+/// Returns what tells libraries of a package, or those that are files themselves, apart: their names without the parts
+/// that all have in common, and these parts.
+fn labels(libraries: &[&Library]) -> (Vec<String>, CommonParts) {
+    let common = CommonParts::of(libraries.iter().map(|library| library.name.as_str()));
+    let mut labels: Vec<String> =
+        libraries.iter().map(|library| common.remove_from(&library.name).to_owned()).collect();
+    drop_extensions(&mut labels);
+    (labels, common)
 }
 
 /// Removes `.so` from the labels of several libraries, unless two of them would have the same label.

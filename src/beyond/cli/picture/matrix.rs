@@ -1,64 +1,117 @@
-//! The matrix of GPUs and libraries, with the number of bundles that serve each GPU.
+//! The matrices of GPUs with files and with libraries: the number of bundles that serve each GPU.
 
 use std::fmt::Write;
 
-use crate::beyond::inventory::{Libraries, ServedBundles};
+use crate::beyond::inventory::ServedBundles;
 
-use super::served::{GpuGroup, ServedLibrary, ServedTable};
+use super::library::{LibraryName, PicturedLibraries};
+use super::served::{GpuGroup, ServedTable};
 use crate::beyond::cli::print::units::count;
 
 /// The number of groups of GPUs that are shown.
 const DRAWN_GPUS_MAX: usize = 60;
 
-/// The number of libraries that are shown.
-const DRAWN_LIBRARIES_MAX: usize = 30;
+/// The number of columns that are shown.
+const DRAWN_COLUMNS_MAX: usize = 30;
 
-/// The number of bundles of each library that serve each GPU.
+/// The heading of the first matrix.
+const TITLE: &str = "Bundles that serve each GPU";
+
+/// The number of bundles that serve each GPU, in each file or in each library.
 pub(crate) struct Matrix<'p> {
-    groups: Vec<GpuGroup>,
-    pub(super) columns: Vec<ServedLibrary<'p>>,
+    pub(crate) title: &'static str,
     /// A sentence about the contents.
     pub(crate) facts: String,
+    pub(super) groups: &'p [GpuGroup],
+    pub(super) columns: Vec<MatrixColumn>,
 }
 
-impl<'p> Matrix<'p> {
-    /// Returns the matrix, or `None` if no library has bundles for GPUs, or if there are too many bundles to compare.
-    pub(crate) fn new(libraries: &'p Libraries) -> Option<Self> {
-        let ServedTable { libraries: mut columns, mut groups, complete_gpus, other_gpus, .. } =
-            ServedTable::new(libraries)?;
-        if groups.is_empty() {
-            return None;
-        }
-        let mut more_gpus = other_gpus;
-        for group in groups.split_off(groups.len().min(DRAWN_GPUS_MAX)) {
-            more_gpus += group.gpus.len();
-        }
-        // If not all libraries can be shown, libraries with gaps come first. Otherwise the order of names stays.
-        if columns.len() > DRAWN_LIBRARIES_MAX {
-            columns.sort_by_key(|library| library.served.iter().all(|served| served.is_complete()));
-        }
-        let more = columns.split_off(columns.len().min(DRAWN_LIBRARIES_MAX)).len();
-        let mut facts = format!(
-            "{}; {} served by all bundles for GPUs of their vendor",
-            count(libraries.coverage().bundles(), "bundle", "bundles"),
-            count(complete_gpus, "GPU is", "GPUs are")
-        );
-        if more > 0 {
-            let _ = write!(facts, "; {} not shown", count(more, "more library is", "more libraries are"));
-        }
-        if more_gpus > 0 {
-            let _ = write!(facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
-        }
-        Some(Self { groups, columns, facts })
+/// A file or a library.
+#[derive(Debug)]
+pub(super) struct MatrixColumn {
+    pub(super) name: LibraryName,
+    /// The whole name.
+    pub(super) title: String,
+    pub(super) served: Vec<ServedBundles>,
+}
+
+/// The tables that matrices show, or `None` for libraries if no bundle has code for a GPU, or if there are too many
+/// bundles to compare.
+pub(crate) struct Served<'p> {
+    libraries: &'p PicturedLibraries,
+    table: Option<ServedTable<'p>>,
+}
+
+impl<'p> Served<'p> {
+    pub(crate) fn new(libraries: &'p PicturedLibraries) -> Self {
+        let table = ServedTable::new(&libraries.all).filter(|table| !table.groups.is_empty());
+        Self { libraries, table }
     }
 
-    pub(crate) const TITLE: &'static str = "Bundles that serve each GPU";
+    /// Returns the matrix of files, if there are several, and the matrix of libraries.
+    pub(crate) fn matrices(&self) -> Vec<Matrix<'_>> {
+        let Some(table) = &self.table else { return Vec::new() };
+        let facts = format!(
+            "{}; {} served by all bundles for GPUs of their vendor",
+            count(self.libraries.all.coverage().bundles(), "bundle", "bundles"),
+            count(table.complete_gpus, "GPU is", "GPUs are")
+        );
+        let mut matrices = Vec::new();
+        if let Some(served) = &self.libraries.files {
+            let mut columns = Vec::new();
+            for file in &served.files {
+                let name = LibraryName { library: file.name.clone(), ..LibraryName::default() };
+                columns.push(MatrixColumn { name, title: file.file_name.clone(), served: file.served.clone() });
+            }
+            matrices.push(Matrix { title: TITLE, facts: facts.clone(), groups: &served.groups, columns });
+        }
+        let mut columns = Vec::new();
+        for library in &table.libraries {
+            let name = self.libraries.name_of(library.library);
+            columns.push(MatrixColumn { name, title: library.library.name.clone(), served: library.served.clone() });
+        }
+        let facts = if matrices.is_empty() { facts } else { count(columns.len(), "library", "libraries") };
+        let title = if matrices.is_empty() { TITLE } else { "By library" };
+        matrices.push(Matrix { title, facts, groups: &table.groups, columns });
+        for matrix in &mut matrices {
+            matrix.limit(table.other_gpus);
+        }
+        matrices
+    }
+}
 
-    /// Returns the rows of the matrix: GPUs that all libraries serve alike, with the numbers of each library.
+impl Matrix<'_> {
+    /// Leaves out columns and GPUs if there are too many, and says so.
+    fn limit(&mut self, mut more_gpus: usize) {
+        let more = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
+        if more > 0 {
+            // Columns with gaps are shown first, and the order of names stays.
+            let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+            shown.sort_by_key(|index| self.columns.get(*index).is_some_and(MatrixColumn::is_complete));
+            shown.truncate(DRAWN_COLUMNS_MAX);
+            let mut indices = 0..;
+            self.columns.retain(|_| indices.next().is_some_and(|index| shown.contains(&index)));
+            let _ = write!(self.facts, "; {} not shown", count(more, "more column is", "more columns are"));
+        }
+        let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));
+        self.groups = shown;
+        more_gpus += others.iter().map(|group| group.gpus.len()).sum::<usize>();
+        if more_gpus > 0 {
+            let _ = write!(self.facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
+        }
+    }
+
+    /// Returns the rows: GPUs that all columns serve alike, with the numbers of each column.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&GpuGroup, Vec<ServedBundles>)> {
         self.groups.iter().enumerate().map(|(index, group)| {
-            let numbers = self.columns.iter().filter_map(|library| library.served.get(index).copied());
+            let numbers = self.columns.iter().filter_map(|column| column.served.get(index).copied());
             (group, numbers.collect())
         })
+    }
+}
+
+impl MatrixColumn {
+    fn is_complete(&self) -> bool {
+        self.served.iter().all(|served| served.is_complete())
     }
 }

@@ -1,12 +1,12 @@
-//! The matrix of GPUs and libraries as a picture and as a table of HTML. Colours tell gaps from code that a library
-//! need not have.
+//! A matrix of GPUs as a picture and as tables of HTML. Colours tell gaps from code that a library need not have, and
+//! hatching tells code that is compiled when a program starts.
 
 use std::fmt::Write;
 
 use crate::beyond::inventory::ServedBundles;
 
-use super::matrix::Matrix;
-use super::served::{GpuGroup, ServedLibrary};
+use super::matrix::{Matrix, MatrixColumn};
+use super::served::{GpuGroup, word_of};
 use super::{CHARACTER, Canvas, Rect, escaped, fits, scaled, shortened, to_u64};
 use crate::beyond::base::text::natural_order;
 
@@ -18,9 +18,9 @@ const ROW: u64 = 24;
 /// The width of the column with the names of GPUs.
 const NAME: u64 = 138;
 /// The widths of the narrowest and of the widest cell.
-const CELL: (u64, u64) = (22, 190);
-/// The width of the narrowest cell with numbers. The hint of a narrower cell has them.
-const NUMBERED: u64 = 56;
+const CELL: (u64, u64) = (22, 90);
+/// The least width of the column with products. If there is less space, the column is left out.
+const PRODUCTS: u64 = 180;
 /// The largest height of slanted names.
 const HEAD: u64 = 150;
 /// The height of a row of the legend.
@@ -35,8 +35,10 @@ const HORIZONTAL_MAX: usize = 8;
 /// have at most this many characters.
 const ALL_HORIZONTAL_MAX: usize = 100;
 
-/// The colours of a GPU that all bundles serve, and of a gap, each with the colour of the text on it.
+/// The colours of a GPU that all bundles serve, of one for which code is compiled, and of a gap, each with the colour of
+/// the text on it. `page.css` has the same colours.
 const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
+const JIT: (&str, &str) = ("#8cc4ec", "#000");
 const GAP: (&str, &str) = ("#d1242f", "#fff");
 
 /// Describes how well a library serves a GPU.
@@ -44,6 +46,8 @@ const GAP: (&str, &str) = ("#d1242f", "#fff");
 enum Service {
     /// The GPU has code in all bundles of the library.
     Complete,
+    /// All bundles of the library serve the GPU, but code of some is compiled when the program starts.
+    Jit,
     /// A bundle of the library has no code for the GPU, but other bundles or libraries have.
     Gap,
     /// The library has no code for the GPU, nor have its older versions, but a newer version has.
@@ -53,7 +57,7 @@ enum Service {
 }
 
 impl Service {
-    const ALL: [Self; 4] = [Self::Complete, Self::Gap, Self::Older, Self::OtherVendor];
+    const ALL: [Self; 5] = [Self::Complete, Self::Jit, Self::Gap, Self::Older, Self::OtherVendor];
 
     /// Judges how well the library in a column serves a GPU. `labels` are the names of all libraries, and `served`
     /// their numbers for the GPU: the library is [`Older`](Self::Older) only if another column is a newer version of
@@ -64,7 +68,7 @@ impl Service {
         if own.bundles == 0 {
             Self::OtherVendor
         } else if own.is_complete() {
-            Self::Complete
+            if own.jit > 0 { Self::Jit } else { Self::Complete }
         } else if own.serving == 0 && is_before_first_version(column, labels, served) {
             Self::Older
         } else {
@@ -75,9 +79,10 @@ impl Service {
     /// Returns the explanation in the legend.
     fn meaning(self) -> &'static str {
         match self {
-            Self::Complete => "all bundles of the library serve the GPU",
+            Self::Complete => "all: all bundles serve the GPU",
+            Self::Jit => "jit: all do, but code is compiled when the program starts",
             Self::Gap => "gap: bundles without code for a GPU that others serve",
-            Self::Older => "no code for the GPU yet: only newer versions of the library have it",
+            Self::Older => "no code for the GPU yet: only newer versions have it",
             Self::OtherVendor => "no code for this vendor",
         }
     }
@@ -87,6 +92,7 @@ impl Service {
         match self {
             // Tables have no cells of libraries for other vendors.
             Self::Complete | Self::OtherVendor => "",
+            Self::Jit => " class=\"jit\"",
             Self::Gap => " class=\"gap\"",
             Self::Older => " class=\"older\"",
         }
@@ -131,15 +137,16 @@ struct Cell {
 }
 
 impl Cell {
-    fn text(self) -> String {
-        if self.service == Service::OtherVendor { "–".to_owned() } else { self.served.to_string() }
+    /// Returns the text of a hint.
+    fn hint(self) -> String {
+        if self.service == Service::OtherVendor { self.service.meaning().to_owned() } else { self.served.to_string() }
     }
 }
 
 impl Matrix<'_> {
-    /// Returns the groups of GPUs, each with a cell for each library, which says how well the library serves the GPUs.
+    /// Returns the groups of GPUs, each with a cell for each column, which says how well it serves the GPUs.
     fn judged_rows(&self) -> Vec<(&GpuGroup, Vec<Cell>)> {
-        let labels: Vec<&str> = self.columns.iter().map(|library| library.name.as_str()).collect();
+        let labels: Vec<&str> = self.columns.iter().map(|column| column.name.library.as_str()).collect();
         let mut rows = Vec::new();
         for (group, numbers) in self.rows() {
             let mut cells = Vec::with_capacity(numbers.len());
@@ -159,7 +166,7 @@ impl Matrix<'_> {
 
     /// Draws the matrix with its legend.
     pub(crate) fn draw(&self, canvas: &mut Canvas) {
-        let cell_width = self.draw_names_of_libraries(canvas);
+        let cell_width = self.draw_names(canvas);
         let rows = self.judged_rows();
         for (group, cells) in &rows {
             self.draw_row(canvas, group, cells, cell_width);
@@ -172,44 +179,67 @@ impl Matrix<'_> {
         }
     }
 
-    /// Draws the names of libraries above their columns: horizontal if all fit into the columns, and slanted otherwise.
+    /// Draws the names of columns: horizontal if all fit, and slanted otherwise. The names of packages are above them.
     /// Returns the width of a cell.
-    fn draw_names_of_libraries(&self, canvas: &mut Canvas) -> u64 {
-        let widest = self.cell_width(canvas.inner_width);
-        let is_horizontal = self.columns.iter().all(|library| fits(&library.name, widest));
-        let longest = self.columns.iter().map(|library| to_u64(library.name.chars().count())).max();
-        let head = if is_horizontal { ROW } else { (longest.unwrap_or(0) * CHARACTER).min(HEAD) };
+    fn draw_names(&self, canvas: &mut Canvas) -> u64 {
+        let width = canvas.inner_width.saturating_sub(PRODUCTS);
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name.library.as_str()).collect();
+        let is_horizontal = names.iter().all(|name| fits(name, self.cell_width(width)));
+        let longest = names.iter().map(|name| to_u64(name.chars().count())).max().unwrap_or(0);
+        let head = if is_horizontal { ROW } else { (longest * CHARACTER).min(HEAD) };
         // Slanted names reach this far to the right of the middle of their columns: the cosine of 55 degrees is below
-        // 3/5. The columns get narrower by as much, so that the last name stays inside the picture.
+        // 3/5. The products are there too, further down; only a wide matrix needs narrower columns.
         let reach = if is_horizontal { 0 } else { head * 3 / 5 };
-        let cell_width = self.cell_width(canvas.inner_width.saturating_sub(reach));
+        let cell_width = self.cell_width(width.min(canvas.inner_width.saturating_sub(reach)));
+        self.draw_files(canvas, cell_width);
         let area = canvas.reserve(head);
-        for (index, library) in (0..).zip(&self.columns) {
+        for (index, name) in (0..).zip(names) {
             let (x, y) = (area.x + NAME + index * cell_width + cell_width / 2, area.y + head - 8);
             let (attributes, room) = if is_horizontal {
                 (r#"class="faint" font-size="12" text-anchor="middle""#.to_owned(), cell_width)
             } else {
                 (format!(r#"class="faint" font-size="12" transform="rotate(-55 {x} {y})""#), head)
             };
-            canvas.draw_text(x, y, &attributes, &shortened(&library.name, room));
+            canvas.draw_text(x, y, &attributes, &shortened(name, room));
         }
         cell_width
     }
 
-    /// Draws the name of a group of GPUs, and a cell for each library.
+    /// Draws the names of packages, if there are several, each above the columns of its libraries.
+    fn draw_files(&self, canvas: &mut Canvas, cell_width: u64) {
+        if !has_files(self.columns.iter()) {
+            return;
+        }
+        let Rect { mut x, y, .. } = canvas.reserve(ROW);
+        x += NAME;
+        for columns in self.columns.chunk_by(MatrixColumn::is_beside) {
+            let width = to_u64(columns.len()) * cell_width;
+            let name = columns.first().map(|column| column.name.file.as_str()).unwrap_or_default();
+            canvas.draw_text(x, y + 14, r#"font-size="12" font-weight="600""#, &shortened(name, width));
+            x += width;
+        }
+    }
+
+    /// Draws the name of a group of GPUs, a cell for each column, and products, if there is room for them.
     fn draw_row(&self, canvas: &mut Canvas, group: &GpuGroup, cells: &[Cell], cell_width: u64) {
-        let Rect { x, y, .. } = canvas.reserve(ROW);
+        let Rect { x, y, width, .. } = canvas.reserve(ROW);
         let name = shortened(&group.label(RANGE), NAME - 8);
         canvas.draw_text(x, y + 16, r#"font-weight="600""#, &name);
         for ((index, cell), column) in (0..).zip(cells).zip(&self.columns) {
             let x = x + NAME + index * cell_width;
-            let hint = format!("{}: {}; {}", group.names(), cell.text(), column.library.name);
+            let hint = format!("{}: {}; {}", group.names(), cell.hint(), column.title);
             // Two pixels separate the cells.
             draw_cell(canvas, Rect { x, y, width: cell_width - 2, height: ROW - 2 }, *cell, &hint);
         }
+        let used = NAME + to_u64(cells.len()) * cell_width + 8;
+        let room = width.saturating_sub(used);
+        if room + 8 >= PRODUCTS {
+            let products = group.products(usize::try_from(room / (CHARACTER - 1)).unwrap_or(0));
+            canvas.draw_text(x + used, y + 16, r#"class="faint" font-size="12""#, &products);
+        }
     }
 
-    /// Returns a table of HTML for the GPUs of each vendor, with the libraries that have code for GPUs of the vendor.
+    /// Returns a table of HTML for the GPUs of each vendor, with the columns that have code for GPUs of the vendor.
     pub(crate) fn tables(&self) -> Vec<String> {
         let rows = self.judged_rows();
         let of_vendors = rows.chunk_by(|(one, _), (next, _)| one.vendor() == next.vendor());
@@ -219,49 +249,73 @@ impl Matrix<'_> {
     /// Returns the table of these rows, without columns that have no code for the vendor in any of them.
     fn table(&self, rows: &[(&GpuGroup, Vec<Cell>)]) -> String {
         let mut columns = Vec::new();
-        for (index, library) in self.columns.iter().enumerate() {
+        for (index, column) in self.columns.iter().enumerate() {
             if rows.iter().filter_map(|(_, cells)| cells.get(index)).any(|cell| cell.service != Service::OtherVendor) {
-                columns.push((index, library));
+                columns.push((index, column));
             }
         }
-        let longest = columns.iter().map(|(_, library)| library.name.chars().count()).max().unwrap_or(0);
+        let longest = columns.iter().map(|(_, column)| column.name.library.chars().count()).max().unwrap_or(0);
         // Vertical names keep a table with long names in many columns narrow.
         let is_horizontal = longest <= HORIZONTAL_MAX || longest.saturating_mul(columns.len()) <= ALL_HORIZONTAL_MAX;
         let class = if is_horizontal { "cells" } else { "cells upright" };
-        let number = columns.len();
-        let mut out =
-            format!("<table class=\"{class}\" style=\"--columns:{number}\"><thead><tr><th scope=\"col\">GPU</th>");
-        for (_, library) in &columns {
-            out.push_str(&column_head(library));
+        let mut out = format!("<table class=\"{class}\"><thead>");
+        if has_files(columns.iter().map(|(_, column)| *column)) {
+            out.push_str("<tr class=\"files\"><td></td>");
+            for columns in columns.chunk_by(|(_, one), (_, next)| one.is_beside(next)) {
+                let name = columns.first().map(|(_, column)| column.name.file.as_str()).unwrap_or_default();
+                let _ = write!(out, "<th scope=\"colgroup\" colspan=\"{}\">{}</th>", columns.len(), escaped(name));
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("<tr><th scope=\"col\">GPU</th>");
+        for (_, column) in &columns {
+            let (title, name) = (escaped(&column.title), escaped(&column.name.library));
+            let _ = write!(out, "<th scope=\"col\" title=\"{title}\"><span>{name}</span></th>");
         }
         out.push_str("</tr></thead><tbody>\n");
         for (group, cells) in rows {
-            let (names, label) = (group.names(), group.label(RANGE));
-            // A short label such as `gfx1100…1103` shows all names while a mouse points at it.
-            let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
-            let _ = write!(out, "<tr><th scope=\"row\"{title}>{}</th>", escaped(&label));
+            out.push_str(&head_of_row(group));
             for cell in columns.iter().filter_map(|(index, _)| cells.get(*index)) {
-                let _ = write!(out, "<td{}>{}</td>", cell.service.class(), cell.text());
+                let (class, hint, word) = (cell.service.class(), cell.hint(), word_of(cell.served));
+                let _ = write!(out, "<td{class} title=\"{hint}\">{word}</td>");
             }
             out.push_str("</tr>\n");
         }
         out.push_str("</tbody></table>\n");
         out
     }
+}
 
-    /// Returns the legend of the tables, with the colours that are in them.
-    pub(crate) fn legend(&self) -> String {
-        let mut items = String::new();
-        let found = services(&self.judged_rows());
-        for service in found.into_iter().filter(|service| *service != Service::OtherVendor) {
-            let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
-        }
-        format!("<ul class=\"key cells\">{items}</ul>\n")
+/// Returns the legend of the tables of some matrices, with the colours that are in them.
+pub(crate) fn legend(matrices: &[Matrix<'_>]) -> String {
+    let mut items = String::new();
+    let rows: Vec<_> = matrices.iter().flat_map(Matrix::judged_rows).collect();
+    for service in services(&rows).into_iter().filter(|service| *service != Service::OtherVendor) {
+        let _ = write!(items, "<li><b{}></b>{}</li>", service.class(), service.meaning());
+    }
+    format!("<ul class=\"key cells\">{items}</ul>\n")
+}
+
+/// Returns whether columns have names of packages above them.
+fn has_files<'c>(mut columns: impl Iterator<Item = &'c MatrixColumn>) -> bool {
+    columns.any(|column| !column.name.file.is_empty())
+}
+
+impl MatrixColumn {
+    /// Returns whether the next column is about the same file, so that both are below one name.
+    fn is_beside(&self, next: &Self) -> bool {
+        self.name.file == next.name.file
     }
 }
 
-fn column_head(column: &ServedLibrary<'_>) -> String {
-    format!("<th scope=\"col\" title=\"{}\"><span>{}</span></th>", escaped(&column.library.name), escaped(&column.name))
+/// Returns the start of a row of HTML: the GPUs with some of their products. A short label such as `gfx1100…1103` shows
+/// all names while a mouse points at it.
+fn head_of_row(group: &GpuGroup) -> String {
+    const ROOM: usize = 36;
+    let (names, label, products) = (group.names(), group.label(RANGE), group.products(ROOM));
+    let title = if names == label { String::new() } else { format!(" title=\"{}\"", escaped(&names)) };
+    let products = if products.is_empty() { products } else { format!(" <small>{}</small>", escaped(&products)) };
+    format!("<tr><th scope=\"row\"{title}><b>{}</b>{products}</th>", escaped(&label))
 }
 
 /// Returns the services that are in a matrix, in the order of the legend.
@@ -282,17 +336,17 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
         let done = Rect { y: rect.y + rect.height - 4, height: 4, width: serving, ..rect };
         canvas.draw_rect(done, &format!(r#"fill="{}""#, COMPLETE.0), "");
     }
-    let text = if rect.width >= NUMBERED { cell.text() } else { String::new() };
+    let word = word_of(served);
     // The text has a smaller font than the labels that `CHARACTER` is for.
-    if to_u64(text.chars().count()) * (CHARACTER - 1) <= rect.width {
+    if to_u64(word.chars().count()) * (CHARACTER - 1) <= rect.width {
         let (x, y) = (rect.x + rect.width / 2, rect.y + rect.height / 2 + 4);
-        // The second colour is that of the text.
         let color = match cell.service {
             Service::Complete => format!("style=\"fill: {}\"", COMPLETE.1),
+            Service::Jit => format!("style=\"fill: {}\"", JIT.1),
             Service::Gap => format!("style=\"fill: {}\"", GAP.1),
             Service::Older | Service::OtherVendor => "class=\"faint\"".to_owned(),
         };
-        canvas.draw_text(x, y, &format!(r#"{color} font-size="11" text-anchor="middle""#), &text);
+        canvas.draw_text(x, y, &format!(r#"{color} font-size="11" text-anchor="middle""#), &word);
     }
 }
 
@@ -300,11 +354,15 @@ fn draw_cell(canvas: &mut Canvas, rect: Rect, cell: Cell, hint: &str) {
 fn draw_background(canvas: &mut Canvas, rect: Rect, service: Service, hint: &str) {
     let attributes = match service {
         Service::Complete => format!(r#"fill="{}" rx="2""#, COMPLETE.0),
+        Service::Jit => format!(r#"fill="{}" rx="2""#, JIT.0),
         Service::Gap => format!(r#"fill="{}" rx="2""#, GAP.0),
         Service::Older => r#"class="track" rx="2""#.to_owned(),
         Service::OtherVendor => r#"class="track" fill-opacity=".4" rx="2""#.to_owned(),
     };
     canvas.draw_rect(rect, &attributes, hint);
+    if service == Service::Jit {
+        canvas.draw_hatching(rect);
+    }
 }
 
 #[cfg(test)]

@@ -20,9 +20,10 @@ use crate::beyond::inventory::Libraries;
 use crate::beyond::job::ensure_directory;
 use anyhow::bail;
 
-pub(super) use library::{PicturedLibraries, sections};
-pub(super) use matrix::Matrix;
-pub(super) use served::{GpuGroup, ServedLibrary, ServedTable};
+pub(super) use library::{LibraryName, PicturedLibraries, sections};
+pub(super) use matrix::{Matrix, Served};
+pub(super) use matrix_picture::legend as legend_of_matrices;
+pub(super) use served::{GpuGroup, ServedFile, ServedFiles, ServedLibrary, ServedTable, word_of};
 pub(super) use treemap::legend;
 
 /// Returns the picture for `inspect --svg`: the sizes of code in libraries, and the bundles that serve each GPU.
@@ -34,12 +35,12 @@ pub(super) fn picture(libraries: Libraries) -> String {
     canvas.skip(16);
     canvas.draw_legend(&libraries);
     // The matrix of a single bundle would say only that the bundle serves its GPUs.
-    if libraries.all.coverage().bundles() > 1
-        && let Some(matrix) = Matrix::new(&libraries.all)
-    {
-        canvas.skip(16);
-        canvas.draw_heading(Matrix::TITLE, &matrix.facts);
-        matrix.draw(&mut canvas);
+    if libraries.all.coverage().bundles() > 1 {
+        for matrix in Served::new(&libraries).matrices() {
+            canvas.skip(16);
+            canvas.draw_heading(matrix.title, &matrix.facts);
+            matrix.draw(&mut canvas);
+        }
     }
     canvas.into_file()
 }
@@ -106,6 +107,7 @@ const CHARACTER: u64 = 8;
 /// background.
 pub(super) const STYLE: &str = "svg { print-color-adjust: exact; -webkit-print-color-adjust: exact }
 svg text { fill: #1f2328 } .page { fill: #ffffff } .track { fill: #eaeef2 } svg .faint { fill: #59636e } .part { stroke: #59636e }
+.hatching { pointer-events: none }
 @media screen and (prefers-color-scheme: dark) {
 svg text { fill: #e6edf3 } .page { fill: #0d1117 } .track { fill: #21262d } svg .faint { fill: #9198a1 } .part { stroke: #9198a1 }
 }
@@ -156,7 +158,7 @@ impl Canvas {
             "<style>\n{STYLE}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n"
         );
         let size = format!(r#"width="{WIDTH}" height="{height}""#);
-        svg(&size, (WIDTH, height), &(style + &self.out))
+        svg(&size, (WIDTH, height), &(style + &self.elements()))
     }
 
     /// Returns the picture as a part of a page, as wide as the style sheet says for `class`. Screen readers read the
@@ -164,7 +166,7 @@ impl Canvas {
     pub(super) fn into_part(self, label: &str, class: &str) -> String {
         let (width, height) = (self.inner_width + 2 * self.margin, self.height);
         let attributes = format!(r#"class="{class}" role="img" aria-label="{}""#, escaped(label));
-        svg(&attributes, (width, height), &self.out)
+        svg(&attributes, (width, height), &self.elements())
     }
 
     fn skip(&mut self, height: u64) {
@@ -191,6 +193,29 @@ impl Canvas {
         let size = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}""#);
         // Writing to a string does not fail.
         let _ = writeln!(self.out, r#"<rect {size} {attributes}>{hint}</rect>"#);
+    }
+
+    /// Hatches a rectangle: the sign of code that is compiled when a program starts.
+    fn draw_hatching(&mut self, Rect { x, y, width, height }: Rect) {
+        let id = self.hatching();
+        let _ =
+            writeln!(self.out, r#"<path class="hatching" fill="url(#{id})" d="M{x} {y}h{width}v{height}h-{width}z"/>"#);
+    }
+
+    /// The name of the pattern. A page has several pictures, of different widths, and shows only one of them.
+    fn hatching(&self) -> String {
+        format!("jit-{}", self.inner_width)
+    }
+
+    /// Returns the elements of the picture, with the pattern that they use.
+    fn elements(&self) -> String {
+        let id = self.hatching();
+        format!(
+            "<defs><pattern id=\"{id}\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(45)\"><path d=\"M0 0h3v7h-3z\" fill=\"#fff\" fill-opacity=\".6\"/>\
+             <path d=\"M3 0h1v7h-1z\" fill-opacity=\".25\"/></pattern></defs>\n{}",
+            self.out
+        )
     }
 
     /// Draws the heading of a picture, or of a part of it.

@@ -1,5 +1,5 @@
 //! The table of libraries and GPUs: the number of bundles of each library that serve each GPU. `inspect --matrix`,
-//! pictures and the page of `report` show it with the same names in the same order.
+//! pictures and the page of `report` show it in the same order and with the same words.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use crate::base::display::printable;
 use crate::beyond::inventory::{COMPARED_GPUS_MAX, Libraries, Library, ServedBundles};
 use crate::beyond::runtime::{Device, GpuVendor};
 
-use crate::beyond::cli::gpus::{by_generation, family_of, label_of_family};
-use crate::beyond::cli::print::names::CommonParts;
+use crate::beyond::base::text::file_name;
+use crate::beyond::cli::gpus::{by_generation, family_of, label_of_family, some_products_of};
+use crate::beyond::cli::print::names::{CommonParts, NameOfWheel, short_names};
 
 /// The libraries and GPUs of several files, with the number of bundles that serve each GPU.
 #[derive(Debug, Default)]
@@ -81,6 +82,17 @@ impl LeftOut {
 }
 
 impl GpuGroup {
+    /// Returns the group of the GPUs with these indices.
+    fn new(gpus: &[Device], group: Vec<usize>) -> Self {
+        Self { gpus: group.into_iter().filter_map(|index| gpus.get(index).cloned()).collect() }
+    }
+
+    /// Names products that have the GPUs, in at most `room` characters.
+    pub(crate) fn products(&self, room: usize) -> String {
+        let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
+        some_products_of(&names, room, "…")
+    }
+
     /// Returns the names of the GPUs in short, such as `gfx1100…1103`. `mark` is the mark of a range.
     pub(crate) fn label(&self, mark: &str) -> String {
         let names: Vec<&str> = self.gpus.iter().map(Device::name).collect();
@@ -97,6 +109,62 @@ impl GpuGroup {
     }
 }
 
+/// Returns the word for the number of bundles that serve a GPU. It is empty if the bundles are for other vendors' GPUs.
+pub(crate) fn word_of(served: ServedBundles) -> String {
+    match served {
+        ServedBundles { bundles: 0, .. } => String::new(),
+        ServedBundles { serving: 0, .. } => "-".to_owned(),
+        served if served.is_complete() => if served.jit > 0 { "jit" } else { "all" }.to_owned(),
+        ServedBundles { serving, bundles, .. } => format!("{serving}/{bundles}"),
+    }
+}
+
+/// The packages, and the libraries that are files themselves, with the number of bundles that serve each GPU.
+#[derive(Debug)]
+pub(crate) struct ServedFiles {
+    pub(crate) groups: Vec<GpuGroup>,
+    /// The files, in the natural order of their names.
+    pub(crate) files: Vec<ServedFile>,
+}
+
+/// A file with the number of its bundles that serve the GPUs of each group.
+#[derive(Debug)]
+pub(crate) struct ServedFile {
+    /// The short name, safe to print.
+    pub(crate) name: String,
+    /// The name of the file.
+    pub(crate) file_name: String,
+    pub(crate) served: Vec<ServedBundles>,
+}
+
+impl ServedFiles {
+    /// Returns the files, or `None` unless there are several, and a package among them.
+    pub(crate) fn new(libraries: &Libraries) -> Option<Self> {
+        let table = ServedTable::new(libraries)?;
+        let gpus = table.gpus();
+        let mut rows: Vec<(&Library, Vec<ServedBundles>)> = Vec::new();
+        for library in &table.libraries {
+            let (package, numbers) = (library.library.package(), table.numbers(library));
+            match rows.iter_mut().find(|(known, _)| package.is_some() && known.package() == package) {
+                Some((_, all)) => all.iter_mut().zip(numbers).for_each(|(all, more)| all.add(more, 1)),
+                None => rows.push((library.library, numbers)),
+            }
+        }
+        let paths: Vec<&str> = rows.iter().map(|(library, _)| library.package().unwrap_or(&library.name)).collect();
+        if rows.len() < 2 || rows.iter().all(|(library, _)| library.package().is_none()) {
+            return None;
+        }
+        let groups =
+            groups_of_equals(&gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
+        let mut files = Vec::new();
+        for ((name, path), (_, served)) in short_names(&paths, NameOfWheel::Short).iter().zip(&paths).zip(&rows) {
+            let served = groups.iter().filter_map(|group| served.get(*group.first()?).copied()).collect();
+            files.push(ServedFile { name: printable(name), file_name: file_name(path.as_ref()), served });
+        }
+        Some(Self { groups: groups.into_iter().map(|group| GpuGroup::new(&gpus, group)).collect(), files })
+    }
+}
+
 impl<'l> ServedTable<'l> {
     /// Returns the table, or `None` if there are too many GPUs and bundles to compare. The table has no rows if no
     /// bundle has code for a GPU.
@@ -104,6 +172,8 @@ impl<'l> ServedTable<'l> {
         let served = by_generation(libraries.coverage())?;
         let complete_gpus = served.iter().filter(|(_, served)| served.is_complete()).count();
         let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
+        // Code that is compiled when the program starts comes after the GPUs of its vendor.
+        gpus.sort_by_key(|gpu| (gpu.vendor(), gpu.is_by_code()));
         let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
@@ -128,7 +198,8 @@ impl<'l> ServedTable<'l> {
         // The sum of other libraries has a text such as "5 more libraries" in place of a name.
         let names = rows.iter().filter(|(library, _)| !library.is_rest).map(|(library, _)| library.name.as_str());
         let mut table = Self { common: CommonParts::of(names), ..Self::default() };
-        let groups = groups_of_equals(gpus, &rows);
+        let groups =
+            groups_of_equals(gpus, |one, other| rows.iter().all(|(_, served)| served.get(one) == served.get(other)));
         for (library, served) in rows {
             let name = printable(table.common.remove_from(&library.name));
             // All GPUs of a group have the same numbers.
@@ -136,27 +207,30 @@ impl<'l> ServedTable<'l> {
             table.libraries.push(ServedLibrary { library, name, served });
         }
         for group in groups {
-            let gpus = group.into_iter().filter_map(|index| gpus.get(index).cloned()).collect();
-            table.groups.push(GpuGroup { gpus });
+            table.groups.push(GpuGroup::new(gpus, group));
         }
         table
+    }
+
+    /// Returns the GPUs of all groups.
+    fn gpus(&self) -> Vec<Device> {
+        self.groups.iter().flat_map(|group| group.gpus.iter().cloned()).collect()
+    }
+
+    /// Returns the number of bundles of a library that serve each GPU.
+    fn numbers(&self, library: &ServedLibrary<'_>) -> Vec<ServedBundles> {
+        let of_groups = self.groups.iter().zip(&library.served);
+        of_groups.flat_map(|(group, served)| group.gpus.iter().map(|_| *served)).collect()
     }
 
     /// Returns a table for each package, with the GPUs that its libraries serve, and one for the files that are
     /// libraries themselves, with the GPUs that these serve.
     pub(crate) fn split_by_package(&self) -> Vec<Self> {
         // GPUs are grouped anew in each table, because GPUs that differ in one package may be alike in another.
-        let mut gpus: Vec<Device> = Vec::new();
-        for group in &self.groups {
-            gpus.extend(group.gpus.iter().cloned());
-        }
+        let gpus = self.gpus();
         let mut by_package: BTreeMap<Option<&str>, Vec<Row<'l>>> = BTreeMap::new();
         for row in &self.libraries {
-            let mut served = Vec::new();
-            for (group, numbers) in self.groups.iter().zip(&row.served) {
-                served.extend(group.gpus.iter().map(|_| *numbers));
-            }
-            by_package.entry(row.library.package()).or_default().push((row.library, served));
+            by_package.entry(row.library.package()).or_default().push((row.library, self.numbers(row)));
         }
         let mut tables = Vec::new();
         for mut rows in by_package.into_values() {
@@ -183,20 +257,17 @@ fn selected<T: Clone>(items: &[T], flags: &[bool]) -> Vec<T> {
     items.iter().zip(flags).filter(|(_, flag)| **flag).map(|(item, _)| item.clone()).collect()
 }
 
-/// Returns groups of GPUs, each as a list of indices: GPUs of one family that follow each other, and that have the same
-/// numbers in each row.
-fn groups_of_equals(gpus: &[Device], rows: &[Row<'_>]) -> Vec<Vec<usize>> {
+/// Returns groups of GPUs, each as a list of indices: GPUs of one family that follow each other and are served alike.
+fn groups_of_equals(gpus: &[Device], are_alike: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut last_family = None;
     for (index, gpu) in gpus.iter().enumerate() {
         let family = family_of(gpu.name());
         let is_related = family.is_some() && family == last_family;
         last_family = family;
-        // The first GPU has no previous one, so it is not related to any.
-        let previous = index.saturating_sub(1);
-        let is_alike = is_related && rows.iter().all(|(_, served)| served.get(index) == served.get(previous));
         match groups.last_mut() {
-            Some(group) if is_alike => group.push(index),
+            // The first GPU has no previous one, so it is not related to any.
+            Some(group) if is_related && are_alike(index, index.saturating_sub(1)) => group.push(index),
             _ => groups.push(vec![index]),
         }
     }

@@ -1,14 +1,16 @@
-//! The map of sizes: a rectangle for each library, in it one for each section, and in that one for each GPU.
+//! The map of sizes: a rectangle for each file, in it one for each library, then for each section, and for each GPU.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::colors::{COLORS, GREY};
+use super::colors::{GREY, Generation, Look, generations, looks, with_products};
 use super::library::{PicturedLibraries, total};
 use super::{Canvas, Rect, escaped, fits, shortened, to_u64};
-use crate::beyond::cli::print::units::{bytes, count, percent};
+use crate::beyond::cli::gpus::number_of;
+use crate::beyond::cli::print::units::{bytes, count, first, percent};
 use crate::beyond::inventory::{Library, SizesByGpu};
+use crate::beyond::scan::Sizes;
 
 /// The height of the name at the top of a rectangle.
 const NAME: u64 = 18;
@@ -27,51 +29,58 @@ const PART_MIN: u128 = 64;
 const LEGEND_ROW: u64 = 26;
 /// The least width of a column.
 const LEGEND_COLUMN: u64 = 290;
-/// The width of the coloured box with the number of a GPU.
+/// The width of the colour of a generation.
 const KEY: u64 = 20;
 
-/// The number of GPUs in the legend.
+/// The number of generations in the legend. Files can name any number of targets.
 const LEGEND_MAX: usize = 60;
 
 /// The least height of a part for two lines, its name and its size.
 const TWO_LINES_MIN: u64 = 40;
 
 /// The least height of a part for its name alone.
-const NAME_LINE_MIN: u64 = 20;
+const NAME_LINE_MIN: u64 = 16;
 
-/// The least height of a part for the number of its GPU in the legend.
-const KEY_MIN: u64 = 14;
+/// The text of the legend about hatched parts.
+const HATCHED: &str = "JIT: compiled when the program starts";
 
-/// The style of a GPU: its number in the legend, and its colour with the colour of the text on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct GpuStyle {
-    key: String,
-    color: (&'static str, &'static str),
-}
-
-type GpuStyles<'p> = HashMap<&'p str, GpuStyle>;
+type Looks<'p> = HashMap<&'p str, Look>;
 
 impl Canvas {
-    /// Draws the map: a rectangle for each library, whose area is in proportion to its stored size.
+    /// Draws the map: a rectangle for each file, and in it one for each library. Areas are in proportion to stored sizes.
     pub(crate) fn draw_treemap(&mut self, libraries: &PicturedLibraries, height: u64) {
-        let gpus = libraries.gpus();
-        let (styles, whole) = (gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str())), libraries.stored());
+        let generations = generations(&libraries.all.gpus());
+        let (looks, whole) = (looks(&generations), libraries.stored());
         let area = self.reserve(height);
-        let shown = libraries.labelled().map(|library| (library, library.0.sizes().stored)).collect::<Vec<_>>();
-        let is_one = shown.len() == 1;
-        let (parts, rest) = layout(area, shown);
+        let mut files = Vec::new();
+        for (name, libraries) in libraries.by_file() {
+            let stored = libraries.iter().map(|(library, _)| library.sizes().stored).fold(0, u64::saturating_add);
+            files.push(((name, libraries), stored));
+        }
         let no_place = "";
-        self.draw_small(rest, ("library", "libraries"), no_place);
-        for ((library, label), rect) in parts {
-            // The name of the only library is left out: there is nothing to tell it from.
-            let inner = if is_one { rect } else { self.draw_name(rect, label) };
-            self.draw_sections(library, inner, &styles, whole);
+        let (parts, rest) = layout(area, files);
+        self.draw_small(rest, ("file", "files"), no_place);
+        for ((name, libraries), rect) in parts {
+            // Libraries that are files themselves, and the libraries of the only package, have no such name.
+            let inner = if name.is_empty() { rect } else { self.draw_name(rect, &name) };
+            let is_one = libraries.len() == 1;
+            let sized = libraries.into_iter().map(|named| {
+                let stored = named.0.sizes().stored;
+                (named, stored)
+            });
+            let (parts, rest) = layout(inner, sized.collect());
+            self.draw_small(rest, ("library", "libraries"), &name);
+            for ((library, label), rect) in parts {
+                // The name of the only library is left out: there is nothing to tell it from.
+                let inner = if is_one { rect } else { self.draw_name(rect, &label) };
+                self.draw_sections(library, inner, &looks, whole);
+            }
         }
     }
 
     /// Divides the rectangle of a library among its sections. The only section, and code outside of sections, have no
     /// name.
-    fn draw_sections(&mut self, library: &Library, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
+    fn draw_sections(&mut self, library: &Library, area: Rect, looks: &Looks<'_>, whole: u64) {
         let sections: Vec<(_, u64)> = library.sections.iter().map(|section| (section, total(section.1))).collect();
         let is_one = sections.len() == 1;
         let (parts, rest) = layout(area, sections);
@@ -79,21 +88,21 @@ impl Canvas {
         for ((section, shares), rect) in parts {
             let inner = if is_one || section.is_empty() { rect } else { self.draw_name(rect, section) };
             let place = if section.is_empty() { library.name.clone() } else { format!("{}, {section}", library.name) };
-            self.draw_gpus(shares, &place, inner, styles, whole);
+            self.draw_gpus(shares, &place, inner, looks, whole);
         }
     }
 
     /// Divides the rectangle of a section among GPUs. `whole` is the size of all libraries, for percentages.
-    fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, styles: &GpuStyles<'_>, whole: u64) {
+    fn draw_gpus(&mut self, shares: &SizesByGpu, place: &str, area: Rect, looks: &Looks<'_>, whole: u64) {
         let gpus: Vec<(_, u64)> = shares.iter().map(|share| (share, share.1.stored)).collect();
         let (parts, rest) = layout(area, gpus);
         self.draw_small(rest, ("target", "targets"), place);
         for ((gpu, sizes), rect) in parts {
-            let Some(style) = styles.get(gpu.as_str()) else { continue };
+            let Some(look) = looks.get(gpu.as_str()) else { continue };
             let share = percent(sizes.stored, whole);
             let code_objects = count(sizes.code_objects, "code object", "code objects");
-            let hint = format!("{gpu}: {} ({share}), {code_objects}; {place}", bytes(sizes.stored));
-            self.draw_part(rect, (gpu, &bytes(sizes.stored)), style, &hint);
+            let hint = format!("{}: {} ({share}), {code_objects}; {place}", with_products(gpu), bytes(sizes.stored));
+            self.draw_part(rect, [gpu, &bytes(sizes.stored), number_of(gpu)], *look, &hint);
         }
     }
 
@@ -101,12 +110,12 @@ impl Canvas {
     /// `many` name the items, and `place` is the library or section that they are in, or empty.
     fn draw_small(&mut self, small: Option<SmallItems>, (one, many): (&str, &str), place: &str) {
         let Some(SmallItems { number, size, rect }) = small else { return };
-        let style = GpuStyle { key: "…".to_owned(), color: GREY };
+        let look = Look { color: GREY, is_jit: false };
         let (one, many) = (format!("more {one}"), format!("more {many}"));
         let hint = format!("{}: {}; {place}", count(number, &one, &many), bytes(size));
         // Without a place, nothing follows the semicolon.
         let hint = hint.trim_end_matches("; ");
-        self.draw_part(rect, (&format!("{number} more"), &bytes(size)), &style, hint);
+        self.draw_part(rect, [&format!("{number} more"), &bytes(size), "…"], look, hint);
     }
 
     /// Writes a name into the top of a rectangle, and returns the rest of the rectangle. If there is too little space,
@@ -122,101 +131,117 @@ impl Canvas {
         Rect { y: rect.y + NAME, height: rect.height - NAME, ..rect }
     }
 
-    /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the number in the legend.
-    fn draw_part(&mut self, rect: Rect, (name, size): (&str, &str), style: &GpuStyle, hint: &str) {
-        let GpuStyle { key, color: (fill, ink) } = style;
+    /// Draws a GPU's part with as much of a label as fits: name and size, only the name, or the short name.
+    fn draw_part(&mut self, rect: Rect, [name, size, short]: [&str; 3], Look { color, is_jit }: Look, hint: &str) {
         // The outline and the gap to the next part take two pixels, and would hide a narrow part.
         let has_outline = rect.width > 6 && rect.height > 6;
         let drawn = if has_outline { Rect { width: rect.width - 2, height: rect.height - 2, ..rect } } else { rect };
         let class = if has_outline { r#"class="part" rx="2" "# } else { "" };
-        self.draw_rect(drawn, &format!(r#"{class}fill="{fill}""#), hint);
-        let plain = format!(r#"style="fill: {ink}" font-size="12""#);
-        let bold = format!(r#"{plain} font-weight="600""#);
+        self.draw_rect(drawn, &format!(r#"{class}fill="{color}""#), hint);
+        if is_jit {
+            self.draw_hatching(drawn);
+        }
+        let plain = r#"style="fill: #000" font-size="12""#;
         let (x, y, width) = (drawn.x + 8, drawn.y, drawn.width.saturating_sub(12));
         if drawn.height >= TWO_LINES_MIN && fits(name, width) && fits(size, width) {
-            self.draw_text(x, y + 18, &bold, name);
-            self.draw_text(x, y + 33, &plain, size);
-        } else if drawn.height >= NAME_LINE_MIN && fits(name, width) {
-            self.draw_text(x, y + drawn.height / 2 + 4, &bold, name);
-        } else if drawn.height >= KEY_MIN && fits(key, drawn.width.saturating_sub(1)) {
-            let middle = format!(r#"{bold} text-anchor="middle""#);
-            self.draw_text(drawn.x + drawn.width / 2, y + drawn.height / 2 + 4, &middle, key);
+            self.draw_text(x, y + 18, &format!(r#"{plain} font-weight="600""#), name);
+            self.draw_text(x, y + 33, plain, size);
+        } else if drawn.height >= NAME_LINE_MIN {
+            let middle = drawn.y + drawn.height / 2 + 4;
+            if fits(name, width) {
+                self.draw_text(x, middle, &format!(r#"{plain} font-weight="600""#), name);
+            } else if fits(short, drawn.width) {
+                self.draw_text(drawn.x + drawn.width / 2, middle, &format!(r#"{plain} text-anchor="middle""#), short);
+            }
         }
     }
 
-    /// Draws the legend: each GPU with its colour, size and share, up to [`LEGEND_MAX`] GPUs, and the number of others.
+    /// Draws the legend: for each vendor its generations with their colours, sizes and shares.
     pub(crate) fn draw_legend(&mut self, libraries: &PicturedLibraries) {
-        let (gpus, whole) = (libraries.gpus(), libraries.stored());
-        let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
+        let (generations, whole) = (generations(&libraries.all.gpus()), libraries.stored());
         let columns = (self.inner_width / LEGEND_COLUMN).max(1);
-        let (width, more) = (self.inner_width / columns, gpus.len().saturating_sub(LEGEND_MAX));
-        let rows = to_u64(gpus.len().min(LEGEND_MAX)).div_ceil(columns);
-        let area = self.reserve(rows * LEGEND_ROW);
-        for (index, (gpu, sizes)) in (0..).zip(gpus.iter().take(LEGEND_MAX)) {
-            // `gpu_styles` returns a style for each of these GPUs, so none is left out.
-            let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
-            let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
-            self.draw_rect(Rect { x, y, width: KEY, height: 15 }, &format!(r#"class="part" rx="3" fill="{fill}""#), "");
-            let bold = format!(r#"style="fill: {ink}" font-size="11" font-weight="600" text-anchor="middle""#);
-            self.draw_text(x + KEY / 2, y + 12, &bold, key);
-            let size = size_and_share(sizes.stored, whole);
-            // Digits are narrower than other characters: 7 pixels. 44 pixels are the spaces beside the name and the
-            // size.
-            let room = width.saturating_sub(KEY + 44 + to_u64(size.len()) * 7);
-            self.draw_text(x + KEY + 8, y + 12, "", &shortened(gpu, room));
-            self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
-        }
-        if more > 0 {
+        let width = self.inner_width / columns;
+        let (shown, more) = first(&generations, LEGEND_MAX);
+        for of_vendor in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
             let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
-            self.draw_text(x, y + 12, r#"class="faint""#, &unnamed(more));
+            self.draw_text(x, y + 14, r#"font-weight="600""#, &heading(of_vendor, whole));
+            let rows = to_u64(of_vendor.len()).div_ceil(columns);
+            let area = self.reserve(rows * LEGEND_ROW);
+            for (index, generation) in (0..).zip(of_vendor) {
+                let (x, y) = (area.x + index % columns * width, area.y + index / columns * LEGEND_ROW);
+                self.draw_key(x, y, generation.look);
+                let size = size_and_share(generation.sizes.stored, whole);
+                // Digits are narrower than other characters: 7 pixels. 40 pixels are the spaces beside the name and the
+                // size.
+                let room = width.saturating_sub(KEY + 40 + to_u64(size.len()) * 7);
+                self.draw_text(x + KEY + 8, y + 12, "", &shortened(&generation.label(), room));
+                self.draw_text(x + width - 24, y + 12, r#"class="faint" text-anchor="end""#, &size);
+            }
+        }
+        let mut notes = Vec::new();
+        notes.extend(if more > 0 { Some(unnamed(more)) } else { None });
+        notes.extend(if has_jit(&generations) { Some(HATCHED.to_owned()) } else { None });
+        for note in notes {
+            let Rect { x, y, .. } = self.reserve(LEGEND_ROW);
+            self.draw_text(x, y + 12, r#"class="faint""#, &note);
+        }
+    }
+
+    /// Draws the colour of a generation.
+    fn draw_key(&mut self, x: u64, y: u64, Look { color, is_jit }: Look) {
+        let rect = Rect { x, y, width: KEY, height: 15 };
+        self.draw_rect(rect, &format!(r#"class="part" rx="3" fill="{color}""#), "");
+        if is_jit {
+            self.draw_hatching(rect);
         }
     }
 }
 
 /// Returns the legend as a list of HTML.
 pub(crate) fn legend(libraries: &PicturedLibraries) -> String {
-    let (gpus, whole) = (libraries.gpus(), libraries.stored());
-    let styles = gpu_styles(gpus.iter().map(|(gpu, _)| gpu.as_str()));
-    let mut out = String::from("<ul class=\"legend\">\n");
-    for (gpu, sizes) in gpus.iter().take(LEGEND_MAX) {
-        // `gpu_styles` returns a style for each of these GPUs, so none is left out.
-        let Some(GpuStyle { key, color: (fill, ink) }) = styles.get(gpu.as_str()) else { continue };
-        // `<wbr>` allows a line break in a long target ID.
-        let name = escaped(gpu).replace(':', ":<wbr>").replace('_', "_<wbr>");
-        let size = bytes(sizes.stored);
-        let share = percent(sizes.stored, whole);
-        let _ = writeln!(
-            out,
-            "<li><b style=\"background:{fill};color:{ink}\">{key}</b><span>{name}</span> <div>{size}<i>, {share}</i></div></li>"
-        );
+    let (generations, whole) = (generations(&libraries.all.gpus()), libraries.stored());
+    let (shown, more) = first(&generations, LEGEND_MAX);
+    let mut out = String::new();
+    for of_vendor in shown.chunk_by(|one, next| one.vendor() == next.vendor()) {
+        let _ = writeln!(out, "<h3>{}</h3>\n<ul class=\"legend\">", heading(of_vendor, whole));
+        for generation in of_vendor {
+            let Look { color, is_jit } = generation.look;
+            let class = if is_jit { " class=\"hatched\"" } else { "" };
+            // `<wbr>` allows a line break in a long name.
+            let name = escaped(&generation.label()).replace(',', ",<wbr>").replace(':', ":<wbr>");
+            let (size, share) = (bytes(generation.sizes.stored), percent(generation.sizes.stored, whole));
+            let key = format!("<b{class} style=\"background-color:{color}\"></b>");
+            let _ = writeln!(out, "<li>{key}<span>{name}</span> <div>{size}<i>, {share}</i></div></li>");
+        }
+        out.push_str("</ul>\n");
     }
-    let more = gpus.len().saturating_sub(LEGEND_MAX);
     if more > 0 {
-        let _ = writeln!(out, "<li>{}</li>", unnamed(more));
+        let _ = writeln!(out, "<p>{}</p>", unnamed(more));
     }
-    out.push_str("</ul>\n");
+    if has_jit(&generations) {
+        let _ = writeln!(out, "<p class=\"key\">{HATCHED}</p>");
+    }
     out
+}
+
+/// Returns the heading of a vendor's generations.
+fn heading(of_vendor: &[Generation], whole: u64) -> String {
+    let sizes: Sizes = of_vendor.iter().map(|generation| generation.sizes).sum();
+    let vendor = of_vendor.first().map(Generation::vendor).unwrap_or_default();
+    format!("{vendor}: {}", size_and_share(sizes.stored, whole))
+}
+
+fn has_jit(generations: &[Generation]) -> bool {
+    generations.iter().any(|generation| generation.look.is_jit)
 }
 
 fn size_and_share(size: u64, whole: u64) -> String {
     format!("{}, {}", bytes(size), percent(size, whole))
 }
 
-/// Returns a text with the number of GPUs that are not in the legend.
+/// Returns a text with the number of generations that are not in the legend.
 fn unnamed(more: usize) -> String {
     count(more, "more target is not named", "more targets are not named")
-}
-
-/// Returns the styles of GPUs, which are in the order of the legend. The first GPUs, which have most code, get the
-/// colours. The others share grey, and only their numbers tell them apart.
-fn gpu_styles<'g>(gpus: impl Iterator<Item = &'g str>) -> GpuStyles<'g> {
-    let mut colors = COLORS.into_iter();
-    let mut styles = HashMap::new();
-    for (index, gpu) in gpus.enumerate() {
-        let color = if gpu == "host" { GREY } else { colors.next().unwrap_or(GREY) };
-        styles.insert(gpu, GpuStyle { key: (index + 1).to_string(), color });
-    }
-    styles
 }
 
 /// Items that are too small for parts of their own, and share one.
@@ -307,23 +332,6 @@ mod tests {
     const AREA: Rect = Rect { x: 10, y: 20, width: 900, height: 400 };
 
     #[test]
-    fn gpus_without_a_colour_of_their_own_are_grey() {
-        let names: Vec<String> = (0..30).map(|number| format!("gfx{number}")).collect();
-        let styles = gpu_styles(names.iter().map(String::as_str));
-        assert_eq!(
-            (styles["gfx23"].color, styles["gfx24"].color, styles["gfx24"].key.as_str()),
-            (COLORS[23], GREY, "25")
-        );
-    }
-
-    #[test]
-    fn gpus_have_colours_by_size_and_the_host_has_none() {
-        let styles = gpu_styles(["gfx90a", "host", "gfx906"].into_iter());
-        let found = ["gfx90a", "host", "gfx906"].map(|gpu| (styles[gpu].key.as_str(), styles[gpu].color));
-        assert_eq!(found, [("1", COLORS[0]), ("2", GREY), ("3", COLORS[1])]);
-    }
-
-    #[test]
     fn parts_fill_a_rectangle_without_overlap_by_their_sizes() {
         for sizes in [
             vec![1],
@@ -360,10 +368,11 @@ mod tests {
 
     /// The texts in a part of this size.
     fn label(width: u64, height: u64) -> Vec<String> {
-        let style = GpuStyle { key: "2".to_owned(), color: GREY };
         let mut canvas = Canvas::of_page(900);
-        canvas.draw_part(Rect { x: 0, y: 0, width, height }, ("gfx906", "1.00 kB"), &style, "<hint>");
+        let look = Look { color: GREY, is_jit: true };
+        canvas.draw_part(Rect { x: 0, y: 0, width, height }, ["gfx906", "1.00 kB", "906"], look, "<hint>");
         assert!(canvas.out.contains("<title>&lt;hint&gt;</title>"), "{}", canvas.out);
+        assert!(canvas.out.contains("url(#jit-900)") && canvas.elements().contains("id=\"jit-900\""), "{}", canvas.out);
         let texts = canvas.out.split("</text>").filter(|part| part.contains("<text "));
         texts.map(|text| text[text.rfind('>').unwrap() + 1..].to_owned()).collect()
     }
@@ -372,7 +381,7 @@ mod tests {
     fn parts_have_a_name_or_a_number_where_there_is_room() {
         assert_eq!(label(100, 60), ["gfx906", "1.00 kB"]);
         assert_eq!(label(100, 30), ["gfx906"]);
-        assert_eq!(label(20, 60), ["2"]);
+        assert_eq!(label(26, 60), ["906"]);
         assert_eq!(label(5, 5), [""; 0]);
     }
 }

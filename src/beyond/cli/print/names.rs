@@ -1,4 +1,8 @@
-//! Names in tables: the parts that all of them have in common.
+//! Short names in tables: the parts that all names have in common, and names of files.
+
+use std::collections::HashSet;
+
+use crate::beyond::base::text::{common_directory, file_name};
 
 /// The beginning and the end that several names have in common. A table writes them once, in its heading, and leaves
 /// them out of each name.
@@ -69,6 +73,46 @@ impl CommonParts {
     }
 }
 
+/// How much of the name of a wheel is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameOfWheel {
+    /// The name of the distribution, if no other file has it.
+    Short,
+    /// The version too.
+    WithVersion,
+}
+
+/// Returns the shortest names that tell files apart: the names of wheels without their tags, names of files, or paths
+/// without the directories that all have in common.
+pub(crate) fn short_names(paths: &[&str], name: NameOfWheel) -> Vec<String> {
+    let start = common_directory(paths.iter().copied());
+    let forms: [fn(&str, usize) -> String; 4] = [
+        |path, _| part_of_wheel(&file_name(path.as_ref()), 1),
+        |path, _| part_of_wheel(&file_name(path.as_ref()), 2),
+        |path, _| file_name(path.as_ref()),
+        |path, start| path.get(start..).unwrap_or(path).to_owned(),
+    ];
+    let first = if name == NameOfWheel::Short { 0 } else { 1 };
+    let mut names = Vec::new();
+    for form in forms.into_iter().skip(first) {
+        names = paths.iter().map(|path| form(path, start)).collect();
+        if names.iter().collect::<HashSet<_>>().len() == paths.len() {
+            break;
+        }
+    }
+    names
+}
+
+/// Returns the first parts of the name of a wheel, `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, see PEP 427. The
+/// names of other files stay whole.
+fn part_of_wheel(name: &str, parts: usize) -> String {
+    let all: Vec<&str> = name.split('-').collect();
+    match all.get(..parts) {
+        Some(first) if name.ends_with(".whl") && all.len() >= 5 => first.join("-"),
+        _ => name.to_owned(),
+    }
+}
+
 /// Returns whether a text has a word. Leaving out mere punctuation would not make a table clearer.
 fn has_word(text: &str) -> bool {
     text.contains(|c: char| c.is_alphanumeric())
@@ -123,6 +167,23 @@ fn start_of_separator(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_names_tell_files_apart() {
+        let [one, newer, other] =
+            ["a/b/k-1-py3-none-any.whl", "a/k-2-1-py3-none-linux_x86_64.whl", "a/c/l-1.0-py3-none-any.whl"];
+        for (paths, short, with_version) in [
+            (&[one, other][..], &["k", "l"][..], &["k-1", "l-1.0"][..]),
+            (&[one, newer, other], &["k-1", "k-2", "l-1.0"], &["k-1", "k-2", "l-1.0"]),
+            (&["x/a.so", one], &["a.so", "k"], &["a.so", "k-1"]),
+            (&["x/y/a.so", "x/z/a.so"], &["y/a.so", "z/a.so"], &["y/a.so", "z/a.so"]),
+            (&["no-wheel.whl"], &["no-wheel.whl"], &["no-wheel.whl"]),
+            (&[], &[], &[]),
+        ] {
+            assert_eq!(short_names(paths, NameOfWheel::Short), short, "{paths:?}");
+            assert_eq!(short_names(paths, NameOfWheel::WithVersion), with_version, "{paths:?}");
+        }
+    }
 
     #[test]
     fn common_parts_end_between_words_and_leave_something_of_each_name() {

@@ -6,7 +6,7 @@ use crate::base::display::{is_shown, printable};
 use crate::beyond::base::text::common_directory;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::text::{Style, ansi, markdown};
+use super::text::{Style, Tone, ansi, markdown};
 use super::units::per_mille;
 
 impl Style {
@@ -149,6 +149,8 @@ pub(crate) enum Cell {
     Text(String),
     /// A text that stands out.
     Bold(String),
+    /// A text in the colour of a tone. In Markdown, a bad one is bold.
+    Toned(Tone, String),
     /// A text whose end stands out: its last `accent` bytes. The end is shortened last.
     Ending {
         text: String,
@@ -173,6 +175,7 @@ impl Cell {
         match self {
             Self::Text(text) if !text.chars().all(is_shown) => Self::Text(printable(&text)),
             Self::Bold(text) if !text.chars().all(is_shown) => Self::Bold(printable(&text)),
+            Self::Toned(tone, text) if !text.chars().all(is_shown) => Self::Toned(tone, printable(&text)),
             Self::Ending { text, accent } if !text.chars().all(is_shown) => {
                 let (start, end) = split_before_end(&text, accent).unwrap_or((&text, ""));
                 let (start, end) = (printable(start), printable(end));
@@ -186,7 +189,7 @@ impl Cell {
     /// has anyway.
     fn width(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Bold(text) | Self::Ending { text, .. } => columns_of(text),
+            Self::Text(text) | Self::Bold(text) | Self::Toned(_, text) | Self::Ending { text, .. } => columns_of(text),
             Self::Bar { .. } => 0,
         }
     }
@@ -194,10 +197,12 @@ impl Cell {
     /// Returns the text as Markdown. A bar has no text.
     fn markdown(&self) -> String {
         match self {
-            Self::Text(text) | Self::Ending { text, .. } => markdown(text),
+            Self::Text(text) | Self::Toned(Tone::Caution | Tone::Good, text) | Self::Ending { text, .. } => {
+                markdown(text)
+            }
             // Without a text between them, the four stars would be shown.
-            Self::Bold(text) if text.trim().is_empty() => String::new(),
-            Self::Bold(text) => format!("**{}**", markdown(text)),
+            Self::Bold(text) | Self::Toned(Tone::Bad, text) if text.trim().is_empty() => String::new(),
+            Self::Bold(text) | Self::Toned(Tone::Bad, text) => format!("**{}**", markdown(text)),
             Self::Bar { .. } => String::new(),
         }
     }
@@ -205,12 +210,16 @@ impl Cell {
     /// Returns the cell as a text that fills `width` columns: shortened or padded, and with colours.
     fn shown(&self, width: usize, is_left_aligned: bool, style: Style) -> String {
         match self {
-            Self::Text(text) | Self::Bold(text) => {
+            Self::Text(text) | Self::Bold(text) | Self::Toned(_, text) => {
                 // If the text is too wide, its middle is left out, and its end gets half of the width.
                 let (text, _) = style.elided(text, width, width / 2);
                 let padding = padding(&text, width);
                 let cell = if is_left_aligned { text + &padding } else { padding + &text };
-                if let Self::Bold(_) = self { style.paint(ansi::BOLD, &cell) } else { cell }
+                match self {
+                    Self::Bold(_) => style.paint(ansi::BOLD, &cell),
+                    Self::Toned(tone, _) => style.toned(*tone, &cell),
+                    _ => cell,
+                }
             }
             Self::Ending { text, accent } => {
                 // If the text is too wide, its middle is left out. The end that stands out stays, with the two dashes

@@ -16,8 +16,21 @@ use crate::beyond::cli::subcommand::heading;
 pub(super) mod ansi {
     pub(in super::super) const BOLD: &str = "1";
     pub(in super::super) const FAINT: &str = "2";
+    pub(in super::super) const RED: &str = "31";
     pub(in super::super) const GREEN: &str = "32";
+    pub(in super::super) const YELLOW: &str = "33";
     pub(in super::super) const CYAN: &str = "36";
+}
+
+/// What a text says: its colour on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// A gap, a loss or a fault.
+    Bad,
+    /// Code that is compiled when the program starts, or something that got worse.
+    Caution,
+    /// Nothing is wrong, or something got better.
+    Good,
 }
 
 /// The capabilities of the output.
@@ -52,6 +65,11 @@ impl Style {
     /// Markdown does not depend on where it is written.
     const MARKDOWN: Self = Self { color: false, unicode: true, width: None, is_markdown: true };
 
+    /// Returns the style at standard output, for subcommands without the options of tables.
+    pub(crate) fn of_stdout() -> Self {
+        Self::new(ColorChoice::Auto, io::stdout().is_terminal())
+    }
+
     /// Returns the style for `--color=when`. Without the option, only a terminal gets colours. Only a terminal limits
     /// the width.
     pub(crate) fn new(when: ColorChoice, is_terminal: bool) -> Self {
@@ -84,6 +102,16 @@ impl Style {
     /// Returns the mark of a range, as in `gfx1100…1103`.
     pub(crate) fn range(self) -> &'static str {
         if self.unicode { "…" } else { ".." }
+    }
+
+    /// Returns a text in the colour of a tone.
+    pub(crate) fn toned(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Bad => ansi::RED,
+            Tone::Caution => ansi::YELLOW,
+            Tone::Good => ansi::GREEN,
+        };
+        self.paint(code, text)
     }
 
     /// Returns a text with a look of [`ansi`], or the text alone if the output has no colours.
@@ -136,6 +164,20 @@ impl Text<'_> {
     pub(crate) fn write_item(&mut self, text: &str) -> io::Result<()> {
         let text = printable(text);
         self.write_marked("- ", &text, &format!("  {text}"))
+    }
+
+    /// Writes a line about a file or a total, below its heading, in the colour of a tone.
+    pub(crate) fn write_toned_item(&mut self, tone: Tone, text: &str) -> io::Result<()> {
+        let text = printable(text);
+        let plain = format!("  {}", self.style.toned(tone, &text));
+        self.write_marked("- ", &text, &plain)
+    }
+
+    /// Writes a line in which `verdict` has the colour of a tone.
+    pub(crate) fn write_verdict(&mut self, start: &str, tone: Tone, verdict: &str, end: &str) -> io::Result<()> {
+        let [start, verdict, end] = [start, verdict, end].map(printable);
+        let plain = format!("{start}{}{end}", self.style.toned(tone, &verdict));
+        self.write_marked("\n", &(start + &verdict + &end), &plain)
     }
 
     /// Writes a line that is not about one file, such as a note at the end.

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::beyond::base::text::file_name;
+use crate::beyond::cli::picture::LibraryName;
+
 /// Rows with the same fields, for one table of the page. `page.js` reads this form.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Columns {
@@ -57,6 +60,35 @@ impl Columns {
         }
     }
 
+    /// Adds the columns `file` and `library`, with the names of the library that the `path` and the `member` of a row mean.
+    /// Other libraries have the last name of their path.
+    pub(super) fn add_libraries(&mut self, names: &HashMap<(String, Option<String>), LibraryName>) {
+        let mut known: HashMap<[Option<usize>; 2], LibraryName> = HashMap::new();
+        let mut of_rows = Vec::with_capacity(self.rows);
+        let fields = ["path", "member"].map(|field| self.columns.get(field));
+        for row in 0..self.rows {
+            let indices = fields.map(|column| column?.rows.get(row).copied());
+            let name = known.entry(indices).or_insert_with(|| {
+                let [path, member] = [0, 1].map(|field| {
+                    let (column, index) = (fields.get(field)?.as_ref()?, (*indices.get(field)?)?);
+                    column.values.get(index)?.as_str().map(str::to_owned)
+                });
+                let path = path.unwrap_or_default();
+                let last = file_name(member.as_deref().unwrap_or(&path).as_ref());
+                let other = || LibraryName { library: last, ..LibraryName::default() };
+                names.get(&(path, member)).cloned().unwrap_or_else(other)
+            });
+            of_rows.push(name.clone());
+        }
+        let [mut files, mut libraries] = [PageColumn::default(), PageColumn::default()];
+        for LibraryName { file, library } in of_rows {
+            files.push(file.into());
+            libraries.push(library.into());
+        }
+        self.columns.insert("file".to_owned(), files);
+        self.columns.insert("library".to_owned(), libraries);
+    }
+
     /// Gives all columns the same number of rows. The last rows may lack some fields. Call it after the last row.
     pub(super) fn fill_columns(&mut self) {
         for column in self.columns.values_mut() {
@@ -92,6 +124,20 @@ mod tests {
 
     fn column(values: &Value, rows: &[usize]) -> Value {
         json!({"values": values, "rows": rows})
+    }
+
+    #[test]
+    fn rows_have_the_names_of_their_libraries() {
+        let mut columns = Columns::default();
+        for row in [json!({"path": "d/w.whl", "member": "l/k.so"}), json!({"path": "d/a.so", "member": null})] {
+            columns.add(&row, |_| true).unwrap();
+        }
+        columns.fill_columns();
+        let name = LibraryName { file: "w".to_owned(), library: "k".to_owned() };
+        columns.add_libraries(&HashMap::from([(("d/w.whl".to_owned(), Some("l/k.so".to_owned())), name)]));
+        let found = serde_json::to_value(&columns).unwrap();
+        assert_eq!(found["columns"]["file"], column(&json!(["w", ""]), &[0, 1]));
+        assert_eq!(found["columns"]["library"], column(&json!(["k", "a.so"]), &[0, 1]));
     }
 
     #[test]

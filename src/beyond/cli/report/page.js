@@ -4,16 +4,16 @@
 
 const SPARE = 12; // Rows that are drawn before and after those that can be seen.
 
-// Title, field, and what the title stands for.
+// Title, field, what the title stands for, and the unit, except of registers.
 const NUMBERS = [
   ["VGPR", "vgprs", "Vector registers; for NVIDIA GPUs, registers of a thread"],
   ["AGPR", "agprs", "Accumulation vector registers"],
   ["SGPR", "sgprs", "Scalar registers"],
   ["VSPILL", "vgpr_spills", "Spilled vector registers"],
   ["SSPILL", "sgpr_spills", "Spilled scalar registers"],
-  ["SCRATCH", "scratch", "Scratch memory of a work-item in bytes"],
-  ["LDS", "lds", "Memory that a workgroup shares, in bytes"],
-  ["CODE", "code_size", "Size of the code in bytes"],
+  ["SCRATCH", "scratch", "Scratch memory of a work-item", "bytes"],
+  ["LDS", "lds", "Memory that a workgroup shares", "bytes"],
+  ["CODE", "code_size", "Size of the code", "bytes"],
 ];
 
 const FIELDS = [
@@ -27,9 +27,6 @@ const format = new Intl.NumberFormat("en-US");
 const shown = (value) =>
   value === null || value === undefined ? "" : typeof value === "number" ? format.format(value) : String(value);
 
-/** The last part of a path. */
-const last = (path) => (path === null ? "" : String(path).replace(/^.*\/(?=.)/, ""));
-
 /** The height of a row of kernels in pixels. */
 const rowHeight = () => parseInt(getComputedStyle(document.documentElement).getPropertyValue("--row"), 10);
 
@@ -42,20 +39,12 @@ function commonStart(one, other) {
 
 /** The start that all texts have in common. */
 const startOfAll = (texts) => texts.reduce((start, text) => start.slice(0, commonStart(start, text)));
-const reversed = (text) => [...text].reverse().join("");
 
 /** The length of a text without the characters at its end that a pattern matches. A pattern with `$` would take quadratic time. */
 function lengthWithout(text, pattern) {
   let length = text.length;
   while (length > 0 && pattern.test(text[length - 1])) length--;
   return length;
-}
-
-/** Names of files without the words that all begin and end with. */
-function withoutCommonWords(names) {
-  const start = lengthWithout(startOfAll(names), /[^-_/(]/);
-  const end = reversed(startOfAll(names.map(reversed))).replace(/^.*?(?=[-_./)]|$)/, "").length;
-  return names.every((name) => name.length > start + end) ? names.map((name) => name.slice(start, name.length - end)) : names;
 }
 
 /** The length of a name without its list of parameters. */
@@ -159,42 +148,27 @@ const natural = new Intl.Collator("en", { numeric: true });
 /** A number of kernels. */
 const kernels = (count) => `${format.format(count)} ${count === 1 ? "kernel" : "kernels"}`;
 
-/** The libraries: members if all are in one file, otherwise files with their members. */
-function libraryField(path, member) {
-  const [values, rows, known] = [[], [], new Map()];
-  const isOneFile = !path || path.values.length === 1;
-  for (const row of (path ?? member).rows.keys()) {
-    const [file, inFile] = [path, member].map((field) => last(field ? field.at(row) : null));
-    const name = isOneFile ? inFile : inFile ? `${file}(${inFile})` : file;
-    if (!known.has(name)) known.set(name, values.push(name) - 1);
-    rows.push(known.get(name));
-  }
-  return new Field({ values, rows });
-}
-
 /** The columns of a table: title, fields, explanation, width in pixels, and whether it is a number. */
 function columnsOf(fields, isDiff, rows) {
   const has = (name) => fields[name] && !fields[name].isEmpty;
   const columns = [{ title: "Kernel", field: "name", about: "Name", width: 0 }];
   if (isDiff) columns.push({ title: "Change", field: "change", about: "In both files, or in one", width: 96 });
   if (has("target_id")) columns.push({ title: "GPU", field: "target_id", about: "Target ID" });
-  if (has("path") || has("member")) fields.library = libraryField(fields.path, fields.member);
-  if (fields.library?.values.length > 1) {
-    fields.library.texts = withoutCommonWords(fields.library.values);
-    columns.push({ title: "Library", field: "library", about: "File or member" });
+  for (const [title, field, about] of [["File", "file", "Package"], ["Library", "library", "File or member"]]) {
+    if (fields[field]?.values.length > 1) columns.push({ title, field, about });
   }
-  for (const [title, field, about] of NUMBERS) {
+  for (const [title, field, about, unit] of NUMBERS) {
     const used = isDiff ? [`new.${field}`, `old.${field}`] : [field];
     if (!used.some(has)) continue;
     fields[used[0]] ??= new Field({ values: [null], rows: new Uint32Array(rows) }); // Of kernels that were all removed.
-    columns.push({ title, field: used[0], old: used[1], about, isNumber: true });
+    columns.push({ title, field: used[0], old: used[1], about, unit, isNumber: true });
   }
   // Numbers that only some GPUs have come last.
   columns.sort((a, b) => (a.isNumber && fields[a.field].isPartial) - (b.isNumber && fields[b.field].isPartial));
   for (const column of columns) {
-    const { title, field, old } = column;
+    const { title, field, old, unit } = column;
     const characters = fields[field].longest + (fields[old] ? fields[old].longest + 3 : 0);
-    column.width ??= Math.min(180, Math.ceil(Math.max(title.length * 9 + 30, characters * 8 + 22)));
+    column.width ??= Math.min(180, Math.ceil(Math.max(title.length * 9 + 30, (unit ?? "").length * 6 + 22, characters * 8 + 22)));
   }
   return columns;
 }
@@ -278,7 +252,8 @@ class Table {
   }
 
   heading(column, index) {
-    const button = element("button", { type: "button", title: column.about }, column.title);
+    const attributesOfButton = { type: "button", title: column.about, ...(column.unit && { "data-unit": column.unit }) };
+    const button = element("button", attributesOfButton, column.title);
     button.addEventListener("click", () => this.sort(index));
     const attributes = { scope: "col", "aria-sort": "none", "aria-colindex": index + 1 };
     return element("th", column.isNumber ? { ...attributes, class: "number" } : attributes, button);
@@ -417,9 +392,10 @@ function details(table, row) {
   for (const [field, title] of FIELDS) {
     if (field !== "mangled_name" || at(field) !== at("name")) add(title, at(field));
   }
-  for (const [title, field, about] of NUMBERS) {
+  for (const [title, field, about, unit] of NUMBERS) {
     const [value, before, after] = [at(field), at(`old.${field}`), at(`new.${field}`)];
-    add(`${title}: ${about}`, value || (before === after ? after : `${before || "–"} → ${after || "–"}`));
+    const text = value || (before === after ? after : `${before || "–"} → ${after || "–"}`);
+    add(`${title}: ${about}`, text && unit ? `${text} ${unit}` : text);
   }
   dialog.querySelector("dl").replaceChildren(...list);
   dialog.showModal();
@@ -437,8 +413,8 @@ function explain(area) {
     item.classList.add("chosen");
     hint.value = item.querySelector("title")?.textContent ?? cellText(item);
   };
-  const visible = () => [...area.querySelectorAll("rect, td")].filter((item) => item.getClientRects().length > 0);
-  for (const type of ["pointerover", "click"]) area.addEventListener(type, ({ target }) => choose(target.closest("rect, td")));
+  const visible = () => [...area.querySelectorAll("rect, tbody td")].filter((item) => item.getClientRects().length > 0);
+  for (const type of ["pointerover", "click"]) area.addEventListener(type, ({ target }) => choose(target.closest("rect, tbody td")));
   area.addEventListener("focus", () => {
     if (area.matches(":focus-visible")) choose(chosen?.getClientRects().length > 0 ? chosen : visible()[0]);
   });
@@ -453,8 +429,8 @@ function explain(area) {
 
 /** A cell of the matrix with the GPU of its row and the library of its column. */
 function cellText(cell) {
-  const head = cell.closest("table").querySelectorAll("thead th")[cell.cellIndex];
-  return `${cell.parentElement.cells[0].textContent}: ${cell.textContent}; ${head.title}`;
+  const head = cell.closest("table").tHead.lastElementChild.cells[cell.cellIndex];
+  return `${cell.parentElement.cells[0].textContent}: ${cell.title}; ${head.title}`;
 }
 
 /** The item next to another one in a direction, or undefined if there is none. */

@@ -13,8 +13,9 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
-use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, changes, escaped};
+use crate::beyond::cli::picture::{self, Canvas, Matrix, PicturedLibraries, Served, changes, escaped};
 use crate::beyond::cli::print::json::push_escaped;
+use crate::beyond::cli::print::names::{NameOfWheel, short_names};
 use crate::beyond::cli::print::problem::Problem;
 use crate::beyond::cli::print::units::{bytes, count, grouped};
 
@@ -65,14 +66,18 @@ impl Page {
     pub(super) fn html(mut self, paths: &[PathBuf], problems: &[Problem]) -> anyhow::Result<String> {
         self.kernels.fill_columns();
         let libraries = PicturedLibraries::new(std::mem::take(&mut self.libraries).finish());
+        let names = libraries.by_path();
+        self.kernels.add_libraries(&names);
         if let Some(changes) = &mut self.changes {
             changes.kernels.fill_columns();
+            changes.kernels.add_libraries(&names);
         }
         let tables = Tables { kernels: &self.kernels, changes: self.changes.as_ref().map(|changes| &changes.kernels) };
         let (form, data) = embedded(&serde_json::to_vec(&tables)?);
         let [size, facts] = libraries.summary();
-        let mut title = escaped(&title(paths));
-        let (mut heading, mut lead, mut changes) = (title.clone(), format!("{size}: {facts}"), String::new());
+        let names = title(paths);
+        let (mut title, mut heading) = (escaped(&names.join("")), heading(&names));
+        let (mut lead, mut changes) = (format!("{size}: {facts}"), String::new());
         // A page about changes begins with the changes. The summary of the new file (`lead`) comes after them.
         if let (Some(compared), [old, new]) = (&self.changes, paths) {
             let [old, new] = names_of_compared(old, new).map(|name| escaped(&name));
@@ -164,18 +169,18 @@ fn size_rows(libraries: &PicturedLibraries) -> String {
     out
 }
 
-/// Returns the matrix of GPUs and libraries with its legend, or a sentence if there is no matrix.
+/// Returns the matrices of GPUs with files and libraries, and a legend, or a sentence if there is no matrix.
 fn coverage_section(libraries: &PicturedLibraries) -> String {
-    let Some(matrix) = Matrix::new(&libraries.all) else {
+    let served = Served::new(libraries);
+    let matrices = served.matrices();
+    let Some((first, others)) = matrices.split_first() else {
         return "<p>There are no bundles to compare, or too many.</p>\n".to_owned();
     };
-    let mut html = format!("<p>{}</p>\n{}", escaped(&matrix.facts), matrix.legend());
-    for table in matrix.tables() {
-        let _ = writeln!(
-            html,
-            "<div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" \
-             aria-label=\"Matrix of GPUs and libraries\">{table}</div>"
-        );
+    let mut html = format!("<p>{}</p>\n{}", escaped(&first.facts), picture::legend_of_matrices(&matrices));
+    push_tables(first, &mut html);
+    for matrix in others {
+        let _ = write!(html, "<h3>{}</h3>\n<p>{}</p>\n", matrix.title, escaped(&matrix.facts));
+        push_tables(matrix, &mut html);
     }
     html.push_str(
         "<output class=\"hint\" id=\"matrix-hint\">Point at a cell, tap it, or use the arrow keys.</output>\n",
@@ -183,11 +188,40 @@ fn coverage_section(libraries: &PicturedLibraries) -> String {
     html
 }
 
-/// Returns the title of the page about these paths.
-fn title(paths: &[PathBuf]) -> String {
-    match paths {
-        [path] => file_name(path),
-        paths => count(paths.len(), "path", "paths"),
+fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
+    for table in matrix.tables() {
+        let _ = writeln!(
+            html,
+            "<div class=\"scroll\" data-hint=\"matrix-hint\" tabindex=\"0\" role=\"region\" \
+             aria-label=\"{}\">{table}</div>",
+            matrix.title
+        );
+    }
+}
+
+/// Returns the title of the page about these paths, in parts between which a line may end: their names.
+fn title(paths: &[PathBuf]) -> Vec<String> {
+    const NAMES_MAX: usize = 4;
+    let paths: Vec<String> = paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    if let [path] = paths.as_slice() {
+        return vec![file_name(path.as_ref())];
+    }
+    let mut parts = short_names(&paths, NameOfWheel::WithVersion);
+    let more = parts.split_off(parts.len().min(NAMES_MAX)).len();
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    let last = parts.len().saturating_sub(1);
+    parts.iter_mut().take(last).for_each(|part| part.push_str(", "));
+    parts
+}
+
+/// Returns the title as HTML.
+fn heading(parts: &[String]) -> String {
+    match parts {
+        [part] => escaped(part),
+        parts => parts.iter().map(|part| format!("<span>{}</span> ", escaped(part.trim_end()))).collect(),
     }
 }
 
