@@ -33,7 +33,7 @@ impl Gpus {
         Ok(Self(devices))
     }
 
-    /// Warns of each GPU that no public table has. It may be newer than the tables, or a slip.
+    /// Warns of each GPU that is not in our tables. It may be newer than the tables, or a slip.
     pub(super) fn warn_of_unknown(devices: &[Device], console: &Console) {
         for warning in devices.iter().filter_map(suggest::unknown_gpu) {
             console.warning(&warning);
@@ -147,7 +147,9 @@ fn number_of(target: &str) -> &str {
 /// family are joined by commas.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
-    let Some(family) = family_of(first) else { return targets.join(",") };
+    let Some(family) = family_of(first) else {
+        return targets.iter().map(|target| short_target(target)).collect::<Vec<_>>().join(",");
+    };
     let known: Vec<&str> =
         processors::all().map(|known| known.name).filter(|name| family_of(name) == Some(family)).collect();
     let mut label = String::new();
@@ -452,7 +454,7 @@ mod tests {
     fn some_products_of_each_series_are_named_within_the_room() {
         for (targets, room, products) in [
             (&["gfx942"][..], 40, "MI325X, MI308X, MI300X, MI300A"),
-            (&["sm_90"], 40, "GH200, H200, H100, H20"),
+            (&["sm_90"], 40, "GH200, H200, H100, H20, H800"),
             (&["sm_120"], 30, "RTX 5090, RTX PRO 6000, …"),
             (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"], 50, "RX 7900 XTX, 7800 XT, 7600 XT, Radeon 780M, …"),
             (&["sm_75"], 30, "T4, RTX 2080 Ti, …"),
@@ -470,7 +472,7 @@ mod tests {
     fn targets_have_the_products_that_take_their_code() {
         for (target, products) in [
             ("sm_103a", "GB300, B300"),
-            ("sm_100f", "GB200, B200, GB300, B300"),
+            ("sm_100f", "GB200, B200, B100, GB300, B300"),
             ("sm_103f", "GB300, B300"),
             ("gfx942:xnack-", "Instinct MI325X, Instinct MI308X, Instinct MI300X, Instinct MI300A"),
             (

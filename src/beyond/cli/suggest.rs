@@ -120,21 +120,15 @@ fn unknown_product(typed: &str) -> Option<String> {
     if !may_be_product || is_known_product {
         return None;
     }
-    let meant = products_meant(name);
-    let is_digit = |c: char| c.is_ascii_digit();
-    // A number alone may be the model of a product, such as 5090, and a name without a number that of a series. If no
-    // product is like it, nothing shows that it is about a GPU at all.
-    if let Some(meant) = &meant
-        && (name.chars().all(is_digit) || !name.contains(is_digit))
-    {
-        return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?"));
-    }
-    let series = series_of(name)?;
-    if !names_vendor(name) && !is_known_series(&series) {
-        return None;
-    }
-    if let Some(meant) = meant {
-        return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
+    let is_like_product = series_of(name).is_some_and(|series| names_vendor(name) || is_known_series(&series));
+    match products_meant(name) {
+        Some(meant) if is_like_product => {
+            return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
+        }
+        Some(meant) => return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?")),
+        // Nothing shows that it is about a GPU at all.
+        None if !is_like_product => return None,
+        None => {}
     }
     Some(format!(
         "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
@@ -199,10 +193,25 @@ pub(super) fn is_gpu(name: &str) -> bool {
 /// Our word for the GPUs of this machine.
 const NATIVE: &str = "native";
 
-/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names.
+/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names. With a suffix, such
+/// as that for features or for PTX, it is an error.
 pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
-    if !name.eq_ignore_ascii_case(NATIVE) {
+    let (typed, suffix) = name.split_at(name.find([':', '+']).unwrap_or(name.len()));
+    if !typed.eq_ignore_ascii_case(NATIVE) {
         return None;
+    }
+    match suffix.get(..1) {
+        None => {}
+        Some("+") => {
+            return Some(Err(format!(
+                "native means the GPUs of this machine, without '{suffix}': native,ptx adds PTX"
+            )));
+        }
+        Some(_) => {
+            return Some(Err(format!(
+                "native means the GPUs of this machine, which have their own settings: '{suffix}' cannot follow"
+            )));
+        }
     }
     let machine = Machine::read().map_err(|error| printable(&error.to_string()));
     Some(machine.map(|machine| machine.devices.into_iter().map(|device| device.typed_as(NATIVE)).collect()))
@@ -247,14 +256,16 @@ fn describe_unknown_gpu(error: &DeviceError) -> String {
     }
 }
 
-/// Describes a GPU that no public table has, and the names that it may mean: it may be newer than the tables. `None`
-/// for a known GPU.
+/// Describes a GPU that is not in our tables, and the names that it may mean. `None` for a known GPU.
 pub(super) fn unknown_gpu(device: &Device) -> Option<String> {
     if device.is_known() {
         return None;
     }
     let meant = known_gpu(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    Some(format!("no public table has the GPU '{}', which may be newer than this program{meant}", device.name()))
+    Some(format!(
+        "this program does not know the GPU '{}': only code for exactly this name counts{meant}",
+        device.name()
+    ))
 }
 
 /// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
@@ -361,8 +372,8 @@ mod tests {
         for typed in [
             "GTX 1650X",
             "RTX 5095",
-            "L20",
-            "GeForce GTX 960M",
+            "L25",
+            "GeForce GTX 1080M",
             "Radeon RX 6800M",
             "RX 6800S",
             "RTX 1660",
@@ -404,7 +415,9 @@ mod tests {
             ("RTX 4000", "Quadro RTX 4000 (sm_75) or RTX 4000 Ada (sm_89)"),
             ("NVIDIA RTX 5000", "Quadro RTX 5000 (sm_75) or RTX 5000 Ada (sm_89)"),
             ("Tesla MI300X", "MI300X (gfx942)"),
-            ("AMD A10", "A10 or A10G (both sm_86)"),
+            ("AMD A10", "A10 (sm_86)"),
+            ("7900 XT", "RX 7900 XT (gfx1100)"),
+            ("6000 Ada", "RTX 6000 Ada (sm_89)"),
             ("RX 7900", "RX 7900 XTX, RX 7900 XT or RX 7900 GRE (all gfx1100)"),
         ] {
             let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));

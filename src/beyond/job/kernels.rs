@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use object::elf::{EM_AMDGPU, EM_CUDA};
+
 use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
@@ -11,6 +13,7 @@ use crate::base::io::input::Input;
 use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
+use crate::beyond::container::Rule;
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request, Selection};
 use crate::beyond::inventory::{BadPart, Contents, Keep, Reading, Visit};
@@ -19,6 +22,7 @@ use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, FoundBundle, OverlapLimit, ReadList, Scan, contents, weight_of,
 };
 use crate::llvm::container::limits::Allowance;
+use crate::llvm::container::magic::elf_machine;
 use crate::llvm::container::sequence::Inflate;
 
 /// Lists the kernels of all device code in a file.
@@ -168,8 +172,10 @@ impl ListedCode {
             Some(kind) => kind,
             None => ContentKind::identify(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
         };
+        // Kernels of other GPUs, such as Intel's, are not read.
+        let is_for_others = elf_machine(code).is_some_and(|machine| ![EM_AMDGPU, EM_CUDA].contains(&machine));
         match kind {
-            ContentKind::Elf | ContentKind::Cubin => {
+            ContentKind::Elf | ContentKind::Cubin if !is_for_others => {
                 Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, read(code))?))
             }
             other => Ok(Self::Other(other)),
@@ -206,6 +212,8 @@ impl<'j> Search<'j> {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
                 // The kind is identified when the bundle is inflated and the code object read.
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
+                // The code objects in it count.
+                Some(ContentKind::Archive) if found.format.has(Rule::KnownByContent) => continue,
                 other => {
                     self.add_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;

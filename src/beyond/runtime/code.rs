@@ -8,7 +8,7 @@ use crate::base::id::triple::Triple;
 use crate::base::id::{EntryId, OffloadKind};
 pub(crate) use crate::beyond::code::GpuVendor;
 use crate::beyond::code::{ContentKind, intel_gpu};
-use crate::beyond::container::kpack;
+use crate::beyond::container::{kpack, sycl};
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
 use crate::beyond::scan::sections::HIP_SECTIONS;
@@ -302,15 +302,9 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
-        _ if is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
+        _ if sycl::is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
         _ => GpuVendor::Other,
     }
-}
-
-/// Whether an architecture is that of SPIR-V or of code that DPC++ compiles from it for Intel's GPUs. It compiles for
-/// CPUs and FPGAs too.
-fn is_for_intel(arch_name: &str) -> bool {
-    arch_name.starts_with("spir") && !matches!(arch_name, "spir64_x86_64" | "spir64_fpga")
 }
 
 /// Whether a place is in a section for the bundles of HIP programs.

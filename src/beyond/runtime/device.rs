@@ -36,6 +36,7 @@ use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_o
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
 /// | `lto_90` | the same, with LTO-IR, which programs link at run time |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
+/// | `spir64`, `spirv64` | any of Intel's, with SPIR-V |
 /// | `bmg-g21`, `12.55.8`, `dg2` | Intel's of this name or IP version, or all of a product family |
 /// | others, such as `mp_31` | other vendors', with code of exactly this target ID |
 /// | `RTX 4090`, `Instinct MI300X`, `Arc B580` | the GPU of this product |
@@ -69,6 +70,8 @@ pub(crate) enum GpuVariant {
     LtoIr(Sm),
     /// An Intel GPU, with its main name.
     Intel(String),
+    /// All Intel GPUs, which take SPIR-V alone.
+    IntelSpirV,
     /// Another GPU, with the target IDs of the code that it takes, the best first.
     Other(Vec<String>),
 }
@@ -179,6 +182,15 @@ impl Device {
         if let Some(name) = intel_gpu::canonical(text) {
             return device(&name, intel_variants(&name));
         }
+        // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
+        if processors::find(text).is_some()
+            && let Some(name) = intel_gpu::of_code(text)
+        {
+            return device(&name, intel_variants(&name));
+        }
+        if matches!(Code::from_name(text), Some(Code::SpirV(_))) {
+            return device(text, vec![GpuVariant::IntelSpirV]);
+        }
         let target = text.parse::<TargetId>().map_err(|reason| DeviceError::new(text, reason))?;
         target.check_features().map_err(|reason| DeviceError::new(text, reason))?;
         // The canonical name, also for the alternative name of a processor.
@@ -207,17 +219,23 @@ impl Device {
     /// Returns the GPUs in an item of a list: a name with or without spaces, or several names.
     fn all_in(item: &str) -> Result<Vec<Self>, DeviceError> {
         let whole = Self::all_named(item);
-        let mut words = item.split_whitespace();
-        // If the first word is not a GPU, the error is about the whole name.
-        match words.next().map(Self::all_named) {
-            Some(Ok(mut devices)) if whole.is_err() => {
-                for word in words {
-                    devices.extend(Self::all_named(word)?);
+        let words: Vec<&str> = item.split_whitespace().collect();
+        let (mut devices, mut rest) = (Vec::new(), words.as_slice());
+        // The longest name comes first: `RTX 4090 gfx906` are two.
+        while whole.is_err() && !rest.is_empty() {
+            let lengths = (1..=rest.len()).rev();
+            let mut names = lengths.filter_map(|length| rest.split_at_checked(length));
+            match names.find_map(|(name, others)| Some((Self::all_named(&name.join(" ")).ok()?, others))) {
+                Some((named, others)) => {
+                    devices.extend(named);
+                    rest = others;
                 }
-                Ok(devices)
+                // If the first word is not a GPU, the error is about the whole name.
+                None if devices.is_empty() => return whole,
+                None => return Self::all_named(&unknown_name(rest)),
             }
-            _ => whole,
         }
+        if devices.is_empty() { whole } else { Ok(devices) }
     }
 
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
@@ -248,7 +266,11 @@ impl Device {
             GpuVariant::Amd(target, _) => is_known(target.processor().to_owned()),
             GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }).name()),
             GpuVariant::Intel(name) => intel_gpu::all().any(|gpu| gpu.name == name),
-            GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_) | GpuVariant::Other(_) => true,
+            GpuVariant::AmdSpirV
+            | GpuVariant::IntelSpirV
+            | GpuVariant::Ptx(_)
+            | GpuVariant::LtoIr(_)
+            | GpuVariant::Other(_) => true,
         })
     }
 
@@ -278,7 +300,9 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
             Some(GpuVariant::Nvidia(sm)) => sm.suffix == Suffix::None,
-            Some(GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => false,
+            Some(GpuVariant::AmdSpirV | GpuVariant::IntelSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => {
+                false
+            }
             Some(GpuVariant::Intel(_)) => self.variants.len() == 1,
             Some(GpuVariant::Other(_)) => true,
         }
@@ -314,9 +338,10 @@ impl Device {
 
     /// Returns whether the name means GPUs by the code that is compiled for them, as `compute_90` does.
     pub(crate) fn is_by_code(&self) -> bool {
-        let is_by_code =
-            |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
-        self.variants.iter().any(is_by_code)
+        self.variants.iter().any(|variant| match variant {
+            GpuVariant::AmdSpirV | GpuVariant::IntelSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_) => true,
+            GpuVariant::Amd(..) | GpuVariant::Nvidia(_) | GpuVariant::Intel(_) | GpuVariant::Other(_) => false,
+        })
     }
 
     /// Returns whether some code counts for the GPU, which may take it or not.
@@ -340,7 +365,7 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
             Some(GpuVariant::Nvidia(_) | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) => GpuVendor::Nvidia,
-            Some(GpuVariant::Intel(_)) => GpuVendor::Intel,
+            Some(GpuVariant::Intel(_) | GpuVariant::IntelSpirV) => GpuVendor::Intel,
             Some(GpuVariant::Other(targets)) => {
                 match targets.first().and_then(|target| vendor_kind_of_processor(target)) {
                     Some(kind) => GpuVendor::Of(kind),
@@ -424,6 +449,14 @@ impl fmt::Display for Device {
     }
 }
 
+/// Returns the unknown name at the start of some words: a word with a digit, such as a processor, or all of them.
+fn unknown_name(words: &[&str]) -> String {
+    match words {
+        [first, ..] if first.contains(|c: char| c.is_ascii_digit()) => (*first).to_owned(),
+        words => words.join(" "),
+    }
+}
+
 const NOT_A_GPU: &str = "expected a name like gfx90a:xnack+ or sm_90";
 
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
@@ -438,11 +471,7 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![GpuVariant::AmdSpirV]),
-        Some(ProcessorKind::Other | ProcessorKind::R600) => match intel_gpu::of_code(&processor) {
-            // LLVM's name for an Intel GPU, `bmg_g21`.
-            Some(gpu) => Some(intel_variants(&gpu)),
-            None => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
-        },
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
         // The caller has parsed NVIDIA's names already.
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
@@ -551,7 +580,7 @@ impl GpuVariant {
                 all.extend(targets.iter().filter_map(|target| bitcode_counterpart(target)));
                 vec![Self::Other(all.into_iter().collect())]
             }
-            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) | Self::Intel(_) => vec![self.clone()],
+            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) | Self::Intel(_) | Self::IntelSpirV => vec![self.clone()],
         }
     }
 
@@ -578,7 +607,7 @@ impl GpuVariant {
             (Self::Intel(gpu), Code::Other(target)) => {
                 (intel_gpu::preference(&intel_gpu::of_code(target)?, gpu)?, 0, Suffix::None)
             }
-            (Self::Intel(_), Code::SpirV(_)) => (2, 0, Suffix::None),
+            (Self::Intel(_) | Self::IntelSpirV, Code::SpirV(_)) => (2, 0, Suffix::None),
             // The targets are in the order of preference, so their index is the form.
             (Self::Other(own), Code::Other(target)) => {
                 let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
@@ -735,11 +764,11 @@ mod tests {
     #[test]
     fn a_device_is_that_of_its_name_whatever_was_typed() {
         for (typed, name, shown, products) in [
-            ("H100", "sm_90", "H100 (sm_90)", 4),
+            ("H100", "sm_90", "H100 (sm_90)", 5),
             ("MI250X:xnack-", "gfx90a:xnack-", "MI250X (gfx90a:xnack-)", 3),
-            ("8.6", "sm_86", "8.6 (sm_86)", 22),
-            ("ats-m150", "dg2-g10", "ats-m150 (dg2-g10)", 9),
-            ("fiji", "gfx803", "fiji (gfx803)", 7),
+            ("8.6", "sm_86", "8.6 (sm_86)", 23),
+            ("ats-m150", "dg2-g10", "ats-m150 (dg2-g10)", 8),
+            ("fiji", "gfx803", "fiji (gfx803)", 9),
             ("PTX", "ptx", "ptx", 0),
             ("gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+", "gfx90a:sramecc-:xnack+", 3),
         ] {
@@ -756,9 +785,13 @@ mod tests {
             assert_eq!(Device::parse(name).unwrap().is_known(), is_known, "{name}");
         }
         // The error is about the whole name, or about the word that is not a GPU.
-        for (list, text) in
-            [("H100,RTX 7900 XTX", "RTX 7900 XTX"), ("gfx906 gfx1O30", "gfx1O30"), ("dg2_g10", "dg2_g10")]
-        {
+        for (list, text) in [
+            ("H100,RTX 7900 XTX", "RTX 7900 XTX"),
+            ("gfx906 gfx1O30", "gfx1O30"),
+            ("gfx906 gfx1O30 gfx942", "gfx1O30"),
+            ("sm_90 RTX 4091", "RTX 4091"),
+            ("dg2_g10", "dg2_g10"),
+        ] {
             assert_eq!(Device::parse_list(list).unwrap_err().text(), text);
         }
     }
@@ -867,8 +900,9 @@ mod tests {
 
     #[test]
     fn names_of_gpus() {
-        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"];
-        let devices = Device::parse_list("gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21").unwrap();
+        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg-g21", "sm_89", "gfx1100"];
+        let list = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21,bmg-g21;sm_90 RTX 4090 RX 7900 XTX fiji";
+        let devices = Device::parse_list(list).unwrap();
         assert_eq!(devices.iter().map(Device::name).collect::<Vec<_>>(), expected);
         for text in [
             "gfx90a:xnack",

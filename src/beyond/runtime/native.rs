@@ -304,7 +304,7 @@ static INTEL_GPUS: &[(&str, IntelKind, &[u32])] = &[
         0x0bd0, 0x0bd5, 0x0bd6, 0x0bd7, 0x0bd8, 0x0bd9, 0x0bda, 0x0bdb, 0x0b69, 0x0b6e,
     ]),
     ("pvc-vg", IntelKind::Card, &[0x0bd4]),
-    ("mtl-u", IntelKind::PartOfProcessor, &[0x7d40, 0x7d45, 0x7d67, 0x7d41]),
+    ("mtl-u", IntelKind::PartOfProcessor, &[0x7d40, 0x7d45, 0x7d67, 0x7d41, 0xb640]),
     ("mtl-h", IntelKind::PartOfProcessor, &[0x7d55, 0x7dd5]),
     ("arl-h", IntelKind::PartOfProcessor, &[0x7d51, 0x7dd1]),
     ("bmg-g21", IntelKind::Card, &[

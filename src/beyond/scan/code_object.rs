@@ -289,7 +289,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let parsed = match format {
         // A code object without a bundle has a triple and a target ID, but no kind. The usual kind makes an entry ID of
         // them.
-        Format::CodeObject if text.starts_with(sycl::INTEL) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject if sycl::is_for_intel(&text) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
