@@ -1,7 +1,8 @@
 //! Options with names of GPUs.
 
 use std::collections::BTreeSet;
-use std::{fs, io};
+use std::fs;
+use std::io::{self, IsTerminal as _};
 
 use crate::base::id::processors;
 use crate::beyond::code::intel_gpu;
@@ -35,7 +36,8 @@ impl Gpus {
 
     /// Warns of each GPU that is not in our tables. It may be newer than the tables, or a slip.
     pub(super) fn warn_of_unknown(devices: &[Device], console: &Console) {
-        for warning in devices.iter().filter_map(suggest::unknown_gpu) {
+        let unknown = devices.iter().filter_map(suggest::unknown_gpu);
+        for warning in unknown.chain(suggest::unread_of_machine(devices)) {
             console.warning(&warning);
         }
     }
@@ -58,6 +60,17 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     let lines = content.trim_start_matches('\u{feff}').lines();
     let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
+}
+
+/// Returns those of some targets whose code the GPUs of this machine load. Returns none if nobody looks at the output: it
+/// may take a while to find the GPUs.
+pub(super) fn loaded_here<'t>(targets: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
+    let codes: Vec<(&str, Code)> = targets.filter_map(|target| Some((target, Code::from_name(target)?))).collect();
+    if codes.is_empty() || !io::stdout().is_terminal() {
+        return BTreeSet::new();
+    }
+    let devices = suggest::machine().as_ref().map(|machine| machine.devices.as_slice()).unwrap_or_default();
+    devices.iter().flat_map(|device| device.choose(&codes)).collect()
 }
 
 /// Returns the key that sorts target IDs by vendors and generations: `sm_50` before `sm_100`, `gfx90a` before

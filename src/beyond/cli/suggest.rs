@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::sync::LazyLock;
 
 use crate::base::display::{alternatives, printable};
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::code::intel_gpu;
 use crate::beyond::products;
-use crate::beyond::runtime::{Device, DeviceError, Machine, Named};
+use crate::beyond::runtime::{Device, DeviceError, Machine, MachineError, Named};
 
 use super::gpus::without_brand;
 use super::meant::meant;
@@ -213,8 +214,23 @@ pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
             )));
         }
     }
-    let machine = Machine::read().map_err(|error| printable(&error.to_string()));
-    Some(machine.map(|machine| machine.devices.into_iter().map(|device| device.typed_as(NATIVE)).collect()))
+    let devices = |machine: &Machine| machine.devices.iter().map(|device| device.clone().typed_as(NATIVE)).collect();
+    Some(machine().as_ref().map(devices).map_err(|error| printable(&error.to_string())))
+}
+
+/// Returns the GPUs of this machine, which are looked for once.
+pub(super) fn machine() -> &'static Result<Machine, MachineError> {
+    static MACHINE: LazyLock<Result<Machine, MachineError>> = LazyLock::new(Machine::read);
+    &MACHINE
+}
+
+/// Describes what could not be read of this machine, if GPUs of it are among some, and others were found.
+pub(super) fn unread_of_machine(devices: &[Device]) -> Option<String> {
+    if devices.iter().all(|device| device.typed() != Some(NATIVE)) {
+        return None;
+    }
+    let fault = machine().as_ref().ok()?.nvidia_fault.as_ref()?;
+    Some(format!("native leaves out NVIDIA's GPUs: {}", printable(fault)))
 }
 
 /// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The error
@@ -374,7 +390,7 @@ mod tests {
             "RTX 5095",
             "L25",
             "GeForce GTX 1080M",
-            "Radeon RX 6800M",
+            "Radeon RX 6900M",
             "RX 6800S",
             "RTX 1660",
             "GTX 1250",

@@ -160,7 +160,7 @@ impl LibraryCode {
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
         let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
         let has_ptx =
-            |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
+            |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
         self.relinked.iter().any(has_ptx)
             && self
                 .relinked

@@ -234,7 +234,8 @@ impl FoundUnit {
 
     /// Returns whether the unit has this code, found or not.
     fn has(&self, code: &Code) -> bool {
-        self.codes.iter().any(|(_, other)| other == code) || self.unfound.iter().any(|unfound| unfound.code == *code)
+        self.codes.iter().any(|(_, other)| other.has_target_of(code))
+            || self.unfound.iter().any(|unfound| unfound.code.has_target_of(code))
     }
 
     /// Returns the code without positions.

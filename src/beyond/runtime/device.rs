@@ -53,6 +53,8 @@ pub struct Device {
     variants: Vec<GpuVariant>,
     /// Whether only machine code counts: none that is compiled when a program starts.
     is_without_jit: bool,
+    /// The CUDA release of the driver, which reads code of its release and of earlier ones. `None` for any driver.
+    driver: Option<(u16, u16)>,
 }
 
 /// A GPU with known features.
@@ -163,10 +165,13 @@ impl Device {
         Ok(devices)
     }
 
+    fn new(name: &str, variants: Vec<GpuVariant>) -> Self {
+        Self { name: name.to_owned(), typed: None, variants, is_without_jit: false, driver: None }
+    }
+
     /// Returns the GPU with the name of a target.
     fn of_target(text: &str) -> Result<Self, DeviceError> {
-        let device =
-            |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
+        let device = |name: &str, variants| Ok(Self::new(name, variants));
         if is_any_ptx(text) {
             return device(ANY_PTX, vec![GpuVariant::Ptx(LATEST)]);
         }
@@ -243,12 +248,7 @@ impl Device {
         if let Code::Other(target) = code
             && let Some(gpu) = intel_gpu::of_code(target)
         {
-            return Some(Self {
-                name: target.clone(),
-                typed: None,
-                variants: intel_variants(&gpu),
-                is_without_jit: false,
-            });
+            return Some(Self::new(target, intel_variants(&gpu)));
         }
         Self::of_target(&code.name()).ok()
     }
@@ -264,7 +264,7 @@ impl Device {
         let is_known = |name: String| processors::find(&name).is_some();
         self.variants.iter().all(|variant| match variant {
             GpuVariant::Amd(target, _) => is_known(target.processor().to_owned()),
-            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }).name()),
+            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }, None).name()),
             GpuVariant::Intel(name) => intel_gpu::all().any(|gpu| gpu.name == name),
             GpuVariant::AmdSpirV
             | GpuVariant::IntelSpirV
@@ -278,6 +278,12 @@ impl Device {
     #[cfg(feature = "cli")]
     pub(crate) fn typed_as(self, name: &str) -> Self {
         Self { typed: Some(name.to_owned()), ..self }
+    }
+
+    /// Returns the name that was typed for it, if that is another one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn typed(&self) -> Option<&str> {
+        self.typed.as_deref()
     }
 
     /// The name in quotes, for messages about it: `'gfx90a'`, or `'H100' (sm_90)` if a product was typed.
@@ -346,7 +352,27 @@ impl Device {
 
     /// Returns whether some code counts for the GPU, which may take it or not.
     fn counts(&self, code: &Code) -> bool {
-        !(self.is_without_jit && code.is_jit())
+        !(self.is_without_jit && code.is_jit()) && self.beyond_driver(code).is_none()
+    }
+
+    /// Returns the GPU of a machine whose driver is of this CUDA release. Code that the driver does not read does not
+    /// serve the GPU.
+    pub(crate) fn with_driver(self, cuda: Option<(u16, u16)>) -> Self {
+        Self { driver: cuda, ..self }
+    }
+
+    /// Says what some code needs that the driver of the GPU's machine does not have, as in `PTX 9.0 needs a driver of CUDA
+    /// 13.0, and this machine has 12.4`. Returns `None` if the driver reads the code.
+    fn beyond_driver(&self, code: &Code) -> Option<String> {
+        let driver @ (major, minor) = self.driver?;
+        let needed = code.need()?.beyond(driver)?;
+        Some(format!("{needed}, and this machine has {major}.{minor}"))
+    }
+
+    /// Says what code for the GPU needs that the driver of its machine does not have.
+    pub(crate) fn unread_by_driver<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<String> {
+        let takes = |code: &Code| self.variants.iter().any(|variant| variant.rank(code).is_some());
+        codes.find_map(|code| self.beyond_driver(code).filter(|_| takes(code)))
     }
 
     /// Describes a bundle without any code for the GPU, for the end of a message.
@@ -427,7 +453,8 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.variants, self.is_without_jit) == (&other.name, &other.variants, other.is_without_jit)
+        let settings = |device: &Self| (device.is_without_jit, device.driver);
+        (&self.name, &self.variants, settings(self)) == (&other.name, &other.variants, settings(other))
     }
 }
 
@@ -594,14 +621,14 @@ impl GpuVariant {
                 (1, 0, Suffix::None)
             }
             (Self::Amd(..) | Self::AmdSpirV, Code::AmdSpirV) => (2, 0, Suffix::None),
-            (Self::Nvidia(gpu), Code::Cubin(code)) => {
+            (Self::Nvidia(gpu), Code::Cubin(code, _)) => {
                 (0, code.distance_to(*gpu, is_same_line(*code, *gpu))?, code.suffix)
             }
             // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
-            (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::Ptx(code, _)) => (1, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
             // These variants mean all later GPUs too, so all of them have to take the code.
-            (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
+            (Self::Ptx(gpu), Code::Ptx(code, _)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
             (Self::Intel(gpu), Code::Other(target)) => {
@@ -692,8 +719,8 @@ mod tests {
 
     fn code(name: &str) -> Code {
         match (name.strip_prefix("sm_"), name.strip_prefix("compute_")) {
-            (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
-            (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
+            (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap(), None),
+            (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap(), None),
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
             _ if name.starts_with("lto_") => Code::from_name(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),

@@ -6,6 +6,7 @@ mod directory;
 pub(crate) mod loadable;
 mod names;
 mod native;
+mod need;
 mod needed;
 mod ptx_versions;
 
@@ -15,5 +16,6 @@ pub(crate) use directory::{directory_of, is_loaded_file};
 #[cfg(feature = "cli")]
 pub(crate) use names::{Named, processor_in, products_of};
 pub use native::{Machine, MachineError};
+pub use need::Need;
 pub(crate) use needed::{CodeUse, NeedingGpus};
 pub use ptx_versions::cuda_of;

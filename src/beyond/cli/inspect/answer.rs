@@ -13,7 +13,7 @@ use crate::beyond::scan::Sizes;
 
 use super::lines::Line;
 use crate::beyond::cli::gpus::{
-    by_generation, family_of, generation, label_of_family, products_of, short_target, some_products_of,
+    by_generation, family_of, generation, label_of_family, loaded_here, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
@@ -113,6 +113,8 @@ impl ServingNumber {
 struct GpuLine {
     targets: Vec<String>,
     serving: ServingNumber,
+    /// Whether the GPUs of this machine load code for one of them.
+    is_loaded_here: bool,
     /// The sums of the code objects for these GPUs.
     sums: Line,
 }
@@ -120,11 +122,12 @@ struct GpuLine {
 impl GpuLine {
     /// Returns the names of the GPUs, in short unless `is_full` is set; safe to print.
     fn label(&self, style: Style, is_full: bool) -> String {
-        match self.targets.as_slice() {
+        let label = match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
             [_] => short_target(&self.sums.label).to_owned(),
             _ => label_of_family(&self.targets(), style.range()),
-        }
+        };
+        if self.is_loaded_here { format!("{label} *") } else { label }
     }
 
     fn targets(&self) -> Vec<&str> {
@@ -147,13 +150,16 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, is_full: bool) -> Vec<GpuLin
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
     let is_jit = |target: &str| Code::from_name(target).is_some_and(|code| code.is_jit());
     sorted.sort_by_cached_key(|line| (is_jit(&line.gpu), generation(&line.gpu)));
+    let loaded_here = loaded_here(sorted.iter().map(|line| line.gpu.as_str()));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
         let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
-        let line = GpuLine { targets: vec![total.gpu.clone()], serving, sums: total.clone() };
+        let is_loaded_here = loaded_here.contains(total.gpu.as_str());
+        let line = GpuLine { targets: vec![total.gpu.clone()], serving, is_loaded_here, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
                 last.targets.extend(line.targets);
+                last.is_loaded_here |= line.is_loaded_here;
                 last.sums.add(&line.sums);
             }
             _ => lines.push(line),
@@ -231,6 +237,9 @@ pub(super) fn write(
     columns.push(Column::name("PRODUCTS", products));
     let mut text = text.with_style(style);
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
+    if lines.iter().any(|line| line.is_loaded_here) {
+        text.write_item("*: what the GPUs of this machine load")?;
+    }
     // An example explains such numbers. It is not about this file.
     if lines.iter().any(|line| line.serving.is_partial()) {
         text.write_item("5+2 of 9: five libraries serve the GPU with all bundles, two with some")?;
