@@ -11,6 +11,7 @@ use crate::base::display::{alternatives, printable};
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::code::intel_gpu;
+use crate::beyond::inventory::Pattern;
 use crate::beyond::products;
 use crate::beyond::runtime::{Device, DeviceError, Machine, MachineError, Named};
 
@@ -218,19 +219,35 @@ pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
     Some(machine().as_ref().map(devices).map_err(|error| printable(&error.to_string())))
 }
 
+/// Returns the GPUs that a pattern names. `native` comes with the driver of this machine.
+pub(super) fn devices_of(pattern: &Pattern) -> Result<Vec<Device>, String> {
+    match pattern.typed().and_then(native_gpus) {
+        Some(native) => Ok(native?.into_iter().filter(|device| device.name() == pattern.as_str()).collect()),
+        None => devices(pattern.as_str()),
+    }
+}
+
 /// Returns the GPUs of this machine, which are looked for once.
 pub(super) fn machine() -> &'static Result<Machine, MachineError> {
     static MACHINE: LazyLock<Result<Machine, MachineError>> = LazyLock::new(Machine::read);
     &MACHINE
 }
 
-/// Describes what could not be read of this machine, if GPUs of it are among some, and others were found.
-pub(super) fn unread_of_machine(devices: &[Device]) -> Option<String> {
-    if devices.iter().all(|device| device.typed() != Some(NATIVE)) {
-        return None;
+/// Describes what is not known of this machine, if GPUs of it are among some, and what is assumed.
+pub(super) fn unread_of_machine(devices: &[Device]) -> Vec<String> {
+    let own: Vec<&Device> = devices.iter().filter(|device| device.typed() == Some(NATIVE)).collect();
+    if own.is_empty() {
+        return Vec::new();
     }
-    let fault = machine().as_ref().ok()?.nvidia_fault.as_ref()?;
-    Some(format!("native leaves out NVIDIA's GPUs: {}", printable(fault)))
+    let fault = machine().as_ref().ok().and_then(|machine| machine.nvidia_fault.as_ref());
+    let without_nvidia = fault.map(|fault| format!("native leaves out NVIDIA's GPUs: {}", printable(fault)));
+    let open = own.into_iter().filter(|device| device.has_open_settings()).map(|device| {
+        let name = device.name();
+        format!(
+            "native means {name} with XNACK on and off, because the kernel does not say which; {name}:xnack- means one"
+        )
+    });
+    without_nvidia.into_iter().chain(open).collect()
 }
 
 /// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The error
@@ -278,10 +295,7 @@ pub(super) fn unknown_gpu(device: &Device) -> Option<String> {
         return None;
     }
     let meant = known_gpu(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    Some(format!(
-        "this program does not know the GPU '{}': only code for exactly this name counts{meant}",
-        device.name()
-    ))
+    Some(format!("this program does not know the GPU '{}'{meant}", device.name()))
 }
 
 /// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a

@@ -431,6 +431,12 @@ impl Device {
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
+    /// Returns whether the name leaves settings of one GPU open, such as that of XNACK.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_open_settings(&self) -> bool {
+        self.variants.len() > 1 && self.is_one()
+    }
+
     /// Returns the number of variants of the GPU.
     pub(crate) fn variant_count(&self) -> usize {
         self.variants.len()
