@@ -186,13 +186,14 @@ fn native_means_the_gpus_of_this_machine() {
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
     fs::write(dir.path().join("in"), bundle(&["gfx906"])).unwrap();
-    let ptx = |version| {
-        let text = format!(".version {version}\n.target sm_75\n.address_size 64\n\0");
-        let ptx = fatbins::Code { content: text.into_bytes(), ..fatbins::Code::ptx(75) };
-        fatbins::fatbin(&[fatbins::entry(&ptx)])
+    // The header of an entry has the version of PTX.
+    let ptx = |major, minor| {
+        let mut entry = fatbins::entry(&fatbins::Code::ptx(75));
+        (entry[24], entry[26]) = (minor, major);
+        fatbins::fatbin(&[entry])
     };
-    fs::write(dir.path().join("new"), ptx("9.0")).unwrap();
-    fs::write(dir.path().join("old"), ptx("8.4")).unwrap();
+    fs::write(dir.path().join("new"), ptx(9, 0)).unwrap();
+    fs::write(dir.path().join("old"), ptx(8, 4)).unwrap();
     let script = "case \"$1\" in --query-gpu*) echo 'NVIDIA A100-SXM4-80GB, 8.0';; *) echo 'CUDA Version: 12.4';; esac";
     fs::write(bin.join("nvidia-smi"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(bin.join("nvidia-smi"), fs::Permissions::from_mode(0o755)).unwrap();
