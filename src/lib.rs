@@ -205,6 +205,7 @@ mod beyond;
 pub mod llvm;
 
 pub use base::error::{Error, ErrorKind, Malformed, Result};
+pub use base::threads::set_threads;
 pub use base::{display, error, id, io};
 #[cfg(feature = "search")]
 pub use beyond::code::kernels;

@@ -172,21 +172,42 @@ fn subcommands_print_through_one_door() {
     assert_eq!(are_doors_found, 3);
 }
 
+/// Returns the names that are in a circle of uses, or use one that is. `uses` has what each name uses.
+fn in_circles<N: Clone + Ord>(mut uses: BTreeMap<N, BTreeSet<N>>) -> BTreeSet<N> {
+    // A name that uses nothing that is left is in no circle.
+    loop {
+        let left: BTreeSet<N> = uses.keys().cloned().collect();
+        uses.retain(|_, used| used.iter().any(|used| left.contains(used)));
+        if uses.len() == left.len() {
+            return left;
+        }
+    }
+}
+
 #[test]
 fn no_files_of_base_and_llvm_use_each_other_in_a_circle() {
     let source = Source::read();
     let is_checked = |module: &&Module| module.first().is_some_and(|top| top == "base" || top == "llvm");
-    let mut uses: BTreeMap<&Module, BTreeSet<&Module>> =
-        source.files.keys().filter(is_checked).map(|module| (module, source.used_by(module))).collect();
-    // A file that uses no file that is left is in no circle.
-    loop {
-        let left: BTreeSet<&Module> = uses.keys().copied().collect();
-        let count = left.len();
-        uses.retain(|_, used| used.iter().any(|used| left.contains(used)));
-        if uses.len() == count {
-            break;
-        }
-    }
-    let circles: Vec<String> = uses.keys().map(|module| module.join("::")).collect();
+    let uses = source.files.keys().filter(is_checked).map(|module| (module, source.used_by(module))).collect();
+    let circles: Vec<String> = in_circles(uses).iter().map(|module| module.join("::")).collect();
     assert_eq!(circles, [""; 0], "each of these uses another of them");
+}
+
+/// A room is a module directly in `beyond`, with all that is in it.
+#[test]
+fn no_rooms_of_beyond_use_each_other_in_a_circle() {
+    let source = Source::read();
+    let room_of = |module: &Module| match module.as_slice() {
+        [top, room, ..] if top == "beyond" => Some(room.clone()),
+        _ => None,
+    };
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for module in source.files.keys() {
+        let Some(room) = room_of(module) else { continue };
+        let others = source.used_by(module).into_iter().filter_map(room_of).filter(|other| *other != room);
+        uses.entry(room.clone()).or_default().extend(others);
+    }
+    let count: usize = uses.values().map(BTreeSet::len).sum();
+    assert!(count > 40, "only {count} uses are found");
+    assert_eq!(in_circles(uses), BTreeSet::new(), "each of these rooms uses another of them");
 }

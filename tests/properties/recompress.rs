@@ -1,3 +1,4 @@
+use std::num::NonZero;
 use std::ops::Range;
 
 use offload_bundle::container::Part;
@@ -10,6 +11,7 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, KernelNames, Recompress, Recompressed, Verify};
 use offload_bundle::runtime::{self, Device};
 use offload_bundle::scan::{CodeObjectRef, Format, FoundBundle, Scan, Step};
+use offload_bundle::set_threads;
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;
@@ -338,10 +340,14 @@ impl Change {
         (output, result)
     }
 
-    /// The written file, which must be the same in two runs; none after an error.
+    /// The written file, which must be the same on one thread and on several; none after an error.
     pub(super) fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
-        let (output, result) = self.run_once(room);
-        assert!(self.run_once(room) == (output.clone(), result.clone()), "recompressed twice");
+        let on_threads = |count| {
+            set_threads(NonZero::new(count).unwrap());
+            self.run_once(room)
+        };
+        let (output, result) = on_threads(1);
+        assert!(on_threads(3) == (output.clone(), result.clone()), "recompressed on one thread and on three");
         output.zip(result.ok())
     }
 

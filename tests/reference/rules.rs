@@ -293,16 +293,27 @@ fn library_options(case: &Case, theirs: &Outcome, ours: &Outcome) -> bool {
     ["--color", "-color", "-stats", "-time-passes"].into_iter().any(unknown)
 }
 
-const SUBCOMMANDS: &str = "inspect, extract, kernels, diff, verify, recompress, replace, report, completions, man, help, package, extract-bundle-entry";
+/// Returns our subcommands, in the order of the help: those of the catalogue in the source.
+pub fn own_subcommands() -> Vec<&'static str> {
+    let (_, rows) = include_str!("../../src/beyond/cli/catalogue.rs").split_once("subcommands: &[").unwrap();
+    let (rows, _) = rows.split_once("    ],\n").unwrap();
+    rows.split("Subcommand::").skip(1).map(|row| row.split('"').nth(1).unwrap()).collect()
+}
+
+/// Returns our subcommands, and those that are LLVM's other tools.
+pub fn all_subcommands() -> Vec<&'static str> {
+    [own_subcommands(), vec!["package", "extract-bundle-entry"]].concat()
+}
 
 /// Returns our outcome without the text about the subcommands, if that is in an allowed place: a list at the end of a
 /// help text, or a line at the end of the messages. The line is allowed for a command line that is empty, only requests
 /// help, or begins with a word.
 fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
+    let subcommands = all_subcommands();
     let mut rest = ours.clone();
     let help = String::from_utf8_lossy(&ours.stdout);
     let lines: Vec<&str> = help.split_inclusive('\n').collect();
-    let block = SUBCOMMANDS.split(", ").count() + 2;
+    let block = subcommands.len() + 2;
     if case.called.is_none() && lines.iter().filter(|line| explains_subcommands(line)).count() == block {
         // Listings are compared with sorted lines, which puts blank lines first.
         let is_sorted = help.starts_with('\n');
@@ -319,10 +330,11 @@ fn without_subcommands(case: &Case, ours: &Outcome) -> Option<Outcome> {
     }
     let said = rest.stderr_text();
     let hint = said.lines().last()?;
-    let plain = hint.strip_prefix("hint: ")?.strip_suffix(&format!(" explains the subcommands: {SUBCOMMANDS}"))?;
+    let plain =
+        hint.strip_prefix("hint: ")?.strip_suffix(&format!(" explains the subcommands: {}", subcommands.join(", ")))?;
     let meant = plain.strip_prefix("did you mean '").and_then(|rest| rest.split_once("'? "));
     let (meant, help) = meant.map_or((None, plain), |(meant, help)| (Some(meant), help));
-    if !help.ends_with(" help'") || meant.is_some_and(|meant| !SUBCOMMANDS.split(", ").any(|name| name == meant)) {
+    if !help.ends_with(" help'") || meant.is_some_and(|meant| !subcommands.contains(&meant)) {
         return None;
     }
     rest.stderr.truncate(said.len() - hint.len() - 1);
@@ -335,7 +347,7 @@ fn explains_subcommands(line: &str) -> bool {
         |name: &str| line.strip_prefix("  ").and_then(|line| line.strip_prefix(name)?.trim_start().strip_prefix("- "));
     line == "Subcommands that LLVM's tool does not have:\n"
         || (line.starts_with("Help of a subcommand: ") && line.ends_with(" help SUBCOMMAND\n"))
-        || SUBCOMMANDS.split(", ").any(|name| is_row(name).is_some())
+        || all_subcommands().into_iter().any(|name| is_row(name).is_some())
 }
 
 /// The packager's options that LLVM's does not have.

@@ -7,20 +7,8 @@ use std::os::unix::process::CommandExt;
 use super::*;
 use crate::machine::{loud, memory_directory, skip};
 use crate::reference::formats;
+use crate::reference::rules::{all_subcommands, own_subcommands};
 
-const SUBCOMMANDS: [&str; 11] = [
-    "inspect",
-    "extract",
-    "kernels",
-    "diff",
-    "verify",
-    "recompress",
-    "replace",
-    "report",
-    "completions",
-    "man",
-    "help",
-];
 /// The names of the executable that have subcommands.
 const NAMES: [&str; 2] = ["clang-offload-bundler", "offload-bundle"];
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
@@ -28,13 +16,13 @@ const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 /// The long options of each subcommand, according to its help.
 fn options() -> BTreeMap<&'static str, Vec<String>> {
     let long = regex_lite::Regex::new("(?m)^ +(?:-., )?--([a-z-]+)").unwrap();
-    let of = |subcommand: &&'static str| {
+    let of = |subcommand: &'static str| {
         let (status, help, said) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
         assert_eq!((status, said.as_str()), (0, ""));
         let names: Vec<String> = long.captures_iter(&help).map(|found| found[1].to_owned()).collect();
-        (*subcommand, names)
+        (subcommand, names)
     };
-    SUBCOMMANDS.iter().map(of).collect()
+    own_subcommands().into_iter().map(of).collect()
 }
 
 fn completions(name: &str, shell: &str) -> String {
@@ -268,7 +256,7 @@ fn manual_pages_have_every_option_and_no_faults() {
     names.sort();
     let tools = ["offload-bundle.1", "clang-offload-bundler.1", "llvm-extract-bundle-entry.1", "llvm-offload-binary.1"];
     let mut expected = tools.map(str::to_owned).to_vec();
-    expected.extend(SUBCOMMANDS.iter().map(|subcommand| format!("offload-bundle-{subcommand}.1")));
+    expected.extend(own_subcommands().iter().map(|subcommand| format!("offload-bundle-{subcommand}.1")));
     expected.sort();
     assert_eq!(names, expected);
     for (subcommand, names) in options() {
@@ -322,7 +310,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     fs::create_dir_all(home.path().join(".cargo/bin")).unwrap();
     // The directory that docs/install.md names.
     must(Command::new(PROGRAM).args(["man", "-o"]).arg(home.path().join(".cargo/share/man/man1")));
-    for subcommand in SUBCOMMANDS {
+    for subcommand in own_subcommands() {
         let name = format!("offload-bundle-{subcommand}");
         let (page, said) = shown(&["--warnings", &name], home.path());
         assert_eq!(said, "", "{name}");
@@ -343,7 +331,7 @@ fn man_finds_the_pages_and_shows_examples_as_they_are_typed() {
     assert_eq!(said, "");
     let (_, list) = page.split_once("\nSUBCOMMANDS\n").unwrap();
     let (list, examples) = list.split_once("\nEXAMPLES\n").unwrap();
-    for subcommand in SUBCOMMANDS.iter().chain(&["package", "extract-bundle-entry"]) {
+    for subcommand in all_subcommands() {
         assert!(list.lines().any(|line| line.split_whitespace().next() == Some(subcommand)), "{subcommand}: {list}");
     }
     let (examples, _) = examples.split_once("\nSEE ALSO\n").unwrap();
@@ -390,7 +378,7 @@ fn command_lines_that_are_wrong_end_with_2() {
 #[test]
 fn versions_and_helps_have_the_names_that_are_typed() {
     let version = env!("CARGO_PKG_VERSION");
-    for subcommand in SUBCOMMANDS {
+    for subcommand in own_subcommands() {
         for flag in ["--version", "-V"] {
             let (status, out, _) = text(&tool_in(Path::new("."), &[subcommand, flag]));
             assert_eq!((status, out), (0, format!("clang-offload-bundler {subcommand} {version}\n")));
@@ -402,10 +390,7 @@ fn versions_and_helps_have_the_names_that_are_typed() {
     assert!(status == 0 && out.contains("USAGE: clang-offload-bundler package [options]"), "{out}");
     let (status, out, said) = text(&tool_in(Path::new("."), &["help", "foo"]));
     assert_eq!((status, out.as_str()), (2, ""));
-    assert!(
-        [&SUBCOMMANDS[..], &["package", "extract-bundle-entry"]].concat().iter().all(|name| said.contains(name)),
-        "{said}"
-    );
+    assert!(all_subcommands().iter().all(|name| said.contains(name)), "{said}");
 }
 
 #[test]
@@ -446,7 +431,7 @@ fn headings(help: &str) -> Vec<&str> {
 
 #[test]
 fn a_help_has_one_paragraph_then_groups_of_options_and_the_common_ones_are_last() {
-    for subcommand in SUBCOMMANDS {
+    for subcommand in own_subcommands() {
         let (_, help, _) = text(&tool_in(Path::new("."), &[subcommand, "--help"]));
         let (about, _) = help.split_once("\n\nUsage: ").unwrap();
         assert!(about.lines().count() <= 5 && !about.contains("\n\n"), "{about}");

@@ -81,10 +81,23 @@ fn kernels_and_code_objects_are_listed_by_one_search() {
         for deep in [false, true] {
             job.scan.deep = deep;
             let (inspected, list) = job.run_with_contents(&input).unwrap();
-            assert_eq!(format!("{list:?}"), format!("{:?}", job.run(&input).unwrap()), "{name}");
+            let only_list = job.run(&input).unwrap();
+            let listed = |list: &offload_bundle::job::KernelList| {
+                format!("{:?} {:?} {:?}", list.code_objects, list.others, list.seen)
+            };
+            assert_eq!(listed(&list), listed(&only_list), "{name}");
+            // Each problem is either one of the contents or one of the kernels.
+            let texts =
+                |problems: &[offload_bundle::Error]| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let mut together = [texts(&inspected.problems), texts(&list.problems)].concat();
+            let mut of_list = texts(&only_list.problems);
+            together.sort();
+            of_list.sort();
+            assert_eq!(together, of_list, "{name}");
             let parts = |inspected: &Contents| {
-                let Contents { path, size, bundles, unread, references, .. } = inspected;
-                format!("{path:?} {size} {bundles:?} {unread:?} {references:?} {:?}", inspected.coverage().gpus())
+                let Contents { path, size, bundles, unread, references, problems, .. } = inspected;
+                let found = format!("{path:?} {size} {bundles:?} {unread:?} {references:?} {problems:?}");
+                format!("{found} {:?}", inspected.coverage().gpus())
             };
             let alone = [false, true].map(|inflate| {
                 let mut job = Inspect::default();

@@ -474,3 +474,90 @@ fn signed_jar_files_are_refused_if_they_would_change() {
         assert!(outcome.status == 0 && outcome.files["out"] == jar(name), "{name}: {}", outcome.stderr_text());
     }
 }
+
+/// A wheel with libraries for all kinds of work: fatbins of many code objects, several bundles in a row, compressed
+/// ones, a library of more than a block of DEFLATE, and small files.
+fn varied() -> Vec<Zipped> {
+    let codes = (0..40).map(|at| fatbins::entry(&fatbins::Code::cubin(70 + at % 30, 3000 + usize::from(at))));
+    let fatbin = fatbins::fatbin(&codes.collect::<Vec<_>>());
+    let cuda = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbin.repeat(5))]);
+    let row: Vec<u8> = (0..9).flat_map(|seed| [&bundle(seed)[..], &[0; 4096]].concat()).collect();
+    let noise: Vec<u8> = (0..2_500_000_u32).map(|at| at.wrapping_mul(at).to_be_bytes()[1]).collect();
+    let large = Elf::LIBRARY.write(&[Section::new(".rodata", &noise), Section::new(".nv_fatbin", &fatbin)]);
+    let mut members: Vec<Zipped> =
+        (0..20).map(|at| Zipped::new(&format!("lib{at}.so"), DEFLATED, &library(&bundle(at)))).collect();
+    for (name, content) in [("cuda.so", &cuda), ("row.so", &library(&row)), ("row.hipfb", &row), ("large.so", &large)] {
+        members.push(Zipped::new(name, DEFLATED, content));
+    }
+    members.extend((0..100).map(|at| Zipped::new(&format!("file{at}.py"), DEFLATED, b"import this")));
+    members.push(Zipped::new("a-1.dist-info/RECORD", DEFLATED, b"lib0.so,,\n"));
+    members
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let with_broken = |broken: &[usize]| {
+        let mut members = varied();
+        for &at in broken {
+            let middle = members[at].stored.len() / 2;
+            members[at].stored[middle..][..40].fill(0xff);
+        }
+        members
+    };
+    let (good, broken, two_broken) = (with_broken(&[]), with_broken(&[20]), with_broken(&[21, 5]));
+    let dir = memory_directory();
+    for (name, members) in [("good.whl", &good), ("broken.whl", &broken), ("two-broken.whl", &two_broken)] {
+        fs::write(dir.path().join(name), zip(members)).unwrap();
+        for (command, is_written) in [
+            ("recompress -o out", true),
+            ("recompress -o out --keep-for sm_80 --drop gfx906", true),
+            ("recompress -o out --none", true),
+            ("recompress -o out --cuda-method zstd --level 9", true),
+            ("verify", false),
+            ("verify --expect-any sm_80 --message-format json", false),
+            ("kernels --json", false),
+            ("inspect --json", false),
+            ("inspect --matrix", false),
+            ("extract --target gfx906 -o out", false),
+            ("diff good.whl", false),
+        ] {
+            let run = |threads: &str| {
+                let mut args: Vec<&str> = command.split(' ').collect();
+                args.extend(["--threads", threads, name]);
+                let outcome = text(&tool_in(dir.path(), &args));
+                let out = dir.path().join("out");
+                let written = if is_written { fs::read(&out).ok() } else { None };
+                drop(fs::remove_file(&out));
+                drop(fs::remove_dir_all(&out));
+                (outcome, written)
+            };
+            let (outcome, written) = run("1");
+            assert_ne!(outcome.0, 2, "{command}: {}", outcome.2);
+            for threads in ["2", "8"] {
+                let (other, other_written) = run(threads);
+                assert_eq!(other, outcome, "{command} {name} --threads {threads}");
+                assert!(other_written == written, "{command} {name} --threads {threads}: another file");
+            }
+        }
+    }
+}
+
+/// A file that is written may have so many blocks of 512 bytes, or of 1024 in some shells.
+#[test]
+fn a_worker_that_lacks_space_is_the_same_error_for_any_number_of_threads() {
+    let mut members = varied();
+    // Larger than what is kept in memory.
+    let row: Vec<u8> = (0..200).flat_map(|seed| [&bundle(seed)[..], &[0; 4096]].concat()).collect();
+    members.insert(3, Zipped::new("too-large.so", DEFLATED, &library(&row)));
+    let dir = memory_directory();
+    fs::write(dir.path().join("in.whl"), zip(&members)).unwrap();
+    let run = |threads: &str| {
+        let line = format!("ulimit -f 6000; exec \"$TOOL\" recompress in.whl -o out.whl --threads {threads}");
+        let outcome = text(&shell(&line).current_dir(dir.path()).env("TMPDIR", dir.path()).output().unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{outcome:?}");
+        outcome
+    };
+    let alone = run("1");
+    assert!(alone.0 == 1 && alone.2.contains("too-large.so"), "{alone:?}");
+    assert_eq!([run("2"), run("8")], [alone.clone(), alone]);
+}

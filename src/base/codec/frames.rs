@@ -11,6 +11,7 @@ use super::compression::{Compression, WINDOW_LOGS};
 use super::{FRAMES_MAX, Method};
 use crate::base::bytes::{add, to_u64};
 use crate::base::io::piece::Piece;
+use crate::base::threads;
 
 /// The largest zstd window on this machine: with 32-bit addresses, zstd has no room for more.
 const WINDOW_LOG_MAX: u32 = if usize::BITS < 64 { 30 } else { *WINDOW_LOGS.end() };
@@ -182,8 +183,9 @@ pub(super) fn encoder(pieces: &[Piece<'_>], total: u64, compression: &Compressio
         return encoder_with(0, pieces, total, compression);
     }
     let most = if compression.level > LEVEL_OF_MUCH_MEMORY { THREADS_MAX_WITH_MUCH_MEMORY } else { THREADS_MAX };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut threads = u32::try_from(threads).unwrap_or(most).min(most);
+    // Even a process that may use only one thread gets a second one here, which compresses: without it, the stream
+    // would be another one.
+    let mut threads = u32::try_from(threads::count()).unwrap_or(most).min(most);
     loop {
         let mut encoder = encoder_with(threads, pieces, total, compression)?;
         // The first call, even without data, starts the threads. If the system cannot start them, fewer are tried.

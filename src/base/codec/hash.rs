@@ -1,7 +1,8 @@
 //! Computes the hash of a compressed bundle: the first 8 bytes of the MD5 of the inflated bundle, as a little-endian
 //! number.
 //!
-//! MD5 is slower than zstd inflates, so it runs on a separate thread for all but small bundles.
+//! MD5 is slower than zstd inflates, so it runs on a separate thread for all but small bundles, if the process may use
+//! several.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle, scope};
@@ -11,6 +12,7 @@ use md5::{Digest, Md5};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{Piece, Sink, emit, total_len};
+use crate::base::threads;
 
 /// The maximum size that is hashed without a thread, in bytes: starting one takes longer.
 const INLINE_MAX: u64 = 1 << 20;
@@ -25,7 +27,7 @@ const BLOCKS: usize = 8;
 ///
 /// The hash reads the pieces on its own: a compressor takes its input in bursts, so sharing one reader would be slow.
 pub(crate) fn hash_during<T>(pieces: &[Piece<'_>], work: impl FnOnce() -> Result<T>) -> Result<(u64, T)> {
-    if total_len(pieces)? <= INLINE_MAX {
+    if total_len(pieces)? <= INLINE_MAX || threads::count() == 1 {
         return Ok((hash_of(pieces)?, work()?));
     }
     scope(|scope| {
@@ -85,6 +87,7 @@ impl Hasher {
     /// A hasher for about `len` bytes.
     pub(crate) fn new(len: u64) -> Self {
         if len > INLINE_MAX
+            && threads::count() > 1
             && let Some(worker) = Worker::start()
         {
             return Self::Thread(worker);

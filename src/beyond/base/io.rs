@@ -5,11 +5,13 @@ use std::io::{self, Read, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use tempfile::{SpooledData, SpooledTempFile};
+
 use super::sys;
 use crate::base::bytes::len_of;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::storage::{SMALL, Storage};
-use crate::base::io::input::{Input, Slice, Spool};
+use crate::base::io::input::{Input, MEMORY_MAX, Slice, Spool};
 use crate::base::io::output::{ExistingFile, Output, OutputPlace};
 use crate::base::io::piece::{Piece, Writer};
 use crate::base::io::process;
@@ -56,6 +58,21 @@ impl Spool {
         let mut spool = Self::new();
         spool.file = Some(file);
         spool
+    }
+}
+
+/// Returns what `write` writes: in memory if it is little, otherwise in a file without a name. Later errors about it call
+/// it `name`.
+pub(crate) fn spooled<T>(
+    name: &Path,
+    write: impl FnOnce(&mut Writer<'_, &mut SpooledTempFile>) -> Result<T>,
+) -> Result<Input> {
+    let path = std::env::temp_dir();
+    let mut file = SpooledTempFile::new(usize::try_from(MEMORY_MAX).unwrap_or(usize::MAX));
+    write(&mut Writer { out: &mut file, path: &path })?;
+    match file.into_inner() {
+        SpooledData::InMemory(bytes) => Ok(Input::from_bytes(name, bytes.into_inner())),
+        SpooledData::OnDisk(file) => Spool::of_file(file).into_input(name).with_path(&path),
     }
 }
 

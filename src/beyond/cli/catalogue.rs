@@ -15,7 +15,7 @@ use super::verify::VerifyOptions;
 
 /// Our subcommands, in the order of the help.
 pub(super) const CATALOGUE: &Catalogue = &Catalogue {
-    subcommands: [
+    subcommands: &[
         Subcommand::new::<InspectOptions>("inspect", Group::Look, include_str!("help/inspect.txt")),
         Subcommand::new::<ExtractOptions>("extract", Group::Look, include_str!("help/extract.txt")),
         Subcommand::new::<KernelsOptions>("kernels", Group::Look, include_str!("help/kernels.txt")),

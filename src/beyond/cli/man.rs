@@ -28,7 +28,7 @@ pub(super) struct ManOptions {
 impl OptionsAboutAll for ManOptions {
     fn run(&self, all: &Catalogue, _: &mut Console) -> anyhow::Result<ExitCode> {
         create_directory(&self.output)?;
-        let own = all.subcommands.into_iter().map(page_of_subcommand);
+        let own = all.subcommands.iter().copied().map(page_of_subcommand);
         let pages = std::iter::once(page_of_short_name(all)).chain(own).chain(TOOLS.into_iter().map(page_of_tool));
         let pages: Vec<ManPage> = pages.collect();
         let names: Vec<String> = pages.iter().map(|page| page.name.clone()).collect();

@@ -19,7 +19,7 @@ use super::subcommand::{Options, heading, refuse};
 use crate::llvm::cli::print::console::Console;
 
 /// The number of code objects that an error lists.
-const LISTED_MAX: usize = 10;
+const NAMED_PLACES_MAX: usize = 10;
 
 /// Put a changed code object back in its place
 #[derive(Clone, Debug, Parser)]
@@ -187,7 +187,7 @@ fn several_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
         }
     }
     let matches = count(found.len(), "code object", "code objects");
-    let places = listed(&places, LISTED_MAX, ", ", " and ");
+    let places = listed(&places, NAMED_PLACES_MAX, ", ", " and ");
     let reason = format!("{matches} match, and only one can be replaced: {places}");
     let hint = "choose with --target, --exact and --kernel, or name the URI instead of the file";
     Ok(Error::refused(ErrorKind::Ambiguous, file, None, reason).with_hint(hint))

@@ -2,12 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::base::display::{inert, is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
+use crate::base::threads::set_threads;
 use crate::beyond::cli::PROGRAM;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -58,11 +60,15 @@ pub(super) mod heading {
 }
 
 /// The options that all or most subcommands have, by their fields. They come last in the help.
-const COMMON_OPTIONS: [&str; 4] = ["max_size", "color", "message_format", "quiet"];
+const COMMON_OPTIONS: [&str; 5] = ["max_size", "threads", "color", "message_format", "quiet"];
 
 // The options of every subcommand. As a documentation comment, it would replace their descriptions.
 #[derive(Clone, Copy, Debug, Args)]
-struct MessageOptions {
+struct CommonOptions {
+    /// Number of threads for the work: all processors that the process may use, at most 16, unless another number is
+    /// given. With 1, no thread is started. The output does not depend on it.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    threads: Option<NonZero<usize>>,
     /// Form of the messages on standard error.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text", hide_short_help = true)]
     message_format: MessageFormat,
@@ -107,7 +113,7 @@ pub(super) struct Subcommand {
 /// Our own subcommands.
 #[derive(Debug)]
 pub(super) struct Catalogue {
-    pub(super) subcommands: [Subcommand; 11],
+    pub(super) subcommands: &'static [Subcommand],
 }
 
 /// Returns the description of a command in one line.
@@ -118,18 +124,18 @@ pub(super) fn about(command: &Command) -> String {
 impl Catalogue {
     /// Returns the subcommand that the first word of a command line names.
     pub(super) fn find(&self, word: &OsStr) -> Option<Subcommand> {
-        self.subcommands.into_iter().find(|subcommand| word == subcommand.name)
+        self.subcommands.iter().copied().find(|subcommand| word == subcommand.name)
     }
 
     /// Every first word that selects a subcommand or one of LLVM's tools.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        let own = self.subcommands.into_iter().map(|subcommand| subcommand.name);
+        let own = self.subcommands.iter().map(|subcommand| subcommand.name);
         own.chain(TOOLS.into_iter().filter_map(|tool| tool.subcommand))
     }
 
     /// All subcommands, each with its description in one line.
     pub(super) fn abouts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let own = self.subcommands.into_iter().map(|own| (own.name, about(&own.command())));
+        let own = self.subcommands.iter().map(|own| (own.name, about(&own.command())));
         own.chain(TOOLS.into_iter().filter_map(|tool| Some((tool.subcommand?, about(&tool.command())))))
     }
 
@@ -139,7 +145,7 @@ impl Catalogue {
             .about("Bundle, unbundle, inspect and check GPU code objects")
             .version(env!("CARGO_PKG_VERSION"))
             .disable_help_subcommand(true)
-            .subcommands(self.subcommands.into_iter().map(Subcommand::command))
+            .subcommands(self.subcommands.iter().copied().map(Subcommand::command))
     }
 
     /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person
@@ -193,7 +199,7 @@ impl Subcommand {
     /// subcommand has.
     pub(super) fn command(self) -> Command {
         let (description, after) = self.split_texts();
-        let command = MessageOptions::augment_args((self.command)()).name(self.name).after_long_help(after);
+        let command = CommonOptions::augment_args((self.command)()).name(self.name).after_long_help(after);
         let command = with_common_options_last(command);
         if description.is_empty() { command } else { command.long_about(unwrapped(description)) }
     }
@@ -254,7 +260,10 @@ impl Subcommand {
 
     /// Runs the subcommand after its command line has been parsed.
     fn run_parsed(self, matches: &ArgMatches, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
-        let options = MessageOptions::from_arg_matches(matches)?;
+        let options = CommonOptions::from_arg_matches(matches)?;
+        if let Some(threads) = options.threads {
+            set_threads(threads);
+        }
         if options.message_format == MessageFormat::Json {
             console.as_line = Some(json_line);
         }

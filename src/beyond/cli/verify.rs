@@ -108,9 +108,7 @@ impl<'o> Printer<'o> {
         if !options.json {
             return Ok(Self::Text(out, has_total));
         }
-        let mut document = Document::begin::<VerifyReport>(out)?;
-        document.begin_list("files")?;
-        Ok(Self::Json(document))
+        Ok(Self::Json(Document::begin(&VerifyReport::default(), "files", out)?))
     }
 
     fn write_file(&mut self, file: &WorkFile, verified: &Verified) -> anyhow::Result<()> {
@@ -124,12 +122,7 @@ impl<'o> Printer<'o> {
     /// reading files; the others are about all files.
     fn end(self, report: &VerifyReport, named: &[PathBuf], problems: &[Problem], errors: usize) -> anyhow::Result<()> {
         match self {
-            Self::Json(mut document) => {
-                document.end_list()?;
-                document.field("faults", &report.faults)?;
-                document.field("total", &report.total)?;
-                document.end(problems)
-            }
+            Self::Json(document) => document.end(report, problems),
             Self::Text(mut out, has_total) => {
                 for FaultOfTree { fault, .. } in &report.faults {
                     out.write_line(&fault.to_string())?;
@@ -386,29 +379,4 @@ fn counts<K: Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
         *counts.entry(key).or_default() += 1;
     }
     counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::beyond::cli::print::json;
-    use crate::beyond::cli::print::out::Buffer;
-
-    #[test]
-    fn a_printed_document_is_the_report_with_its_files() {
-        let options = VerifyOptions::parse_from(["verify", "--json", "a"]);
-        let [mut printed, mut whole] = [Buffer::default(), Buffer::default()];
-        let mut printer = Printer::begin(&options, true, printed.out()).unwrap();
-        let (file, mut report) = (WorkFile { path: "a".into(), directory: None }, VerifyReport::default());
-        for _ in 0..2 {
-            let verified = Verified::default();
-            printer.write_file(&file, &verified).unwrap();
-            report.files.push(verified);
-        }
-        report.total.files = 2;
-        let problems = [Problem::from("nothing".to_owned())];
-        printer.end(&report, &[], &problems, 0).unwrap();
-        json::write(report, &problems, whole.out()).unwrap();
-        assert_eq!(printed.text(), whole.text());
-    }
 }

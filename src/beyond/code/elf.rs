@@ -1,275 +1,257 @@
-//! The tables of ELF code objects: names of sections, symbols, and notes.
+//! The view of ELF files that all readers of a search share, on the records that the clone has.
 //!
-//! The returned tables are valid: names begin in their string table, which ends with a zero; symbols are whole, and in
-//! sections that exist; notes fill their section. Notes of NVIDIA and Intel GPUs are not read.
-
-use std::collections::HashMap;
-use std::fmt::Display;
+//! [`File::read`] rejects the same files as the crate `object`, with its words. [`len`] also rejects tables, segments
+//! and sections outside the bytes, and a file without any of them.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use object::elf::{
-    EM_AMDGPU, EM_CUDA, PT_NOTE, SHN_LORESERVE, SHN_XINDEX, SHT_DYNSYM, SHT_NOTE, SHT_STRTAB, SHT_SYMTAB,
-    SHT_SYMTAB_SHNDX,
+    EM_CUDA, ET_REL, FileHeader32, FileHeader64, FileType, Machine, PT_NULL, ProgramType, SectionType, SymbolType,
 };
+use object::read::elf::FileHeader;
+use object::{Endianness, pod};
 
-use crate::base::bytes::{Bounds, add, is_zero, len_u64, slice, tail, to_u64};
+use crate::base::bytes::{len_u64, slice, tail};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::container::host::elf::{EM_INTELGT, Encoding, File, Header, Section, Symbol, Table};
-use crate::llvm::container::limits::Allowance;
+pub(crate) use crate::llvm::container::host::elf::{
+    Encoding, Header, Relocation, Section, Segment, ShortRelocation, Symbol, Table, symbol_of,
+};
+pub(crate) use crate::llvm::container::records::Record;
 
-type Result<T = ()> = std::result::Result<T, Malformed>;
+/// The machine of ELF files for Intel GPUs.
+pub(crate) const EM_INTELGT: Machine = Machine(205);
 
-/// Checks that the sections of a file can be identified by their names.
-pub(crate) fn check_names(data: &[u8]) -> Result {
-    File::read(data)?.section_names()?;
-    Ok(())
+/// The types of sections of cubins that take no bytes of the file, such as `.nv.global`, `.nv.local` and `.nv.shared`.
+/// `cuobjdump` of CUDA 13.5 reads no bytes of sections of these types.
+const CUDA_NO_BITS: [SectionType; 4] =
+    [SectionType(0x7000_0007), SectionType(0x7000_0009), SectionType(0x7000_000a), SectionType(0x7000_0015)];
+
+impl Header {
+    /// Reads the header of the file that begins with `data`. Returns `None` for data that is not ELF or too short for
+    /// the header.
+    pub(crate) fn read(data: &[u8]) -> Option<Self> {
+        // The magic, then a class, a byte order, and the only version.
+        let [0x7f, b'E', b'L', b'F', 1 | 2, 1 | 2, 1, ..] = data else { return None };
+        let encoding = Encoding::of(data);
+        Some(encoding.decode(slice(data, 0, encoding.len_of::<Self>())?))
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        FileType(u16::try_from(self.kind).unwrap_or_default())
+    }
+
+    /// Whether the file is an object, not a linked file.
+    pub(crate) fn is_relocatable(&self) -> bool {
+        self.kind() == ET_REL
+    }
+
+    /// Returns the end of the later one of the two header tables, or `None` if the header's numbers are too large. Most
+    /// tools write a table last, also for cubins, so this is usually the end of the file.
+    pub(crate) fn tables_end(&self) -> Option<u64> {
+        let segments_len = self.segment_len.checked_mul(self.segment_count)?;
+        let sections_len = self.section_len.checked_mul(self.section_count)?;
+        let segments_end = self.segments_at.checked_add(segments_len)?;
+        Some(segments_end.max(self.sections_at.checked_add(sections_len)?))
+    }
 }
 
-/// A symbol table whose bytes are all inside the file.
-pub(super) struct SymbolTable<'d> {
-    pub(super) symbols: Table<'d, Symbol>,
-    /// The string table with the names of the symbols.
-    pub(super) names: &'d [u8],
-    /// The offset of the symbol table in the file.
-    pub(super) offset: u64,
-    /// The section `SHT_SYMTAB_SHNDX` of the table, if there is one: for each symbol, 4 bytes with the section index,
-    /// for indices that do not fit in the symbol.
-    extended: Option<&'d [u8]>,
+impl Segment {
+    pub(crate) fn is(&self, kind: ProgramType) -> bool {
+        self.kind == u64::from(kind.0)
+    }
+}
+
+impl Symbol {
+    pub(crate) fn is(&self, kind: SymbolType) -> bool {
+        self.info & 0xf == u64::from(kind.0)
+    }
+}
+
+impl Relocation {
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        symbol_of(self.info, encoding)
+    }
+
+    /// The type, except in 64-bit MIPS files.
+    pub(crate) fn kind(&self, encoding: Encoding) -> u64 {
+        self.info & if encoding.word == 8 { 0xffff_ffff } else { 0xff }
+    }
+}
+
+impl ShortRelocation {
+    /// The number of the symbol, except in 64-bit MIPS files, which store these fields in another order.
+    pub(crate) fn symbol(&self, encoding: Encoding) -> u64 {
+        symbol_of(self.info, encoding)
+    }
+}
+
+/// An ELF file whose tables of headers are complete.
+pub(crate) struct File<'d> {
+    pub(crate) data: &'d [u8],
+    pub(crate) encoding: Encoding,
+    pub(crate) header: Header,
+    pub(crate) segments: Table<'d, Segment>,
+    pub(crate) sections: Table<'d, Section>,
+    /// The number of the section with the names of all sections, or an error if the file has no such section. The error
+    /// is kept here because the sections can still be read without their names.
+    pub(crate) names: object::read::Result<u32>,
 }
 
 impl<'d> File<'d> {
-    /// Reads and checks all symbol tables that have symbols: names begin in the string table, and sections exist.
-    /// `work` limits the bytes that are read.
-    pub(super) fn symbol_tables(&self, work: &mut Allowance) -> Result<Vec<SymbolTable<'d>>> {
-        // The sections with extended section indices, by the index of their symbol table.
-        let mut extended = HashMap::new();
+    /// Reads the headers. Offsets in errors count from the start of the file.
+    pub(crate) fn read(data: &'d [u8]) -> Result<Self, Malformed> {
+        let file = match data.get(4) {
+            Some(1) => Self::of_class::<FileHeader32<Endianness>>(data),
+            Some(2) => Self::of_class::<FileHeader64<Endianness>>(data),
+            _ => return fail_at("invalid ELF class", 4),
+        };
+        file.map_err(|error| Malformed::at(error.to_string(), 0))
+    }
+
+    /// Reads the headers of a 32-bit or a 64-bit file.
+    fn of_class<Elf: FileHeader<Endian = Endianness>>(data: &'d [u8]) -> object::read::Result<Self> {
+        let header = Elf::parse(data)?;
+        let order = header.endian()?;
+        let encoding = Encoding::of(data);
+        let segments = pod::bytes_of_slice(header.program_headers(order, data)?);
+        let sections = pod::bytes_of_slice(header.section_headers(order, data)?);
+        Ok(Self {
+            data,
+            encoding,
+            header: encoding.decode(pod::bytes_of(header)),
+            segments: Table::new(encoding, segments),
+            sections: Table::new(encoding, sections),
+            names: header.shstrndx(order, data),
+        })
+    }
+
+    /// The number of bytes that a section takes in the file. In cubins, NVIDIA's own types of sections for memory
+    /// without content have a size, but no bytes.
+    pub(crate) fn stored(&self, section: &Section) -> u64 {
+        if self.header.machine() == EM_CUDA && section.is_any(&CUDA_NO_BITS) {
+            return 0;
+        }
+        section.stored()
+    }
+
+    /// Returns the content of the first section with this name, or `None` if no section has it, or if the names or the
+    /// content are outside the file.
+    pub(crate) fn section_named(&self, name: &[u8]) -> Option<&'d [u8]> {
+        let names = self.content(&self.sections.get(usize::try_from(self.names.ok()?).ok()?)?)?;
         for section in self.sections.iter() {
-            if section.is(SHT_SYMTAB_SHNDX) {
-                extended.insert(section.link, section);
+            if name_of(names, section.name) == name {
+                return self.content(&section);
             }
         }
-        let mut tables = Vec::new();
-        for (index, section) in (0..).zip(self.sections.iter()) {
-            if section.is_any(&[SHT_SYMTAB, SHT_DYNSYM]) && section.size > 0 {
-                let table = self.read_symbol_table(&section, extended.get(&index))?;
-                self.check_symbols(&table, work)?;
-                tables.push(table);
-            }
-        }
-        Ok(tables)
+        None
     }
 
-    /// Returns the string table with the names of all sections, and checks that all names begin in it. Returns no bytes
-    /// if the file has no sections or no names.
-    pub(super) fn section_names(&self) -> Result<&'d [u8]> {
-        let Header { sections_at, section_count, names: recorded, .. } = self.header;
-        if self.sections.is_empty() {
-            let claims_sections = sections_at != 0 || section_count != 0 || recorded != 0;
-            if claims_sections {
-                let what = "an ELF header whose table of sections has either no offset or no entries,";
-                return fail_at(what, sections_at);
-            }
-            return Ok(&[]);
-        }
-        let mut names: &[u8] = &[];
-        if recorded != 0 {
-            // `self.names` is the index with the extension for files with very many sections.
-            let number = self.names.map_err(|error| Malformed::at(error.to_string(), sections_at))?;
-            names = self.strings(number.into(), "section names", sections_at)?;
-        }
-        let mut misplaced = 0_u64;
-        // Section 0 is reserved, and has no name.
-        for section in self.sections.iter().skip(1) {
-            if section.name > 0 && section.name >= len_u64(names) {
-                add(&mut misplaced, 1);
-            }
-        }
-        if misplaced > 0 {
-            return fail_at(format!("section names outside of their string table, {misplaced} in all,"), sections_at);
-        }
-        Ok(names)
-    }
-
-    /// Returns the string table in the section with an index. `what` says whose names it has, for errors, which are
-    /// reported at `offset`.
-    fn strings(&self, number: u64, what: &str, offset: u64) -> Result<&'d [u8]> {
-        let section = match usize::try_from(number).ok().and_then(|index| self.sections.get(index)) {
-            Some(section) if section.is(SHT_STRTAB) => section,
-            _ => return fail_at(format!("{what} in section {number}, which is not a string table,"), offset),
-        };
-        let strings = self.bytes(section.offset, section.size, format_args!("the string table of {what}"))?;
-        match strings.last() {
-            None | Some(0) => Ok(strings),
-            Some(_) => fail_at(format!("a string table of {what} that does not end with a zero"), section.offset),
-        }
-    }
-
-    /// Returns `len` bytes of the file from `offset`. `what` is their name in errors.
-    pub(super) fn bytes(&self, offset: u64, len: u64, what: impl Display) -> Result<&'d [u8]> {
-        slice(self.data, offset, len).ok_or_else(|| Bounds::of(self.data, 0).truncated(offset, len, what))
-    }
-
-    /// Reads the symbol table in a section. `extended` is the section with its extended section indices.
-    fn read_symbol_table(&self, section: &Section, extended: Option<&Section>) -> Result<SymbolTable<'d>> {
-        let Section { offset, size, entry_len, .. } = *section;
-        if entry_len != self.encoding.len_of::<Symbol>() || size.checked_rem(entry_len) != Some(0) {
-            return fail_at(format!("a symbol table of {size} bytes with symbols of {entry_len}"), offset);
-        }
-        let symbols = Table::new(self.encoding, self.bytes(offset, size, "a symbol table")?);
-        let names = self.strings(section.link, "symbol names", offset)?;
-        let extended = match extended {
-            Some(section) => slice(self.data, section.offset, section.size),
-            None => None,
-        };
-        Ok(SymbolTable { symbols, names, offset, extended })
-    }
-
-    /// Checks that the symbols of a table have names in its string table, and sections that exist.
-    fn check_symbols(&self, table: &SymbolTable<'d>, work: &mut Allowance) -> Result {
-        charge(work, len_u64(table.symbols.bytes), table.offset)?;
-        let sections = self.sections.len();
-        for (number, symbol) in table.symbols.iter().enumerate() {
-            if symbol.name > 0 && symbol.name >= len_u64(table.names) {
-                return fail_at(format!("symbol {number} with a name outside of the string table,"), table.offset);
-            }
-            if self.section_of(table, number, &symbol).is_some_and(|section| section >= sections) {
-                return fail_at(format!("symbol {number} in a section that does not exist,"), table.offset);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the index of the section that defines a symbol, which has the index `index` in its table. Returns `None`
-    /// for a symbol without a section, such as an undefined one.
-    pub(super) fn section_of(&self, table: &SymbolTable<'d>, index: usize, symbol: &Symbol) -> Option<usize> {
-        if symbol.section != u64::from(SHN_XINDEX.0) {
-            let is_section = (1..SHN_LORESERVE.into()).contains(&symbol.section);
-            return if is_section { usize::try_from(symbol.section).ok() } else { None };
-        }
-        // `SHN_XINDEX` says that the index does not fit in the symbol. The separate table has it, in 4 bytes.
-        let at = to_u64(index).checked_mul(4)?;
-        let Some(section) = table.extended.and_then(|sections| slice(sections, at, 4)) else {
-            // A missing index is treated as the index of a section that does not exist, which is a fault.
-            return Some(usize::MAX);
-        };
-        Some(usize::try_from(self.encoding.read(section)).unwrap_or(usize::MAX))
-    }
-
-    /// Reads and checks all notes, and returns the notes with the metadata of AMD GPUs. Returns no notes for files for
-    /// NVIDIA and Intel GPUs, whose notes are not read.
-    pub(super) fn metadata_notes(&self, work: &mut Allowance) -> Result<Vec<MetadataNote<'d>>> {
-        let mut metadata = Vec::new();
-        let machine = self.header.machine();
-        if [EM_CUDA, EM_INTELGT].contains(&machine) {
-            return Ok(metadata);
-        }
-        let mut places = Vec::new();
-        for segment in self.segments.iter() {
-            if segment.is(PT_NOTE) {
-                places.push((segment.offset, segment.size, segment.alignment));
-            }
-        }
-        for section in self.sections.iter() {
-            if section.is(SHT_NOTE) {
-                places.push((section.offset, section.size, section.alignment));
-            }
-        }
-        // Most notes are in both a section and a segment. They are read once, with the lower alignment.
-        places.sort_unstable();
-        places.dedup_by_key(|(offset, len, _)| (*offset, *len));
-        for (offset, len, align) in places {
-            charge(work, len, offset)?;
-            let data = self.bytes(offset, len, "the notes")?;
-            // Files for AMD GPUs align notes to 4 even in sections that are aligned to 8: HSAIL's finalizer, which is
-            // in ROCm's runtime, wrote such sections.
-            let align = if align == 8 && machine != EM_AMDGPU { 8 } else { 4 };
-            Notes { data, offset, align, encoding: self.encoding }.read(&mut metadata)?;
-        }
-        Ok(metadata)
+    fn content(&self, section: &Section) -> Option<&'d [u8]> {
+        slice(self.data, section.offset, section.stored())
     }
 }
 
-/// Charges bytes that a table at `offset` uses. Hostile tables may all use the same bytes, so the sum of the bytes is
-/// limited.
-pub(super) fn charge(work: &mut Allowance, bytes: u64, offset: u64) -> Result {
-    const SHARED: &str = "tables that share their bytes, together many times the size of the file";
-    match work.take(bytes) {
-        Some(()) => Ok(()),
-        None => fail_at(SHARED, offset),
+/// The name that starts at this offset of a string table, without its NUL; empty if the offset is outside the table.
+pub(crate) fn name_of(names: &[u8], start: u64) -> &[u8] {
+    let rest = tail(names, start).unwrap_or_default();
+    match memchr::memchr(0, rest) {
+        Some(end) => rest.get(..end).unwrap_or_default(),
+        None => rest,
     }
 }
 
-/// The notes of a section or segment, one after another.
-struct Notes<'d> {
-    data: &'d [u8],
-    offset: u64,
-    align: u64,
-    encoding: Encoding,
-}
-
-/// A note with the metadata of an AMD GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MetadataNote<'d> {
-    pub(super) form: MetadataForm,
-    pub(super) content: &'d [u8],
-    /// The offset of the content in the file.
-    pub(super) offset: u64,
-}
-
-/// The form of the metadata in a note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetadataForm {
-    /// MessagePack, in code object versions 3 and up.
-    MessagePack,
-    /// YAML, in version 2.
-    Yaml,
-}
-
-/// The names and types of the notes with metadata of AMD GPUs.
-const FORMS: [(&[u8], u64, MetadataForm); 2] =
-    [(b"AMDGPU\0", 32, MetadataForm::MessagePack), (b"AMD\0", 10, MetadataForm::Yaml)];
-
-/// The length of a note's header: the lengths of name and content, and the type, 4 bytes each.
-const NOTE_HEADER: u64 = 12;
-
-impl<'d> Notes<'d> {
-    /// Reads all notes, and adds the notes with metadata of AMD GPUs to a list. The notes have to fill the data, but
-    /// for padding.
-    fn read(&self, metadata: &mut Vec<MetadataNote<'d>>) -> Result {
-        let end = len_u64(self.data);
-        let mut at = 0_u64;
-        while at < end {
-            let here = self.offset.saturating_add(at);
-            let (Some(name_len), Some(len), Some(kind)) = (self.number(at, 0), self.number(at, 4), self.number(at, 8))
-            else {
-                // Less than a header is left: that has to be padding.
-                let is_padding = is_zero(tail(self.data, at).unwrap_or_default());
-                return if is_padding { Ok(()) } else { fail_at("a note that is cut off", here) };
-            };
-            let name_at = at.saturating_add(NOTE_HEADER);
-            let content_at = self.aligned(name_at.saturating_add(name_len));
-            let name = slice(self.data, name_at, name_len);
-            // The padding after the last name may be missing. Then an empty content seems to begin after the end.
-            let (Some(name), Some(content)) = (name, slice(self.data, content_at.min(end), len)) else {
-                return fail_at("a note that reaches beyond its section", here);
-            };
-            for (owner, number, form) in FORMS {
-                if name == owner && kind == number {
-                    metadata.push(MetadataNote { form, content, offset: self.offset.saturating_add(content_at) });
-                }
-            }
-            at = self.aligned(content_at.saturating_add(len));
+/// Returns the length of the ELF file at the start of `data`, which other data may follow: the end of its last table,
+/// segment or section. Returns `None` if the file is broken, not complete, or only a file header.
+pub(crate) fn len(data: &[u8]) -> Option<u64> {
+    let file = File::read(data).ok()?;
+    if file.segments.is_empty() && file.sections.is_empty() {
+        return None;
+    }
+    // `tables_end` knows only the count of sections in the file header, which does not hold a large one.
+    let sections_end = len_u64(file.sections.bytes).checked_add(file.header.sections_at)?;
+    let mut end = file.header.tables_end()?.max(sections_end);
+    for segment in file.segments.iter() {
+        if segment.size > 0 && !segment.is(PT_NULL) {
+            end = end.max(segment.offset.checked_add(segment.size)?);
         }
-        Ok(())
+    }
+    for section in file.sections.iter() {
+        let stored = file.stored(&section);
+        if stored > 0 {
+            end = end.max(section.offset.checked_add(stored)?);
+        }
+    }
+    if end <= len_u64(data) { Some(end) } else { None }
+}
+
+/// Returns the offset of the section table of an ELF file if a part of the table is missing at the end of the file.
+/// Returns `None` if the table is complete, and for data without an ELF header.
+pub(crate) fn missing_section_table(data: &[u8]) -> Option<u64> {
+    let Header { sections_at, section_len, section_count, .. } = Header::read(data)?;
+    let end = sections_at.saturating_add(section_count.saturating_mul(section_len));
+    if end > len_u64(data) { Some(sections_at) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 64-bit file with one section of `size` bytes at `start`, and its headers at `headers`.
+    fn elf(headers: u64, start: u64, size: u64) -> Vec<u8> {
+        let mut data = b"\x7fELF\x02\x01\x01".to_vec();
+        data.resize(64, 0);
+        data[18] = 224;
+        data[40..48].copy_from_slice(&headers.to_le_bytes());
+        data[58] = 64;
+        data[60] = 2;
+        data.resize(usize::try_from(headers).unwrap() + 64, 0);
+        let mut section = [0; 64];
+        section[4] = 1;
+        section[24..32].copy_from_slice(&start.to_le_bytes());
+        section[32..40].copy_from_slice(&size.to_le_bytes());
+        data.extend(section);
+        data
     }
 
-    /// Returns the 4-byte number at an offset in the note at `note`, or `None` if the data ends before.
-    fn number(&self, note: u64, offset: u64) -> Option<u64> {
-        let bytes = slice(self.data, note.saturating_add(offset), 4)?;
-        Some(self.encoding.read(bytes))
+    #[test]
+    fn files_end_with_their_last_table_or_content() {
+        for (headers, start, size, expected) in
+            [(64, 64, 0, Some(192)), (80, 64, 16, Some(208)), (64, 192, 30, Some(222)), (64, 192, 101, None)]
+        {
+            let mut data = elf(headers, start, size);
+            data.resize(usize::try_from(headers).unwrap() + 128 + 100 - usize::from(start < 100), 0xff);
+            assert_eq!(len(&data), expected, "{headers}, {start}, {size}");
+            assert_eq!(Header::read(&data).and_then(|header| header.tables_end()), Some(headers + 128));
+        }
+        // A section that takes no bytes: beyond the end, of a cubin and of another file.
+        let mut shared = elf(64, 1 << 20, 100);
+        shared[64 + 64 + 4..][..4].copy_from_slice(&0x7000_000a_u32.to_le_bytes());
+        assert_eq!(len(&shared), None);
+        shared[18] = 190;
+        assert_eq!(len(&shared), Some(192));
+        let whole = elf(64, 64, 0);
+        assert_eq!(len(&whole), Some(192));
+        assert!((0..192).all(|end| len(&whole[..end]).is_none()));
+        let mut bare = whole;
+        bare[40..48].fill(0);
+        assert_eq!(len(&bare), None);
     }
 
-    fn aligned(&self, at: u64) -> u64 {
-        at.checked_next_multiple_of(self.align).unwrap_or(u64::MAX)
+    #[test]
+    fn a_section_table_is_missing_if_the_file_ends_before_it_does() {
+        let mut elf_32 = b"\x7fELF\x01\x01\x01".to_vec();
+        elf_32.resize(52 + 80, 0);
+        (elf_32[32], elf_32[46], elf_32[48]) = (52, 40, 2);
+        let mut other = elf(64, 64, 0);
+        other[4] = 3;
+        for (whole, header_len, start) in [(elf(64, 64, 0), 64, 64), (elf(80, 64, 16), 64, 80), (elf_32, 52, 52)] {
+            assert_eq!(missing_section_table(&whole), None);
+            assert!(
+                (header_len..whole.len()).all(|len| missing_section_table(&whole[..len]) == Some(start)),
+                "{start}"
+            );
+        }
+        assert_eq!(missing_section_table(&other[..100]), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use object::elf::{EM_AMDGPU, EM_CUDA, FileType, Machine};
 
-use crate::beyond::container::host::elf::Header;
+use crate::beyond::code::elf::Header;
 
 /// The number of bytes at the start of a file that are enough for its header.
 pub(crate) const HEADER_LEN: u64 = 64;

@@ -20,22 +20,19 @@
 //!
 //! `ptxas` of CUDA 13 sets no bit for the suffix: its cubins have the attribute 9 of the section `.nv.compat` instead,
 //! which replaces the bit. Bit 11 of cubins before sm_90 has another meaning (`EF_CUDA_SW_1729687` of `nvdisasm`). The
-//! suffix `f` is recorded in fatbins only. SPIR-V records its width in bits ([`Magic::SpirV`]), bitcode its triple.
+//! suffix `f` is recorded in fatbins only. SPIR-V records its width in bits ([`spirv::width`]), bitcode its triple.
 //! Sources: User Guide for AMDGPU Backend; numbers as LLVM 22.1.8 prints them; output of `cuobjdump` of CUDA 13.5 for
 //! cubins of CUDA 12.9 and 13.5 with any flags.
 
 use object::Endianness;
 use object::elf::{EM_AARCH64, EM_AMDGPU, EM_CUDA, EM_LOONGARCH, EM_PPC64, EM_RISCV, EM_S390, EM_X86_64};
 
-use super::intel_gpu;
+use super::{CodeMagic, bitcode, intel_gpu};
 use crate::base::id::processors::{self, Processor};
 use crate::base::id::triple::Triple;
-use crate::beyond::code::bitcode;
-use crate::beyond::container::Magic;
-use crate::beyond::container::host::elf::{Encoding, File, Header};
-use crate::beyond::container::spirv::{self, Width};
-use crate::beyond::container::sycl::INTEL;
-use crate::beyond::container::{lto_ir, ptx};
+use crate::beyond::code::elf::{Encoding, File, Header};
+use crate::beyond::code::spirv::{self, Width};
+use crate::beyond::code::{lto_ir, ptx};
 
 /// The offsets of the operating system and of the code object version in the header.
 const OS_AT: usize = 7;
@@ -67,7 +64,7 @@ const SIZED: u8 = 4;
 /// header is enough as `head`, except for Intel GPUs and for the suffix of an SM architecture: these need the whole
 /// file.
 pub(crate) fn target_id(head: &[u8]) -> Option<String> {
-    if Magic::identify(head) == Magic::IntelGpu {
+    if CodeMagic::identify(head) == Some(CodeMagic::IntelGpu) {
         return intel_gpu::name(head);
     }
     let header = Header::read(head)?;
@@ -154,20 +151,20 @@ fn sign_of_feature(bits: u8) -> &'static str {
 /// Returns the triple and target ID of a code object, as in a bundle entry ID but without an offload kind. Whatever is
 /// not recorded is left empty.
 pub(crate) fn triple_and_target_id(data: &[u8]) -> String {
-    match Magic::identify(data) {
-        Magic::Cubin => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
-        Magic::IntelGpu => match intel_gpu::spirv(data) {
+    match CodeMagic::identify(data) {
+        Some(CodeMagic::Cubin) => format!("nvptx64-nvidia-cuda--{}", target_id(data).unwrap_or_default()),
+        Some(CodeMagic::IntelGpu) => match intel_gpu::spirv(data) {
             Some(spirv) => format!("{}-unknown-unknown", spirv_arch(spirv)),
-            None => format!("{INTEL}-unknown-unknown--{}", target_id(data).unwrap_or_default()),
+            None => format!("{}-unknown-unknown--{}", intel_gpu::ARCH, target_id(data).unwrap_or_default()),
         },
-        Magic::SpirV => format!("{}-unknown-unknown", spirv_arch(data)),
-        Magic::Ptx => match ptx::Header::of(data) {
+        Some(CodeMagic::SpirV) => format!("{}-unknown-unknown", spirv_arch(data)),
+        Some(CodeMagic::Ptx) => match ptx::Header::of(data) {
             Some(header) => header.target(),
             None => "nvptx64-nvidia-cuda--".to_owned(),
         },
-        Magic::LtoIr => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
-        Magic::Bitcode => bitcode::triple(data).unwrap_or_default(),
-        Magic::Elf => host_target(data).to_owned(),
+        Some(CodeMagic::LtoIr) => format!("nvptx64-nvidia-cuda--{}", lto_ir::architecture(data).unwrap_or_default()),
+        Some(CodeMagic::Bitcode) => bitcode::triple(data).unwrap_or_default(),
+        Some(CodeMagic::Elf) => host_target(data).to_owned(),
         // Any other code object is an ELF file for an AMD GPU.
         _ => amd_target(data),
     }

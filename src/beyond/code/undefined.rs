@@ -19,9 +19,8 @@ use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, SHT_DYNSYM, SHT_REL, SHT_RELA, STT
 use crate::base::bytes::slice;
 use crate::base::display::shown;
 use crate::beyond::base::text::listed;
-use crate::beyond::container::Magic;
-use crate::beyond::container::host::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
-use crate::beyond::container::ptx;
+use crate::beyond::code::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
+use crate::beyond::code::{CodeMagic, ptx};
 use crate::beyond::limits::CHECKED_MAX;
 use crate::llvm::container::limits::Allowance;
 
@@ -76,11 +75,11 @@ impl fmt::Display for UndefinedSymbols {
 }
 
 /// Returns the symbols that a code object needs and does not define, or `None` if it has none, or is of a kind that is
-/// linked or compiled before it is loaded.
-pub(crate) fn undefined_symbols(data: &[u8]) -> Option<UndefinedSymbols> {
-    let undefined = match Magic::identify(data) {
-        Magic::Ptx => undefined_functions(data),
-        magic if magic.is_elf() => undefined_in_elf(data).unwrap_or_default(),
+/// linked or compiled before it is loaded. `magic` is its format, if it is known.
+pub(crate) fn undefined_symbols(magic: Option<CodeMagic>, data: &[u8]) -> Option<UndefinedSymbols> {
+    let undefined = match magic {
+        Some(CodeMagic::Ptx) => undefined_functions(data),
+        Some(magic) if magic.is_elf() => undefined_in_elf(data).unwrap_or_default(),
         _ => return None,
     };
     if undefined.count > 0 { Some(undefined) } else { None }

@@ -21,6 +21,8 @@
     )
 )]
 
+#[cfg(feature = "zlib")]
+mod deflate;
 mod file;
 #[cfg(feature = "zstd")]
 mod frames;
@@ -223,8 +225,28 @@ impl StreamForm {
         }
     }
 
+    /// Compresses all of `data` into `to` at the [usual level](Self::usual_level), and passes its bytes to `read`, in
+    /// order. Returns `to`, and the checksum of `data` that zip files have.
+    pub(crate) fn pack<W: Write>(self, data: Slice<'_>, mut to: W, read: &mut dyn FnMut(&[u8])) -> Result<(W, u32)> {
+        #[cfg(feature = "zlib")]
+        if self == Self::Deflate {
+            let level = flate2::Compression::best();
+            let crc = deflate::write(data, level, &mut to, read)?;
+            return Ok((to, crc.sum()));
+        }
+        let (mut crc, path) = (Crc::default(), data.path());
+        let to = self.write(self.usual_level(), to, path, |to| {
+            data.read_blocks(&mut |block| {
+                read(block);
+                crc.update(block);
+                to.write_all(block).with_path(path)
+            })
+        })?;
+        Ok((to, checksum(&crc)))
+    }
+
     /// The level for members of zip files.
-    pub(crate) fn usual_level(self) -> i32 {
+    fn usual_level(self) -> i32 {
         match self {
             // Most wheels are written with level 6 of zlib. This is the lowest level of zlib-rs that makes libraries as
             // small, and the only one that programs use for bzip2.

@@ -1,7 +1,6 @@
 //! Reads xz files, and reads and writes LZMA streams.
 
 use std::io::{self, BufRead, Read, Write};
-use std::thread;
 
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Action, Filters, LzmaOptions, MtStreamBuilder, Status, Stream};
@@ -9,6 +8,7 @@ use liblzma::write::XzEncoder;
 
 use super::file::{PartsReader, may_begin_with};
 use crate::base::codec::difference;
+use crate::base::threads;
 
 /// The maximum memory of an xz decoder in bytes. `xz -9` needs 65 MiB for one thread.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -31,7 +31,7 @@ impl<R: BufRead> Xz<R> {
     /// Returns a reader of all streams in `reader`. The first decoder uses one thread if several would take more than
     /// [`MEMORY_OF_THREADS_MAX`], and fails if one needs more than [`MEMORY_MAX`].
     pub(super) fn new(reader: PartsReader<R>) -> io::Result<Self> {
-        let threads = thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+        let threads = u32::try_from(threads::count()).unwrap_or(1);
         let mut builder = MtStreamBuilder::new();
         builder.threads(threads).memlimit_stop(MEMORY_MAX).memlimit_threading(MEMORY_OF_THREADS_MAX);
         Ok(Self { reader, stream: Some(builder.decoder()?) })

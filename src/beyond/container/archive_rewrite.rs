@@ -18,7 +18,7 @@ use object::read::archive::ArchiveKind;
 use crate::base::bytes::{len_of, slice, span, to_u64};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::beyond::container::host::elf::Encoding;
+use crate::beyond::code::elf::Encoding;
 use crate::llvm::container::archive::reader::{
     Archive, ArchiveMember, HEADER_LEN, MAGIC_LEN, MemberLocation, bsd_name_len, size_in,
 };

@@ -8,7 +8,7 @@ use super::{Format, Magic};
 use crate::base::bytes::{Bounds, len_u64, slice};
 use crate::base::error::{Error, Malformed};
 use crate::base::io::input::Slice;
-use crate::beyond::code::{self, target};
+use crate::beyond::code::{self, CodeMagic, target};
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::object::FatObject;
 use crate::llvm::container::stream::Compressed;
@@ -63,7 +63,11 @@ pub(crate) struct OffloadingSection;
 impl OffloadingSection {
     /// Returns whether data with this magic is an image without an offload binary around it.
     pub(crate) fn is_image(magic: Magic) -> bool {
-        magic.is_elf() || matches!(magic, Magic::SpirV | Magic::Bitcode)
+        magic.code().is_some_and(Self::is_image_of)
+    }
+
+    fn is_image_of(code: CodeMagic) -> bool {
+        code.is_elf() || matches!(code, CodeMagic::SpirV | CodeMagic::Bitcode)
     }
 
     fn format_of_bundle(bundle: &Bundle<'_>) -> Result<Format, Malformed> {
@@ -78,11 +82,11 @@ impl Container for OffloadingSection {
     type Entry = SearchEntry;
 
     fn read(&self, data: &[u8], total: u64, base: u64) -> Result<Option<Contents<SearchEntry>>, Malformed> {
-        let magic = Magic::identify(data);
-        if !Self::is_image(magic) {
-            return SearchFormat(SyclBin).read(data, total, base);
-        }
-        let len = code::len(magic, data).ok();
+        let code = match Magic::identify(data) {
+            Magic::Code(code) if Self::is_image_of(code) => code,
+            _ => return SearchFormat(SyclBin).read(data, total, base),
+        };
+        let len = code::len(code, data).ok();
         let Some((len, image)) = len.and_then(|len| Some((len, slice(data, 0, len)?))) else {
             return Err(Malformed::at("a device image that is not complete", base));
         };

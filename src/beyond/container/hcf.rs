@@ -26,7 +26,7 @@ use super::entry::SearchEntry;
 use super::sequence::SearchContainer;
 use crate::base::bytes::{Bounds, bytes_in, digits, len_u64, slice, tail, to_u64};
 use crate::base::error::Malformed;
-use crate::beyond::code::target;
+use crate::beyond::code::{CodeMagic, target};
 use crate::beyond::container::Magic;
 use crate::llvm::container::limits::{Allowance, HEADER_MAX, check_entry_count};
 use crate::llvm::container::{Container, Contents, Entry};
@@ -89,8 +89,10 @@ impl SearchContainer for Hcf {}
 /// Returns the ID of the content of a node.
 fn entry_id(content: &[u8]) -> String {
     let is_for_device = match Magic::identify(content) {
-        Magic::Bitcode => target::is_bitcode_for_device(content),
-        magic => magic.is_gpu_elf() || matches!(magic, Magic::SpirV | Magic::Ptx | Magic::LtoIr),
+        Magic::Code(CodeMagic::Bitcode) => target::is_bitcode_for_device(content),
+        magic => {
+            magic.is_gpu_elf() || matches!(magic, Magic::Code(CodeMagic::SpirV | CodeMagic::Ptx | CodeMagic::LtoIr))
+        }
     };
     if is_for_device {
         return format!("sycl-{}", target::triple_and_target_id(content));

@@ -2,25 +2,17 @@
 //!
 //! Formats that LLVM's tools know are identified by the [clone](crate::llvm::container::magic). Containers of code
 //! objects have their first bytes in their rows of [`FORMATS`], and all other formats in [`OTHERS`]. The rest is
-//! identified by a function: code for GPUs by the machine of ELF, text bundles by their first line, PTX by its header.
+//! identified by a function: code by [`CodeMagic`], text bundles by their first line.
 //! A text may begin with a short magic of letters.
-
-use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE};
 
 use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
-use super::{dxbc, lto_ir, ptx, text};
+use super::{dxbc, text};
 use crate::base::bytes::{number, slice, span};
+use crate::beyond::code::{CodeMagic, is_optix_ir, is_ptx, lto_ir};
 use crate::beyond::codec::{BZIP2_BLOCKS, Coding};
-use crate::beyond::container::host::elf::EM_INTELGT;
 use crate::llvm::container::compressed;
-use crate::llvm::container::magic::{self, elf_machine, elf_number};
-
-/// The types of ELF files that Intel's OpenCL compiler writes. It records no machine in them.
-const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
-
-/// The offset of the type in the header of an ELF file.
-const ELF_TYPE: u64 = 16;
+use crate::llvm::container::magic;
 
 /// A format, identified by the first bytes. The rest may be broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +21,8 @@ pub(crate) enum Magic {
     Container(Format),
     /// A compressed bundle (CCOB). Other bundles may follow it.
     CompressedBundle,
-    Bitcode,
-    /// An ELF file for an AMD GPU.
-    AmdGpu,
-    /// An ELF file for an NVIDIA GPU.
-    Cubin,
-    /// An ELF file for an Intel GPU.
-    IntelGpu,
-    /// Any other ELF file.
-    Elf,
-    /// An ELF file that is too short, or neither 32-bit nor 64-bit.
-    BrokenElf,
+    /// Code without a container, which may be for a host.
+    Code(CodeMagic),
     /// A COFF object, in its first form or with more sections (`/bigobj`).
     Coff,
     /// A short import object in an import library for a DLL.
@@ -59,10 +42,6 @@ pub(crate) enum Magic {
     Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
-    SpirV,
-    Ptx,
-    /// Intermediate code for optimisation by NVIDIA's linker.
-    LtoIr,
     /// A database, which may have tables with code objects.
     Sqlite,
     /// A script. A zip file may follow it, as in self-extracting files.
@@ -118,7 +97,7 @@ pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     (257, b"ustar\0", Magic::Tar),
     (257, b"ustar ", Magic::Tar),
     (0, compressed::MAGIC, Magic::CompressedBundle),
-    (0, &lto_ir::MAGIC, Magic::LtoIr),
+    (0, &lto_ir::MAGIC, Magic::Code(CodeMagic::LtoIr)),
     (0, b"PK\x03\x04", Magic::Zip),
     (0, b"PK\x05\x06", Magic::Zip),
     (0, cpio::MAGICS[0], Magic::Cpio),
@@ -152,16 +131,8 @@ const LFS_POINTER: Unread = Unread::anything("Git LFS pointer (run git lfs pull)
 /// OptiX IR, NVIDIA's code for ray tracing, which only OptiX can compile.
 const OPTIX_IR: Unread = Unread::device_code("OptiX IR");
 
-/// The offset and the value of the number that distinguishes OptiX IR of NVRTC 12.9 from LTO-IR. Both have the same
-/// magic.
-const NVVM_KIND: u64 = 14;
-const NVVM_OPTIX: u64 = 2;
-
 /// The number of bytes at the start of a file that decide whether it is a text.
 const TEXT_HEAD: u64 = 64;
-
-/// The number of bytes at the start of a file in which the header of PTX has to end, comments before it included.
-const PTX_HEAD: u64 = 512;
 
 /// Returns the offset, the magic and the format of each row that identifies a format by its first bytes.
 fn rows() -> impl Iterator<Item = (usize, &'static [u8], Magic)> {
@@ -178,18 +149,11 @@ impl Magic {
         if tar::is_header(data) {
             return Self::Tar;
         }
-        match Known::identify(data) {
-            Known::Elf => match elf_machine(data) {
-                Some(EM_AMDGPU) => Self::AmdGpu,
-                Some(EM_CUDA) => Self::Cubin,
-                Some(EM_INTELGT) => Self::IntelGpu,
-                // Intel's OpenCL compiler records no machine, but its types of files are special.
-                Some(EM_NONE) if elf_number(data, ELF_TYPE).is_some_and(|kind| ET_OPENCL.contains(&kind)) => {
-                    Self::IntelGpu
-                }
-                _ => Self::Elf,
-            },
-            Known::BrokenElf => Self::BrokenElf,
+        let known = Known::identify(data);
+        if let Some(code) = CodeMagic::identify_known(known, data) {
+            return Self::Code(code);
+        }
+        match known {
             Known::Coff => Self::Coff,
             Known::CoffImport => Self::CoffImport,
             Known::Pe => Self::Pe,
@@ -197,13 +161,12 @@ impl Magic {
             Known::Xcoff => Self::Xcoff,
             Known::Wasm => Self::Wasm,
             Known::Archive => Self::Archive,
-            Known::Bitcode => Self::Bitcode,
-            Known::SpirV => Self::SpirV,
             Known::OffloadBinary => Self::Container(Format::OffloadBinary),
             // OptiX IR has the magic of LTO-IR.
             Known::Unknown if is_optix_ir(data) => Self::Unread(OPTIX_IR),
             Known::Unknown if text::identify(data).is_some() => Self::Container(Format::TextBundle),
-            Known::Unknown => Self::identify_by_table(data),
+            // Code is identified above.
+            _ => Self::identify_by_table(data),
         }
     }
 
@@ -254,12 +217,7 @@ impl Magic {
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] if is_lz4_after_skipped(data) => anything("LZ4 file"),
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Coded(Coding::Zstd),
             [0x5d, ..] if is_lzma(data) => anything("lzma file"),
-            // PTX is text. Blanks and comments may come before its first directive.
-            [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..]
-                if ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some() =>
-            {
-                Self::Ptx
-            }
+            _ if is_ptx(data) => Self::Code(CodeMagic::Ptx),
             [0xc7, 0x71, ..] if is_binary_cpio(data) => anything("binary cpio archive"),
             [b'B', b'Z', b'h', b'1'..=b'9', block @ ..]
                 if BZIP2_BLOCKS.iter().any(|magic| block.starts_with(magic)) =>
@@ -271,14 +229,22 @@ impl Magic {
         }
     }
 
+    /// Returns the format of code without a container.
+    pub(crate) fn code(self) -> Option<CodeMagic> {
+        match self {
+            Self::Code(code) => Some(code),
+            _ => None,
+        }
+    }
+
     /// Whether this is an ELF file of any kind.
     pub(crate) fn is_elf(self) -> bool {
-        self.is_gpu_elf() || matches!(self, Self::Elf | Self::BrokenElf)
+        self.code().is_some_and(CodeMagic::is_elf)
     }
 
     /// Whether this is an ELF file for a GPU.
     pub(crate) fn is_gpu_elf(self) -> bool {
-        matches!(self, Self::AmdGpu | Self::Cubin | Self::IntelGpu)
+        self.code().is_some_and(CodeMagic::is_gpu_elf)
     }
 
     /// Whether this is a container of code objects that may be in a section or in another container.
@@ -306,9 +272,7 @@ impl Magic {
         Some(match self {
             Self::Container(format) => format.name(),
             Self::CompressedBundle => "compressed bundle",
-            Self::Bitcode => "LLVM bitcode file",
-            Self::AmdGpu | Self::Cubin | Self::IntelGpu => "code object",
-            Self::Elf | Self::BrokenElf => "ELF file",
+            Self::Code(code) => code.name(),
             Self::Coff => "COFF object",
             Self::CoffImport => "COFF import object",
             Self::Pe => "PE file",
@@ -322,9 +286,6 @@ impl Magic {
             Self::Rpm => "RPM package",
             Self::Aks2 => "AKS2 file",
             Self::Coded(coding) => coding.file_name(),
-            Self::SpirV => "SPIR-V module",
-            Self::Ptx => "PTX file",
-            Self::LtoIr => "LTO-IR file",
             Self::Sqlite => "SQLite database",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,
@@ -398,10 +359,6 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
-fn is_optix_ir(data: &[u8]) -> bool {
-    data.starts_with(&lto_ir::MAGIC) && number::<2>(data, NVVM_KIND) == Some(NVVM_OPTIX)
-}
-
 /// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this is.
 /// HCF data is not among them, because more text has to follow its magic.
 #[cfg(test)]
@@ -430,17 +387,17 @@ mod tests {
             (b"text", Magic::Unknown),
             (b"CCOB", Magic::CompressedBundle),
             (&text, Magic::Container(Format::TextBundle)),
-            (&elf(2, 62), Magic::Elf),
-            (&elf(2, 190), Magic::Cubin),
-            (&elf(1, 224), Magic::AmdGpu),
-            (&elf(2, 205), Magic::IntelGpu),
-            (&elf(3, 62), Magic::BrokenElf),
-            (b"\x7fELF", Magic::BrokenElf),
+            (&elf(2, 62), Magic::Code(CodeMagic::Elf)),
+            (&elf(2, 190), Magic::Code(CodeMagic::Cubin)),
+            (&elf(1, 224), Magic::Code(CodeMagic::AmdGpu)),
+            (&elf(2, 205), Magic::Code(CodeMagic::IntelGpu)),
+            (&elf(3, 62), Magic::Code(CodeMagic::BrokenElf)),
+            (b"\x7fELF", Magic::Code(CodeMagic::BrokenElf)),
             (b"\x64\x86\x03\0\0\0\0\0\0\0\0\0\0\0\0\0", Magic::Coff),
             (b"!<thin>\n", Magic::Archive),
-            (b"\x07\x23\x02\x03", Magic::SpirV),
+            (b"\x07\x23\x02\x03", Magic::Code(CodeMagic::SpirV)),
             (b"\x50\xed\x55\xba\x01", Magic::Container(Format::Fatbin)),
-            (b"\xedCN\x7f\x01", Magic::LtoIr),
+            (b"\xedCN\x7f\x01", Magic::Code(CodeMagic::LtoIr)),
             (b"\xfd7zXZ", Magic::Unknown),
             (b"BZh91AY&SY", Magic::Coded(Coding::Bzip2)),
             (&tar, Magic::Tar),
@@ -452,7 +409,7 @@ mod tests {
             (b"\x5d\0\x08\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Magic::Unknown),
             (b"\x5d\0\x30\0\0\xff\xff\xff\xff\xff\xff\xff\xff", Magic::Unknown),
             (b"\x5d\0\x10\0\0\0\0\0\0\0\x01\0\0", Magic::Unknown),
-            (b"// PTX\n\n.version 8.7\n.target sm_90a\n", Magic::Ptx),
+            (b"// PTX\n\n.version 8.7\n.target sm_90a\n", Magic::Code(CodeMagic::Ptx)),
             (b"\n.version 8.7\n.target x\n", Magic::Unknown),
             (b"MZ", Magic::Unknown),
             (b"MZ is what programs begin with", Magic::Unknown),
@@ -465,16 +422,28 @@ mod tests {
     #[test]
     fn code_of_intels_opencl_is_known_by_its_type() {
         for (number, magic) in [
-            (0xff00_u16, Magic::Elf),
-            (0xff01, Magic::IntelGpu),
-            (0xff05, Magic::IntelGpu),
-            (0xff06, Magic::Elf),
-            (2, Magic::Elf),
+            (0xff00_u16, Magic::Code(CodeMagic::Elf)),
+            (0xff01, Magic::Code(CodeMagic::IntelGpu)),
+            (0xff05, Magic::Code(CodeMagic::IntelGpu)),
+            (0xff06, Magic::Code(CodeMagic::Elf)),
+            (2, Magic::Code(CodeMagic::Elf)),
         ] {
             for (order, number) in [(1, number.to_le_bytes()), (2, number.to_be_bytes())] {
                 let head = [b"\x7fELF\x02", &[order, 1][..], &[0; 9], &number, &[0; 46]].concat();
                 assert_eq!(Magic::identify(&head), magic, "{number:x?}");
             }
+        }
+    }
+
+    /// Both read the first bytes of code, one of them without knowing containers.
+    #[test]
+    fn code_is_known_with_and_without_containers() {
+        let ptx = [b".version 8.7\n.target sm_80\n".to_vec(), b" // PTX\n.version 8.7 .target sm_90a".to_vec()];
+        let optix = b"\xedCN\x7f\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
+        let rows = rows_to_test().into_iter().map(|(at, magic, _)| [&vec![0; at], magic].concat());
+        let elf = (1..4).flat_map(|class| [0, 62, 190, 205, 224].map(|machine| elf(class, machine)));
+        for head in rows.chain(elf).chain(elf_and_others()).chain(ptx).chain([optix, Vec::new()]) {
+            assert_eq!(Magic::identify(&head).code(), CodeMagic::identify(&head), "{}", head.escape_ascii());
         }
     }
 

@@ -22,7 +22,7 @@
 //! | a format of files: an archive or a package | a variant of [`Magic`] with its row in `OTHERS`, and an iterator of `ArchiveMember`s with an arm in `Walk::search_as`, or an arm in `Walk::search_package` if it is read once, from start to end |
 //! | code objects that a section or table locates without a container | an arm that calls `Walk::report_entries` |
 //! | a section that is not for containers | a row in `SECTIONS` (`section.rs`) |
-//! | a new kind of code object | a variant of `ContentKind` (`code/content_kind.rs`) with its name and extension, also in the schemas (`document/schemas.rs`) |
+//! | a new kind of code object | a variant of `CodeMagic` (`code/magic.rs`) and one of `ContentKind` (`content_kind.rs`) with its name and extension, also in the schemas (`scan/schemas.rs`) |
 //! | a format that `recompress` writes | the steps in the head of `job/recompress/mod.rs` |
 //!
 //! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell it
@@ -31,6 +31,7 @@
 
 pub(crate) mod archive_rewrite;
 pub(crate) mod bundle_reader;
+mod content_kind;
 pub(crate) mod dxbc;
 pub(crate) mod entry;
 pub mod fatbin;
@@ -38,21 +39,19 @@ mod formats;
 pub(crate) mod hcf;
 pub(crate) mod host;
 pub mod kpack;
-pub(crate) mod lto_ir;
 pub(crate) mod magic;
 pub(crate) mod offload_binary;
 pub(crate) mod package;
 pub(crate) mod packed;
-pub(crate) mod ptx;
 pub(crate) mod records;
 pub(crate) mod section;
 pub(crate) mod sequence;
-pub(crate) mod spirv;
 pub(crate) mod sycl;
 pub(crate) mod syclbin;
 pub(crate) mod text;
 pub(crate) mod zip;
 
+pub use content_kind::ContentKind;
 pub use entry::SearchEntry;
 pub(crate) use entry::Stored;
 pub use formats::Format;

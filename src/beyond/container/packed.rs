@@ -132,7 +132,7 @@ impl Packed {
 
     /// Whether both code objects inflate the same bytes with the same result. A broken file may record different sizes
     /// or methods for the same range, so these are compared too.
-    fn inflates_like(&self, other: &Self) -> bool {
+    pub(crate) fn inflates_like(&self, other: &Self) -> bool {
         self.stored == other.stored && self.claims() == other.claims()
     }
 

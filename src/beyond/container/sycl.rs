@@ -33,29 +33,16 @@ use object::elf::EM_X86_64;
 use super::entry::Stored;
 use super::host::wrapper::PointerMap;
 use super::packed::Packed;
-use super::spirv::{self, Width};
 use crate::base::bytes::{Bounds, add, bytes_in, is_zero, len_of, len_u64, number, span, to_u64};
 use crate::base::error::Malformed;
-use crate::beyond::code::bitcode;
+use crate::beyond::code::spirv::{self, Width};
+use crate::beyond::code::{CodeMagic, bitcode, elf, intel_gpu};
 use crate::beyond::codec::{self, Codec};
-use crate::beyond::container::host::elf;
 use crate::beyond::container::{Format, Magic};
 use crate::beyond::limits::FAULTS_MAX;
 use crate::llvm::container::archive::{Archive, MemberLocation};
 use crate::llvm::container::limits::check_entry_count;
 use crate::llvm::container::magic::elf_machine;
-
-/// The architecture that DPC++ gives code for Intel GPUs.
-pub(crate) const INTEL: &str = "spir64_gen";
-
-/// Whether a triple, or its architecture alone, is that of SPIR-V or of code that DPC++ compiles from it for Intel's
-/// GPUs. DPC++ compiles for CPUs and FPGAs too, and AMD has SPIR-V of its own.
-pub(crate) fn is_for_intel(triple: &str) -> bool {
-    let mut fields = triple.split('-');
-    let arch = fields.next().unwrap_or_default();
-    let is_other = matches!(arch, "spir64_x86_64" | "spir64_fpga") || fields.next() == Some("amd");
-    arch.starts_with("spir") && !is_other
-}
 
 /// The section with the table of images.
 pub(crate) const TABLE: &str = ".tgtimg";
@@ -241,7 +228,7 @@ fn add_unlisted_images(section: &[u8], base: u64, range: Range<u64>, parts: &mut
         let rest = bytes_in(section, position..range.end).unwrap_or_default();
         let (len, part) = match Magic::identify(rest) {
             _ if rest.starts_with(&ZSTD) => unlisted_frame(rest, base, position),
-            Magic::SpirV => (spirv_len(rest), None),
+            Magic::Code(CodeMagic::SpirV) => (spirv_len(rest), None),
             Magic::Archive => (archive_len(rest), None),
             magic if magic.is_elf() => (elf::len(rest), None),
             _ => (None, None),
@@ -321,14 +308,16 @@ fn archive_len(data: &[u8]) -> Option<u64> {
 /// Returns the triple that DPC++ gives an image with this content, or `None` if the content is of no known form.
 pub(crate) fn triple(content: &[u8]) -> Option<Cow<'static, str>> {
     let triple = match Magic::identify(content) {
-        Magic::SpirV if spirv::width(content) == Some(Width::Bits32) => "spir",
-        Magic::SpirV => "spir64",
-        Magic::IntelGpu | Magic::Archive => INTEL,
-        Magic::Elf if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
-        Magic::Container(Format::Fatbin) | Magic::Cubin | Magic::Ptx => "nvptx64-nvidia-cuda",
-        Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::AmdGpu => "amdgcn-amd-amdhsa",
+        Magic::Code(CodeMagic::SpirV) if spirv::width(content) == Some(Width::Bits32) => "spir",
+        Magic::Code(CodeMagic::SpirV) => "spir64",
+        Magic::Code(CodeMagic::IntelGpu) | Magic::Archive => intel_gpu::ARCH,
+        Magic::Code(CodeMagic::Elf) if elf_machine(content) == Some(EM_X86_64) => "spir64_x86_64",
+        Magic::Container(Format::Fatbin) | Magic::Code(CodeMagic::Cubin | CodeMagic::Ptx) => "nvptx64-nvidia-cuda",
+        Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::Code(CodeMagic::AmdGpu) => {
+            "amdgcn-amd-amdhsa"
+        }
         Magic::Container(Format::OffloadBinary) => "spirv64-intel",
-        Magic::Bitcode => return bitcode::triple(content).map(Cow::Owned),
+        Magic::Code(CodeMagic::Bitcode) => return bitcode::triple(content).map(Cow::Owned),
         _ => return None,
     };
     Some(Cow::Borrowed(triple))

@@ -43,6 +43,10 @@ pub(crate) trait Report: Serialize {
     const VERSION: u32 = 1;
 }
 
+impl<R: Report> Report for &R {
+    const VERSION: u32 = R::VERSION;
+}
+
 #[cfg(feature = "cli")]
 impl<R: Report, P: Serialize> Document<R, P> {
     /// The document of a report.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::base::display::printable;
 use crate::base::id::{EntryId, OffloadKind};
-use crate::beyond::code::ContentKind;
+use crate::beyond::container::ContentKind;
 use crate::beyond::runtime::Code;
 use crate::beyond::scan::{CodeObject, CodeObjectRef, Format};
 

@@ -10,12 +10,12 @@ use crate::base::bytes;
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::beyond::base::text::listed;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ptx};
+use crate::beyond::container::ContentKind;
 use crate::beyond::globs::{Globs, WILDCARDS};
 
 /// The number of names that an error lists.
-const LISTED_MAX: usize = 5;
+const NAMED_PATTERNS_MAX: usize = 5;
 
 /// The character before a typed name that means only the kernel of this name.
 pub(crate) const EXACT: char = '=';
@@ -192,7 +192,8 @@ impl KernelNames {
         if unused.is_empty() {
             return Ok(());
         }
-        let mut reason = format!("no code object defines a kernel {}", listed(&unused, LISTED_MAX, " or ", " or "));
+        let mut reason =
+            format!("no code object defines a kernel {}", listed(&unused, NAMED_PATTERNS_MAX, " or ", " or "));
         if !matches!(files, [_]) {
             reason = format!("{reason} in {} files", files.len());
         }

@@ -13,7 +13,7 @@ use crate::beyond::scan::{Place, Sizes};
 
 /// The number of libraries that are kept while files are read, because a hostile file can have any number. All smaller
 /// libraries are merged into one entry.
-const LIBRARIES_MAX: usize = 10_000;
+const KEPT_LIBRARIES_MAX: usize = 10_000;
 
 /// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
 #[cfg(any(feature = "cli", feature = "serde"))]
@@ -126,8 +126,8 @@ impl LibrariesBuilder {
             libraries.kept.push(library);
             // Sorting after each library would take too long, so more libraries than the limit may be kept for a while.
             // `finish` keeps only the largest.
-            if libraries.kept.len() > 2 * LIBRARIES_MAX {
-                libraries.keep_largest(LIBRARIES_MAX);
+            if libraries.kept.len() > 2 * KEPT_LIBRARIES_MAX {
+                libraries.keep_largest(KEPT_LIBRARIES_MAX);
             }
         }
         for (directory, contents) in file.files() {
@@ -142,7 +142,7 @@ impl LibrariesBuilder {
     /// already, the file is added to the rest.
     fn add_file(&mut self, library: Library, directory: &Place) {
         let key = directory.to_string();
-        if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(&key) {
+        if self.directories.len() >= KEPT_LIBRARIES_MAX && !self.directories.contains_key(&key) {
             return self.libraries.add_to_rest(&library);
         }
         match self.directories.entry(key) {
@@ -168,7 +168,7 @@ impl LibrariesBuilder {
         let mut directories: Vec<_> = directories.into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
         libraries.kept.extend(directories.into_iter().map(|(_, (library, _))| library));
-        libraries.keep_largest(LIBRARIES_MAX);
+        libraries.keep_largest(KEPT_LIBRARIES_MAX);
         let mut names: Vec<String> = libraries.kept.iter().map(Library::own_name).collect();
         make_unique(&mut names, &libraries.kept, Library::path_and_member);
         for (library, name) in libraries.kept.iter_mut().zip(names) {

@@ -10,7 +10,6 @@ use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::kpack::KpackArchive;
 use crate::beyond::scan::{
     CodeObject, CodeObjectsOfBundle, Finding, FoundBundle, MemberFilter, Place, ReadEvent, ReadList, Scan, Split,
-    all_members,
 };
 
 /// What a job may look at, and want to read, while the bytes are there.
@@ -39,19 +38,20 @@ pub(crate) type JobVisitor<'e, K, C, R> = dyn FnMut(Visit<'_, K, C, R>) -> Resul
 pub(crate) struct Reading<'s> {
     scan: &'s Scan,
     keep: Keep,
-    members: &'s MemberFilter<'s>,
+    /// The filter for the members of a zip file, or `None` for all of them.
+    members: Option<&'s mut MemberFilter<'s>>,
     is_over_at_fault: bool,
     is_over_at_nested: bool,
 }
 
 impl<'s> Reading<'s> {
     pub(crate) fn new(scan: &'s Scan, keep: Keep) -> Self {
-        Self { scan, keep, members: &all_members, is_over_at_fault: false, is_over_at_nested: false }
+        Self { scan, keep, members: None, is_over_at_fault: false, is_over_at_nested: false }
     }
 
     /// Of a zip file, reads only the members whose names the filter accepts.
-    pub(crate) fn in_members(self, members: &'s MemberFilter<'s>) -> Self {
-        Self { members, ..self }
+    pub(crate) fn in_members(self, members: &'s mut MemberFilter<'s>) -> Self {
+        Self { members: Some(members), ..self }
     }
 
     /// Ends the reading at the first part that begins like device code but cannot be read.

@@ -17,7 +17,7 @@ use crate::beyond::scan::Place;
 const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 4_000_000 };
 
 /// The largest number of different libraries, and of directories, that are counted.
-const LIBRARIES_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
+const COMPARED_LIBRARIES_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 
 /// The number of bundles that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl Coverage {
         if code.is_empty() {
             return;
         }
-        if self.libraries.len() >= LIBRARIES_MAX && !self.libraries.contains_key(&code) {
+        if self.libraries.len() >= COMPARED_LIBRARIES_MAX && !self.libraries.contains_key(&code) {
             self.has_too_many = true;
             return;
         }
@@ -309,7 +309,7 @@ impl Coverage {
     /// Adds files to the other files of their directory. If there are too many directories already, only notes that, so
     /// that no numbers are reported for single GPUs.
     pub(crate) fn add_files(&mut self, directory: &Place, files: &FileSet) {
-        if self.directories.len() >= LIBRARIES_MAX && !self.directories.contains_key(directory) {
+        if self.directories.len() >= COMPARED_LIBRARIES_MAX && !self.directories.contains_key(directory) {
             self.has_too_many = true;
             return;
         }
@@ -502,14 +502,18 @@ mod tests {
     #[test]
     fn different_sets_of_code_are_counted_up_to_a_limit() {
         let mut coverage = Coverage::default();
-        for index in 0..LIBRARIES_MAX - 1 {
+        for index in 0..COMPARED_LIBRARIES_MAX - 1 {
             count(&mut coverage, other_codes([format!("{index:06}")]), 1);
         }
         for (name, has_too_many) in [("first", false), ("first", false), ("second", true)] {
             count(&mut coverage, other_codes([name.to_owned()]), 1);
-            assert_eq!((coverage.libraries.len(), coverage.has_too_many), (LIBRARIES_MAX, has_too_many), "{name}");
+            assert_eq!(
+                (coverage.libraries.len(), coverage.has_too_many),
+                (COMPARED_LIBRARIES_MAX, has_too_many),
+                "{name}"
+            );
         }
-        assert_eq!(coverage.bundles(), LIBRARIES_MAX + 1);
+        assert_eq!(coverage.bundles(), COMPARED_LIBRARIES_MAX + 1);
     }
 
     #[test]

@@ -18,11 +18,12 @@ mod each_byte_once;
 mod extract;
 mod inspect;
 mod kernels;
-mod kernels_report;
 mod output_file;
 mod recompress;
 mod replace;
 mod rewrite;
+#[cfg(all(test, feature = "serde"))]
+mod schemas;
 mod size_limit;
 mod verify;
 
@@ -43,10 +44,10 @@ pub use extract::{Destination, Extract, Extracted, IfBroken, Source};
 #[cfg(feature = "serde")]
 pub use inspect::{Directory, InspectReport, LibraryCoverage};
 pub use inspect::{GpuSizes, Inspect, InspectTotal};
-pub use kernels::{CodeObjectKernels, KernelList, ListKernels};
-pub use kernels_report::{
-    ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelOrder, KernelSums, KernelsOfFile,
-    KernelsReport, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode, RecordedKeys, SortKey, WantedKernels,
+pub use kernels::{
+    CodeObjectKernels, ConditionResults, DemangleName, FLAGS, KernelColumn, KernelCondition, KernelList, KernelOrder,
+    KernelSums, KernelsOfFile, KernelsReport, ListKernels, ListedCode, NUMBERS, NamedKernel, NotJudged, OtherCode,
+    RecordedKeys, SortKey, WantedKernels,
 };
 #[cfg(feature = "cli")]
 pub(crate) use output_file::output_file;

@@ -7,9 +7,9 @@ use crate::base::id::target_id::TargetId;
 use crate::base::id::triple::Triple;
 use crate::base::id::{EntryId, OffloadKind};
 pub(crate) use crate::beyond::code::GpuVendor;
-use crate::beyond::code::{ContentKind, intel_gpu};
+use crate::beyond::code::intel_gpu;
 use crate::beyond::codec::Codec;
-use crate::beyond::container::{kpack, sycl};
+use crate::beyond::container::{ContentKind, kpack};
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
 use crate::beyond::runtime::need::Need;
@@ -339,7 +339,7 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
-        _ if sycl::is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
+        _ if intel_gpu::is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
         _ => GpuVendor::Other,
     }
 }

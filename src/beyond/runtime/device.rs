@@ -402,6 +402,12 @@ impl Device {
         }
     }
 
+    /// Returns whether machine code for the GPU records the registers that kernels spill. Only compilers for AMD GPUs
+    /// record them.
+    pub(crate) fn records_spills(&self) -> bool {
+        matches!(self.variants.first(), Some(GpuVariant::Amd(..)))
+    }
+
     /// Returns whether the GPU takes some code in at least one of the settings that the name leaves open.
     pub(crate) fn takes(&self, code: &Code) -> bool {
         self.counts(code) && self.variants.iter().any(|variant| variant.rank(code).is_some())

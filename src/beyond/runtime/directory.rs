@@ -10,8 +10,7 @@ use super::code::GpuVendor;
 use super::device::Device;
 use super::loadable;
 use crate::base::io::sys;
-use crate::beyond::code::ContentKind;
-use crate::beyond::container::LoadedFile;
+use crate::beyond::container::{ContentKind, LoadedFile};
 use crate::beyond::scan::{FoundBundle, Place, Step};
 
 /// The placeholder for the name of a GPU in the path of a directory. Directories of several GPUs become one in this

@@ -34,11 +34,10 @@ use std::collections::BTreeMap;
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
 use crate::base::id::OffloadKind;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::{GpuHeader, HSA};
 use crate::beyond::code::target::processor_by_elf_number;
 use crate::beyond::code::undefined::UndefinedSymbols;
-use crate::beyond::container::{Bundle, FormatUse, Rule};
+use crate::beyond::container::{Bundle, ContentKind, FormatUse, Rule};
 use crate::beyond::scan::{Format, FoundBundle, Linking};
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::work::loadable::{self, EntryContent, first_lost};

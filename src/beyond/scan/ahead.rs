@@ -4,14 +4,11 @@
 //! disk, because the search may need as much again for containers inside of them. With less space, or once the disk is
 //! full, the walk inflates each part itself when it reaches the part.
 
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, iter};
 
-use crate::base::bytes::total;
 use crate::base::error::Result;
-use crate::base::io::input::MEMORY_MAX;
-use crate::beyond::base::sys;
-use crate::beyond::parallel::{self, THREADS_MAX, WEIGHT_MAX};
+use crate::beyond::parallel::{self, WEIGHT_MAX, has_disk_space};
 use crate::llvm::container::limits::Allowance;
 
 /// The minimum size of a part that is worth inflating on another thread, in bytes.
@@ -39,7 +36,7 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             large.push(item);
         }
     }
-    if !has_disk_space(sizes) {
+    if !has_disk_space(sizes.into_iter()) {
         large.clear();
     }
     let is_full = AtomicBool::new(false);
@@ -64,23 +61,4 @@ pub(super) fn inflate<I: Send, T: Send, R>(
         // needs less space.
         |results| consume(&mut iter::from_fn(|| results.flatten().find(|_| !is_full.load(Ordering::Relaxed)))),
     )
-}
-
-/// Returns whether the disk has space for the largest temporary files that may exist at a time. Returns false if the
-/// system does not say how much is free.
-fn has_disk_space(mut sizes: Vec<u64>) -> bool {
-    // Smaller parts stay in memory.
-    sizes.retain(|size| *size > MEMORY_MAX);
-    sizes.sort_unstable();
-    // At a time, each thread writes a file, one finished file waits, and one is searched.
-    let largest = sizes.iter().rev().take(THREADS_MAX.saturating_add(2));
-    // The search may need as much again for containers inside of the parts.
-    let needed = total(largest.copied()).saturating_mul(2);
-    if needed == 0 {
-        return true;
-    }
-    match sys::free_space(&env::temp_dir()) {
-        Some(free) => free >= needed,
-        None => false,
-    }
 }

@@ -3,13 +3,14 @@
 
 use super::place::{Place, PlaceOrigin};
 use crate::base::bytes::{add, len_u64, to_u64, total};
-use crate::beyond::code::ContentKind;
-use crate::beyond::container::{Bundle, Magic};
+use crate::beyond::code::CodeMagic;
+use crate::beyond::container::{Bundle, ContentKind, Magic};
 use crate::beyond::limits::{FOUND_MAX, FOUND_NAMES_MAX, SEARCHED_MAX};
 use crate::llvm::container::Limits;
 use crate::llvm::container::limits::{Allowance, INFLATED_MIN};
 
 /// The bytes, findings and names that a search may still cost.
+#[derive(Clone)]
 pub(crate) struct Budget {
     limits: Limits,
     /// The number of bytes to read or inflate.
@@ -37,6 +38,19 @@ impl Budget {
     pub(super) fn add_file(&mut self, len: u64) {
         self.bytes.add(len.saturating_mul(SEARCHED_MAX));
         self.names.add(len);
+    }
+
+    /// Charges all that a part of the job has cost, which had a new budget. Returns `None`, and charges nothing, if less
+    /// than that is left.
+    #[must_use]
+    pub(crate) fn charge_part(&mut self, part: &Self) -> Option<()> {
+        let cost = |of_part: &Allowance| of_part.most().saturating_sub(of_part.left());
+        let (mut bytes, mut findings, mut names) = (self.bytes, self.findings, self.names);
+        bytes.take(cost(&part.bytes))?;
+        findings.take(cost(&part.findings))?;
+        names.take(cost(&part.names))?;
+        (self.bytes, self.findings, self.names) = (bytes, findings, names);
+        Some(())
     }
 
     /// Charges `bytes` to read.
@@ -105,7 +119,7 @@ pub(super) fn targets_len(bundle: &Bundle<'_>) -> u64 {
     let mut len = 0;
     for (index, entry) in bundle.entries.iter().enumerate() {
         if let Some(head) = bundle.head(index, ContentKind::HEAD_LEN)
-            && Magic::identify(head) == Magic::IntelGpu
+            && Magic::identify(head) == Magic::Code(CodeMagic::IntelGpu)
         {
             add(&mut len, entry.size());
         }

@@ -15,16 +15,12 @@ use crate::base::display::{short_name, shown};
 use crate::base::error::{Malformed, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::gpu_header::{self, GpuHeader};
-use crate::beyond::code::target;
 use crate::beyond::code::undefined::{UndefinedSymbols, undefined_symbols};
+use crate::beyond::code::{CodeMagic, intel_gpu, ptx, target};
 use crate::beyond::codec::{self, Codec};
 use crate::beyond::container::fatbin::{self, CudaKind};
-use crate::beyond::container::kpack;
-use crate::beyond::container::ptx;
-use crate::beyond::container::sycl;
-use crate::beyond::container::{Magic, Packed, Rule, SearchEntry};
+use crate::beyond::container::{ContentKind, Magic, Packed, Rule, SearchEntry, kpack};
 use crate::llvm::container::offload_binary::ImageInfo;
 use crate::llvm::container::stream::Recorded;
 use crate::llvm::uri::Uri;
@@ -291,7 +287,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let parsed = match format {
         // A code object without a bundle has a triple and a target ID, but no kind. The usual kind makes an entry ID of
         // them.
-        Format::CodeObject if sycl::is_for_intel(&text) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject if intel_gpu::is_for_intel(&text) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
@@ -520,15 +516,15 @@ impl<'f> CodeObjectRef<'f> {
         }
         // PTX that is linked at run time may call functions of other PTX.
         let is_linked_later = self.cuda().is_some_and(|image| image.is_linked_at_run_time);
-        if !is_linked_later && let Some(undefined) = undefined_symbols(content) {
-            facts.undefined.borrow_mut().insert(self.index, undefined);
+        if !is_linked_later && let Some(undefined) = undefined_symbols(Magic::identify(content).code(), content) {
+            facts.note_undefined(self.index, undefined);
         }
     }
 
     /// Returns the symbols that the code object needs and does not define. Returns `None` if there are none, and if its
     /// content was [not noted](Self::note_content).
     pub(crate) fn undefined_symbols(&self) -> Option<UndefinedSymbols> {
-        self.found.facts.undefined.borrow().get(&self.index).cloned()
+        self.found.facts.noted_undefined(self.index)
     }
 
     /// Returns the kind of content that its container records, or `None` if the container records no known kind. A
@@ -567,9 +563,9 @@ impl<'f> CodeObjectRef<'f> {
         let head = self.found.bundle.head(self.index, ContentKind::HEAD_LEN)?;
         let is_whole_needed = match Magic::identify(head) {
             // The name of the GPU is in a section of the file.
-            Magic::IntelGpu => true,
+            Magic::Code(CodeMagic::IntelGpu) => true,
             // The suffix of the architecture is in a section of the file. In a container, the entry ID has it already.
-            Magic::Cubin => self.found.format == Format::CodeObject,
+            Magic::Code(CodeMagic::Cubin) => self.found.format == Format::CodeObject,
             _ => false,
         };
         if is_whole_needed && let Some(whole) = self.in_place() {

@@ -7,14 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 
+#[cfg(test)]
+use super::schemas;
 use super::{CodeObject, Format, Place, PlaceOrigin};
 use crate::base::display::printable;
-use crate::beyond::code::ContentKind;
-use crate::beyond::container::fatbin;
+use crate::beyond::container::{ContentKind, fatbin};
 use crate::beyond::document::{serialized_as, shown};
-
-#[cfg(test)]
-use crate::beyond::document::schemas;
 
 serialized_as!(CodeObject => CodeObjectFields, Place => InnerPlace);
 

@@ -1,10 +1,9 @@
 //! The findings of a search: bundles, their places, and the code objects in them.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::code_object::{BundleInfo, CodeObjectRef, Locator};
 use super::place::Place;
@@ -138,13 +137,18 @@ pub(crate) struct EntryFacts {
     pub(super) linking: Linking,
     /// The targets of ELF files that are read as a whole to find them, by the ranges of the files. Many entries may
     /// have the same range, which is then read once.
-    pub(super) targets: RefCell<HashMap<Range<u64>, Option<String>>>,
+    pub(super) targets: Mutex<HashMap<Range<u64>, Option<String>>>,
     /// The headers of code objects that are compressed on their own, by the indices of the entries: of those whose
     /// content was inflated for another reason, or whose beginning was inflated for the header.
-    pub(super) headers: RefCell<HashMap<usize, Option<GpuHeader>>>,
+    pub(super) headers: Mutex<HashMap<usize, Option<GpuHeader>>>,
     /// The symbols that code objects need and do not define, by the indices of the entries. Only a job that reads all
     /// content knows them.
-    pub(super) undefined: RefCell<HashMap<usize, UndefinedSymbols>>,
+    pub(super) undefined: Mutex<HashMap<usize, UndefinedSymbols>>,
+}
+
+/// Returns the facts that a lock protects. Several threads may read the code objects of a bundle.
+fn locked<T>(facts: &Mutex<T>) -> MutexGuard<'_, T> {
+    facts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The time when the code of a bundle is linked.
@@ -162,18 +166,28 @@ pub(crate) enum Linking {
 impl EntryFacts {
     /// Notes the header of the entry with an index, or that the entry is not an ELF file for a GPU.
     pub(super) fn note_header(&self, index: usize, header: Option<GpuHeader>) {
-        self.headers.borrow_mut().insert(index, header);
+        locked(&self.headers).insert(index, header);
     }
 
     /// Returns the noted header of the entry with an index, or `None` if nothing is noted.
     pub(super) fn noted_header(&self, index: usize) -> Option<Option<GpuHeader>> {
-        self.headers.borrow().get(&index).copied()
+        locked(&self.headers).get(&index).copied()
+    }
+
+    /// Notes the symbols that the entry with an index needs and does not define.
+    pub(super) fn note_undefined(&self, index: usize, undefined: UndefinedSymbols) {
+        locked(&self.undefined).insert(index, undefined);
+    }
+
+    /// Returns the noted symbols that the entry with an index needs, or `None` if none are noted.
+    pub(super) fn noted_undefined(&self, index: usize) -> Option<UndefinedSymbols> {
+        locked(&self.undefined).get(&index).cloned()
     }
 
     /// Returns the target of the ELF file in some bytes of the bundle. The first call for the bytes reads them.
     pub(super) fn target(&self, code: Slice<'_>) -> Option<String> {
         let range = code.offset()..code.end();
-        self.targets.borrow_mut().entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
+        locked(&self.targets).entry(range).or_insert_with(|| target::target_id(code.bytes())).clone()
     }
 }
 

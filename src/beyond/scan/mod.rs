@@ -61,6 +61,8 @@ mod parts;
 mod place;
 mod read;
 mod resolve;
+#[cfg(all(test, feature = "serde"))]
+pub(crate) mod schemas;
 pub(crate) mod sections;
 mod segments;
 mod stream;
@@ -93,7 +95,7 @@ pub(crate) use read::{
 };
 pub use resolve::Resolved;
 pub(crate) use stream::HEAD;
-pub(crate) use walk::{MemberFilter, all_members, is_package, is_zip};
+pub(crate) use walk::{MemberFilter, is_package, is_zip};
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -102,7 +104,7 @@ use found::WalkEvent;
 
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
-pub use crate::beyond::code::ContentKind;
+pub use crate::beyond::container::ContentKind;
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
 
@@ -171,7 +173,10 @@ impl Scan {
     /// # Errors
     /// The errors of [`run`](Self::run).
     pub fn run_until<'a>(&self, data: impl Into<Slice<'a>>, visitor: &mut Visitor<'_>) -> Result<()> {
-        self.run_in_members(data.into(), &walk::all_members, visitor)
+        self.walk(data.into(), None, &mut |visit| match visit {
+            WalkEvent::Found(finding) => visitor(finding),
+            WalkEvent::End(..) => Ok(ControlFlow::Continue(())),
+        })
     }
 
     /// Searches data that a caller has taken from `place` in another file, as [`run`](Self::run) does. The places of
@@ -206,25 +211,18 @@ impl Scan {
         Ok(is_found)
     }
 
-    /// Passes findings to `visitor` until the visitor breaks off. In a zip file, only members with names that `members`
-    /// accepts are searched.
-    pub(crate) fn run_in_members(
+    /// Passes findings, and the ends of files and of inflated data, to `visitor` until the visitor breaks off. In a zip
+    /// file, `members` accepts the names of the members that are searched; all are if it is `None`.
+    fn walk(
         &self,
         data: Slice<'_>,
-        members: &walk::MemberFilter<'_>,
-        visitor: &mut Visitor<'_>,
+        members: Option<&mut MemberFilter<'_>>,
+        visitor: &mut walk::Visitor<'_>,
     ) -> Result<()> {
-        self.walk(data, members, &mut |visit| match visit {
-            WalkEvent::Found(finding) => visitor(finding),
-            WalkEvent::End(..) => Ok(ControlFlow::Continue(())),
-        })
-    }
-
-    /// Passes findings, and the ends of files and of inflated data, to `visitor` until the visitor breaks off. In a zip
-    /// file, only members with names that `members` accepts are searched.
-    fn walk(&self, data: Slice<'_>, members: &walk::MemberFilter<'_>, visitor: &mut walk::Visitor<'_>) -> Result<()> {
         let mut walk = walk::Walk::new(self, data, visitor);
-        walk.members = Some(members);
+        if let Some(members) = members {
+            walk.members = Some(members);
+        }
         walk.search_file(data)?;
         Ok(())
     }
@@ -237,6 +235,7 @@ mod tests {
     use super::*;
     use crate::base::bytes;
     use crate::base::error::ErrorKind;
+    use crate::beyond::code::CodeMagic;
     use crate::beyond::container::entry::SearchFormat;
     use crate::beyond::container::magic::rows_to_test;
     use crate::beyond::container::{Magic, SearchBundles};
@@ -303,7 +302,7 @@ mod tests {
             let text = with(b" is the magic of a format.\n");
             let expected = |of_others: &'static [&'static str]| match kind {
                 Magic::Script | Magic::Sqlite => &[][..],
-                Magic::Unread(_) | Magic::Wasm | Magic::SpirV => &["unread"],
+                Magic::Unread(_) | Magic::Wasm | Magic::Code(CodeMagic::SpirV) => &["unread"],
                 _ => of_others,
             };
             let is_empty_archive = matches!(magic, b"!<arch>\n" | b"!<thin>\n");

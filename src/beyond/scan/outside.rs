@@ -24,11 +24,11 @@ use crate::base::bytes::{Cursor, add, len_of, len_u64, slice, tail, to_u64, tota
 use crate::base::display::shown;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::beyond::code::{self, target};
+use crate::beyond::code::{self, CodeMagic, ptx, spirv, target};
 use crate::beyond::container::bundle_reader::OffloadingSection;
+use crate::beyond::container::dxbc;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::{FORMATS, Magic, SearchBundles, SearchContainer};
-use crate::beyond::container::{dxbc, ptx, spirv};
 use crate::llvm::container::host::ChosenSection;
 use crate::llvm::container::limits::HEADER_MAX;
 use crate::llvm::container::sequence::Inflate;
@@ -316,14 +316,14 @@ impl Walk<'_, '_, '_> {
         // The length of the code object. If there is no code object, the error is the number of bytes that were read to
         // find that out.
         let len = match magic {
-            magic if magic.is_gpu_elf() => code::len(magic, rest.bytes()),
-            Magic::SpirV | Magic::Bitcode => code::len(magic, rest.bytes()),
-            Magic::Ptx => {
+            Magic::Code(CodeMagic::Ptx) => {
                 let text = ptx::text_at(rest.bytes());
                 // If the text is not complete PTX, no part of it is either, so the whole text needs no further search.
                 let Some(ptx) = ptx::whole(text) else { return Ok(Some(len_u64(text))) };
                 Ok(len_u64(ptx))
             }
+            Magic::Code(code @ (CodeMagic::SpirV | CodeMagic::Bitcode)) => code::len(code, rest.bytes()),
+            Magic::Code(code) if code.is_gpu_elf() => code::len(code, rest.bytes()),
             // DXBC, shaders of Direct3D, is the only unread format that a search by content looks for.
             Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
@@ -338,10 +338,12 @@ impl Walk<'_, '_, '_> {
             }
         };
         match magic {
-            Magic::SpirV if !spirv::has_kernels(code.bytes()) => self.report_unread(at.with_bytes(code), SHADER)?,
+            Magic::Code(CodeMagic::SpirV) if !spirv::has_kernels(code.bytes()) => {
+                self.report_unread(at.with_bytes(code), SHADER)?
+            }
             Magic::Unread(format) => self.report_unread(at.with_bytes(code), format)?,
             // Compilers keep the bitcode of a host beside its code, and it may embed code for devices.
-            Magic::Bitcode if !target::is_bitcode_for_device(code.bytes()) => {
+            Magic::Code(CodeMagic::Bitcode) if !target::is_bitcode_for_device(code.bytes()) => {
                 self.spend(at, code.len())?;
                 return Ok(None);
             }
@@ -501,9 +503,9 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
             // The version, and the number of the compression method.
             matches!((fields.u16(what), fields.u16(what)), (Ok(1..=3), Ok(0..=1)))
         }
-        Magic::SpirV => spirv::is_plausible(data),
-        Magic::Bitcode => code::bitcode::is_plausible(data),
-        Magic::Ptx => true,
+        Magic::Code(CodeMagic::SpirV) => spirv::is_plausible(data),
+        Magic::Code(CodeMagic::Bitcode) => code::bitcode::is_plausible(data),
+        Magic::Code(CodeMagic::Ptx) => true,
         // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
         Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,

@@ -16,7 +16,7 @@ use crate::base::bytes::{len_u64, span};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::beyond::container::host::elf;
+use crate::beyond::code::elf;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::{Format, Magic};
 use crate::llvm::container::host;

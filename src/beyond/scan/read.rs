@@ -166,15 +166,15 @@ impl Scan {
     /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
     /// inflated bundles are read when `each` returns from their visit, all others at the end of the data that has them,
     /// on all processors. `weight` estimates the memory that a result of `read` takes, in units of [`WEIGHT_UNIT`].
-    /// `each` receives the findings, the ends of data, and the results of `read`. In a zip file, only members with names
-    /// that `members` accepts are searched.
+    /// `each` receives the findings, the ends of data, and the results of `read`. In a zip file, `members`
+    /// accepts the names of the members that are searched; all are if it is `None`.
     ///
     /// # Errors
     /// The errors of the search, and of `each`.
     pub(crate) fn run_in_members_and_read<K: Send, C: Borrow<CodeObject> + Send, R: Send>(
         &self,
         input: &Input,
-        members: &MemberFilter<'_>,
+        members: Option<&mut MemberFilter<'_>>,
         read: &(impl Fn(CodeObjectsOfBundle<'_, K, C>) -> R + Sync),
         weight: &(impl Fn(&R) -> usize + Sync),
         each: &mut ReadVisitor<'_, K, C, R>,
@@ -361,7 +361,8 @@ impl Scan {
         // The search that found the code objects has compared the checksums already, if it had to.
         let scan = Self { checksums: Checksums::None, ..self.clone() };
         let mut flow = ControlFlow::Continue(());
-        scan.walk(input.as_slice(), &|name| members.contains(&Some(name)), &mut |visit| {
+        let mut is_searched = |name: &[u8]| members.contains(&Some(name));
+        scan.walk(input.as_slice(), Some(&mut is_searched), &mut |visit| {
             if let WalkEvent::End(place, data) = visit
                 && flow.is_continue()
                 && let Some(wanted) = by_data.remove(place)

@@ -17,7 +17,7 @@ use super::found::Linking;
 use super::segments::{self, Segments};
 use crate::base::bytes::{add, bytes_in, slice, span, tail, to_u64};
 use crate::base::error::Malformed;
-use crate::beyond::code::elf;
+use crate::beyond::code::{CodeMagic, elf_tables};
 use crate::beyond::container::Magic;
 use crate::beyond::container::host::gaps::pe::has_no_names;
 use crate::beyond::container::section::{self, RELOCATABLE_CODE, known_content};
@@ -95,7 +95,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
         Ok(None)
     })?;
     // The magic is checked first, because few files are without sections.
-    if count == 0 && Magic::identify(data) == Magic::Elf && elf::check_names(data).is_ok() {
+    if count == 0 && Magic::identify(data) == Magic::Code(CodeMagic::Elf) && elf_tables::check_names(data).is_ok() {
         let Segments { for_device, data: others, hidden } = segments::read(data, base);
         return Ok(Sections { for_device, is_linked: true, count, empty, others, hidden });
     }
@@ -116,7 +116,7 @@ pub(super) fn read(data: &[u8], base: u64, listed: ListedSections) -> Result<Sec
 /// Returns the fault that hides the names of some sections of an object, or `None` if no name is missing.
 fn unreadable_names(data: &[u8], nameless: u64, base: u64) -> Option<Malformed> {
     if Magic::identify(data).is_elf() {
-        let Err(malformed) = elf::check_names(data) else { return None };
+        let Err(malformed) = elf_tables::check_names(data) else { return None };
         return Some(malformed.shifted_by(base));
     }
     // A PE program without a name table is usual: linkers and `strip` drop the table, but leave references to it.

@@ -29,10 +29,9 @@ use crate::base::bytes::{len_of, span, text};
 use crate::base::error::{Malformed, Result, WithPath};
 use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
-use crate::beyond::code::ContentKind;
-use crate::beyond::code::target;
+use crate::beyond::code::{CodeMagic, intel_gpu, target};
 use crate::beyond::container::sycl::{self, Image};
-use crate::beyond::container::{Magic, SearchEntry, Stored};
+use crate::beyond::container::{ContentKind, Magic, SearchEntry, Stored};
 use crate::llvm::container::MAGIC;
 
 /// The finding for an image in a table whose content has no known format. Images for the host, for example, are tables
@@ -238,7 +237,7 @@ impl Walk<'_, '_, '_> {
         let head = packed.head(section.data, ContentKind::HEAD_LEN);
         // An ELF file for an Intel GPU names the GPU in a section, which is not in the first bytes.
         let is_intel = match &head {
-            Some(head) => Magic::identify(head) == Magic::IntelGpu,
+            Some(head) => Magic::identify(head) == Magic::Code(CodeMagic::IntelGpu),
             None => false,
         };
         // The whole image is charged only if its size is within the limits.
@@ -277,7 +276,7 @@ fn image_id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
         Some(recorded) => recorded.to_owned(),
         None => ["sycl-", &sycl::triple(content)?].concat(),
     };
-    if Magic::identify(content) == Magic::IntelGpu
+    if Magic::identify(content) == Magic::Code(CodeMagic::IntelGpu)
         && let Some(gpu) = target::target_id(content)
         && let Some(id) = with_target_id(&id, &gpu)
     {
@@ -291,7 +290,7 @@ fn image_id(recorded: Option<&str>, content: &[u8]) -> Option<String> {
 fn with_target_id(id: &str, target_id: &str) -> Option<String> {
     let (kind, triple) = id.split_once('-')?;
     let mut fields = triple.split('-');
-    let arch = fields.next().filter(|arch| *arch == sycl::INTEL)?;
+    let arch = fields.next().filter(|arch| *arch == intel_gpu::ARCH)?;
     let (vendor, os) = (fields.next().unwrap_or("unknown"), fields.next().unwrap_or("unknown"));
     Some(format!("{kind}-{arch}-{vendor}-{os}--{target_id}"))
 }

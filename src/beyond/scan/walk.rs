@@ -20,17 +20,15 @@ use super::{BundleReader, Checksums, Scan, Unread, ahead};
 use crate::base::bytes::{add, len_u64, total};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::beyond::code::ContentKind;
-use crate::beyond::code::target;
+use crate::beyond::code::{CodeMagic, elf, lto_ir, spirv, target};
 use crate::beyond::container::bundle_reader::OffloadingSection;
+use crate::beyond::container::host::is_certainly_coff;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
-use crate::beyond::container::host::{elf, is_certainly_coff};
 use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::package::sqlite;
 use crate::beyond::container::sequence::{Content, Inflated, find_inflated_whole};
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
-use crate::beyond::container::{Bundle, Magic, Rule, SearchBundles, SearchEntry};
-use crate::beyond::container::{lto_ir, spirv};
+use crate::beyond::container::{Bundle, ContentKind, Magic, Rule, SearchBundles, SearchEntry};
 use crate::beyond::once;
 use crate::llvm::container::archive::{Archive, ArchiveMember, InputFiles, MemberLocation};
 use crate::llvm::container::host::ChosenSection;
@@ -61,7 +59,7 @@ const ZEROS_LOOKED_AT: usize = 4096;
 pub(super) struct Walk<'a, 'w, 'v> {
     pub(super) scan: &'w Scan,
     /// The filter for the members of the file, if it is a zip file. Without one, all members are searched.
-    pub(super) members: Option<&'w MemberFilter<'w>>,
+    pub(super) members: Option<&'w mut MemberFilter<'w>>,
     /// Whether a reference to kpack archives was followed already. A file of ROCm has one reference, so another one is
     /// reported as broken.
     pub(super) has_followed: bool,
@@ -143,12 +141,7 @@ impl<'s> FilePart<'s> {
 }
 
 /// Decides by the name of a member whether it is searched.
-pub(crate) type MemberFilter<'a> = dyn Fn(&[u8]) -> bool + 'a;
-
-/// Accepts all members: the [`MemberFilter`] of a search of the whole file.
-pub(crate) fn all_members(_name: &[u8]) -> bool {
-    true
-}
+pub(crate) type MemberFilter<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 
 /// Returns whether data is a zip file, or ends with one.
 pub(crate) fn is_zip(data: Slice<'_>) -> bool {
@@ -200,7 +193,7 @@ fn inflate_if_needed(scan: &Scan, content: &ZipContent<'_>) -> Option<Result<Inp
     if magic.is_package() || !is_searched_whole || content.size > scan.limits.inflated {
         return None;
     }
-    let inflated = content.reader().and_then(|reader| Input::spool(content.stored.path(), reader));
+    let inflated = content.spool(content.stored.path());
     Some(inflated.map_err(|error| content.error(error)))
 }
 
@@ -354,7 +347,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             return Ok(());
         }
         match magic {
-            Magic::Bitcode => self.search_bitcode(at),
+            Magic::Code(CodeMagic::Bitcode) => self.search_bitcode(at),
             Magic::Archive => self.search_archive(at),
             // The ELF files of GPUs are code objects. All other ELF files, below, are hosts.
             magic if magic.is_gpu_elf() => self.report_code_object(at),
@@ -364,10 +357,10 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Magic::Container(_) | Magic::CompressedBundle => {
                 self.search_bundles_and_rest(at, BundleReader::for_magic(magic))
             }
-            Magic::SpirV if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
-            Magic::SpirV => self.report_unread(at, SHADER),
-            Magic::Ptx => self.report_code_object(at),
-            Magic::LtoIr => match lto_ir::check(data.bytes(), data.offset()) {
+            Magic::Code(CodeMagic::SpirV) if spirv::has_kernels(data.bytes()) => self.report_code_object(at),
+            Magic::Code(CodeMagic::SpirV) => self.report_unread(at, SHADER),
+            Magic::Code(CodeMagic::Ptx) => self.report_code_object(at),
+            Magic::Code(CodeMagic::LtoIr) => match lto_ir::check(data.bytes(), data.offset()) {
                 Ok(()) => self.report_code_object(at),
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
@@ -966,7 +959,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
         // This is asked before the filter: only a zip file without any readable member is broken as a whole.
         let is_unreadable = members.is_empty();
         // The filter is for the members of the file, not for zip files inside of it.
-        if let Some(is_searched) = self.members
+        if let Some(is_searched) = &mut self.members
             && at.place.steps().is_empty()
         {
             members.retain(|member| is_searched(&member.name));
@@ -1083,7 +1076,7 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
             Checksums::OfFound => self.bundles > before,
             Checksums::OfAll => true,
         };
-        if is_checked && let Err(error) = content.check() {
+        if is_checked && let Err(error) = content.check_all() {
             self.report_broken(at, content.error(error))?;
         }
         Ok(())

@@ -120,7 +120,9 @@ impl Options for DiffOptions {
                     Err(error) => problems.push(error.into()),
                 },
             );
-            report.total = compared_files.finish();
+            let (total, errors) = compared_files.finish();
+            problems.extend(errors.into_iter().map(Problem::from));
+            report.total = total;
             report.failures = failures(&conditions, &report.total);
             let matches = patterns::ensure_match(self.allow_none, &seen, &job.selection, &paths, !problems.is_empty());
             // A filter that matches nothing is another error.
@@ -167,15 +169,11 @@ enum Printer<'r, 'o> {
 impl<'r, 'o> Printer<'r, 'o> {
     fn begin(options: &'r DiffOptions, out: Out<'o>) -> anyhow::Result<Self> {
         let DiffOptions { old, new, .. } = options;
-        if !options.json {
-            let text = Text { style: options.table.style(), out };
-            return Ok(Self::Table(DiffTable::new([old, new], options.top(), text)));
+        if options.json {
+            return Ok(Self::Json(Document::begin(&DiffReport::new(old, new), "files", out)?));
         }
-        let mut document = Document::begin::<DiffReport>(out)?;
-        document.field("old", &old.to_string_lossy())?;
-        document.field("new", &new.to_string_lossy())?;
-        document.begin_list("files")?;
-        Ok(Self::Json(document))
+        let text = Text { style: options.table.style(), out };
+        Ok(Self::Table(DiffTable::new([old, new], options.top(), text)))
     }
 
     /// Writes the differences of a pair, or adds them to the tables, which are written in the end. A document lists no
@@ -191,17 +189,10 @@ impl<'r, 'o> Printer<'r, 'o> {
         }
     }
 
-    fn end(self, DiffReport { total, failures, .. }: &DiffReport, problems: &[Problem]) -> anyhow::Result<()> {
+    fn end(self, report: &DiffReport, problems: &[Problem]) -> anyhow::Result<()> {
         match self {
-            Self::Json(mut document) => {
-                document.end_list()?;
-                document.field("gpus", &total.gpus)?;
-                document.field("losses", &total.losses)?;
-                document.field("summary", &total.summary)?;
-                document.field("failures", failures)?;
-                document.end(problems)
-            }
-            Self::Table(table) => Ok(table.write(total)?),
+            Self::Json(document) => document.end(report, problems),
+            Self::Table(table) => Ok(table.write(&report.total)?),
         }
     }
 }

@@ -251,7 +251,7 @@ pub(super) fn write(
 const GAP: usize = 2;
 
 /// The largest number of libraries that are listed.
-const LIBRARIES_MAX: usize = 40;
+const LISTED_LIBRARIES_MAX: usize = 40;
 
 /// Writes a table of libraries with their sizes: in the natural order of their names or, if there are too many, the
 /// largest ones.
@@ -259,9 +259,9 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
     let mut listed = libraries.by_name();
     let number = libraries.len();
     // The largest libraries are selected by size, and then listed by name.
-    if number > LIBRARIES_MAX {
+    if number > LISTED_LIBRARIES_MAX {
         listed.sort_by_cached_key(|library| Reverse(library.sizes().stored));
-        listed.truncate(LIBRARIES_MAX);
+        listed.truncate(LISTED_LIBRARIES_MAX);
         listed.sort_by(|one, other| natural_order(&one.name, &other.name));
     }
     let mut by_package: Vec<(Option<&str>, Vec<&Library>)> = Vec::new();
@@ -272,8 +272,8 @@ pub(super) fn write_libraries(libraries: &Libraries, is_compressed: bool, text: 
         }
     }
     let largest = libraries.iter().map(|library| library.sizes().stored).max().unwrap_or_default();
-    if number > LIBRARIES_MAX {
-        text.write_item(&format!("the largest {LIBRARIES_MAX} of {}:", count(number, "library", "libraries")))?;
+    if number > LISTED_LIBRARIES_MAX {
+        text.write_item(&format!("the largest {LISTED_LIBRARIES_MAX} of {}:", count(number, "library", "libraries")))?;
     }
     let has_one_table = by_package.len() == 1;
     for (package, libraries) in by_package {

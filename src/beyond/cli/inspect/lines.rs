@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use crate::base::display::printable_start;
-use crate::beyond::code::ContentKind;
-use crate::beyond::container::Rule;
+use crate::beyond::container::{ContentKind, Rule};
 use crate::beyond::inventory::{BundleContents, Coverage, ServedBundles};
 use crate::beyond::job::GpuSizes;
 use crate::beyond::scan::{CodeObject, Sizes};

@@ -15,7 +15,7 @@ use crate::base::error::Result;
 use crate::base::io::write_file;
 use crate::beyond::container::Magic;
 use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedBundles};
-use crate::beyond::job::{Directory, Inspect, InspectReport, LibraryCoverage};
+use crate::beyond::job::{Inspect, InspectReport, LibraryCoverage};
 use crate::beyond::runtime::Device;
 use clap::Parser;
 
@@ -198,9 +198,7 @@ enum Printer<'o> {
 impl<'o> Printer<'o> {
     fn begin(options: &InspectOptions, out: Out<'o>) -> anyhow::Result<Self> {
         if options.json {
-            let mut document = Document::begin::<InspectReport>(out)?;
-            document.begin_list("files")?;
-            return Ok(Self::Json(document));
+            return Ok(Self::Json(Document::begin(&InspectReport::default(), "files", out)?));
         }
         let text = Text { style: options.table.style(), out };
         Ok(if options.matrix {
@@ -222,12 +220,8 @@ impl<'o> Printer<'o> {
     /// Prints what all files show together. `libraries` are those for `--matrix`.
     fn end(self, coverage: &Coverage, libraries: Option<&Libraries>, problems: &[Problem]) -> anyhow::Result<()> {
         match self {
-            Self::Json(mut document) => {
-                document.end_list()?;
-                let directories = coverage.served_directories().into_iter().map(Directory::from);
-                document.field("directories", &directories.collect::<Vec<_>>())?;
-                document.field("libraries", &libraries.map(library_coverage))?;
-                document.end(problems)
+            Self::Json(document) => {
+                document.end(&InspectReport::on_all_files(coverage, libraries.map(library_coverage)), problems)
             }
             Self::Matrix(mut text) => match libraries {
                 Some(libraries) => Ok(matrix::write(libraries, &mut text)?),

@@ -11,7 +11,7 @@ use crate::base::display::printable_name;
 use crate::base::io::{Input, sys};
 use crate::beyond::cli::print::out::Out;
 use crate::beyond::cli::print::units::count;
-use crate::beyond::code::ContentKind;
+use crate::beyond::container::ContentKind;
 use crate::beyond::scan::{CodeObject, Scan};
 use anyhow::{Context as _, anyhow, bail, ensure};
 
@@ -33,11 +33,11 @@ const UNSELECTABLE: [(char, &str); 3] = [(',', "has a comma"), ('\0', "has a NUL
 
 /// The bytes of the code objects of some kernels: one item for each slice that [`by_code_object`] returns, in the same
 /// order.
-pub(super) type Contents = Vec<Vec<u8>>;
+pub(super) type CodeBytes = Vec<Vec<u8>>;
 
 /// Reads the code objects of kernels, in the order of [`by_code_object`], but at most [`CODE_OBJECTS_MAX`] of them. The
 /// file is open only now; the kernels are written later. Fails if one of the code objects cannot be read.
-pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<Contents> {
+pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) -> crate::base::error::Result<CodeBytes> {
     let code_objects = by_code_object(rows).filter_map(|rows| Some(&*rows.first()?.code.code_object));
     // If there are more, `write` fails before it uses any of these.
     let wanted: Vec<&CodeObject> = code_objects.take(CODE_OBJECTS_MAX).collect();
@@ -52,7 +52,7 @@ pub(super) fn read_contents(rows: &[NamedKernel], scan: &Scan, input: &Input) ->
 }
 
 /// Writes the instructions of kernels, after a line with the command that disassembled them, and its warnings.
-pub(super) fn write(rows: &[NamedKernel], contents: &Contents, out: &mut Out<'_>) -> anyhow::Result<()> {
+pub(super) fn write(rows: &[NamedKernel], contents: &CodeBytes, out: &mut Out<'_>) -> anyhow::Result<()> {
     let count = by_code_object(rows).count();
     ensure!(
         count <= CODE_OBJECTS_MAX,

@@ -27,7 +27,7 @@ use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
 use demangle::Demangler;
-use disassemble::Contents;
+use disassemble::CodeBytes;
 use table::KernelTables;
 
 /// List the kernels in files, with their registers and memory
@@ -165,7 +165,7 @@ impl Options for KernelsOptions {
             // Only now is it known which numbers the kernels record.
             ensure_recorded(&read.sums, order.key)?;
             let mut printer = Printer::begin(self, is_one_file, out)?;
-            printer.write(&rows, &Contents::new())?;
+            printer.write(&rows, &CodeBytes::new())?;
             printer.end(&read)
         });
         let FilesRead { sums, mut problems, is_complete } = read;
@@ -185,7 +185,7 @@ impl KernelsOptions {
         files: Vec<Result<WorkFile>>,
         listing: &Listing<'_>,
         read: &mut FilesRead,
-        take: &mut dyn FnMut(Vec<NamedKernel>, Contents),
+        take: &mut dyn FnMut(Vec<NamedKernel>, CodeBytes),
     ) {
         let FilesRead { sums, problems, is_complete } = read;
         let in_turn = files::has_pipes(&files);
@@ -210,13 +210,13 @@ impl KernelsOptions {
     }
 
     /// Lists the kernels of a file, and reads their code objects if they are to be disassembled.
-    fn list(&self, listing: &Listing<'_>, file: Result<WorkFile>) -> Result<(KernelsOfFile, Contents)> {
+    fn list(&self, listing: &Listing<'_>, file: Result<WorkFile>) -> Result<(KernelsOfFile, CodeBytes)> {
         let (file, scan) = (file?, &listing.job.scan);
         let input = file.open(scan.limits)?;
         let demangler = Demangler::default();
         let list = listing.job.run(&input)?;
         let kernels = KernelsOfFile::new(list, listing.wanted, &|name| demangler.demangled(name))?;
-        let mut contents = Contents::new();
+        let mut contents = CodeBytes::new();
         if self.disassemble.is_some() {
             contents = disassemble::read_contents(&kernels.rows, scan, &input)?;
             input.ensure_unchanged()?;
@@ -289,13 +289,11 @@ impl<'o> Printer<'o> {
             }
             return Ok(Self::Tables(tables));
         }
-        let mut document = Document::begin::<KernelsReport>(out)?;
-        document.begin_list("kernels")?;
-        Ok(Self::Json(document))
+        Ok(Self::Json(Document::begin(&KernelsReport::default(), "kernels", out)?))
     }
 
     /// Writes the kernels of a file, or all of them if they are sorted.
-    fn write(&mut self, rows: &[NamedKernel], contents: &Contents) -> anyhow::Result<()> {
+    fn write(&mut self, rows: &[NamedKernel], contents: &CodeBytes) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => rows.iter().try_for_each(|row| document.item(row)),
             Self::Tables(tables) => Ok(tables.write(rows)?),
@@ -306,13 +304,7 @@ impl<'o> Printer<'o> {
     fn end(self, FilesRead { sums, problems, .. }: &FilesRead) -> anyhow::Result<()> {
         let report = sums.report();
         match self {
-            Self::Json(mut document) => {
-                document.end_list()?;
-                document.field("others", &report.others)?;
-                document.field("failures", &report.failures)?;
-                document.field("not_judged", &report.not_judged)?;
-                document.end(problems)
-            }
+            Self::Json(document) => document.end(&report, problems),
             Self::Tables(mut tables) => {
                 // Conditions that judged nothing say nothing about kernels.
                 if sums.conditions.judged() == Judged::Nothing {

@@ -24,7 +24,7 @@ const KEY: u64 = 20;
 const BEFORE: &str = "#8b949e";
 
 /// The largest number of GPUs in a picture, and in each table.
-const GPUS_MAX: usize = 60;
+const DRAWN_GPUS_MAX: usize = 60;
 
 /// The largest number of losses in single libraries that the page shows unfolded.
 const LOSSES_OPEN_MAX: usize = 10;
@@ -154,8 +154,8 @@ pub(crate) fn counts(total: &DiffTotals) -> String {
 /// Returns the picture for `diff --svg`.
 pub(crate) fn picture(total: &DiffTotals) -> String {
     let (mut canvas, mut gpus) = (Canvas::of_file(), gpu_changes(total));
-    let more = gpus.len().saturating_sub(GPUS_MAX);
-    gpus.truncate(GPUS_MAX);
+    let more = gpus.len().saturating_sub(DRAWN_GPUS_MAX);
+    gpus.truncate(DRAWN_GPUS_MAX);
     let mut facts = format!("stored size of {}", count(gpus.len(), "GPU", "GPUs"));
     if more > 0 {
         let _ = write!(facts, "; {more} more are not shown");
@@ -261,7 +261,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
         "<table class=\"changes\"><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\" class=\"number\">Before</th>\
          <th scope=\"col\" class=\"number\">Now</th><th scope=\"col\" class=\"number\">Change</th><td></td></tr></thead><tbody>\n",
     );
-    for gpu in gpus.iter().take(GPUS_MAX) {
+    for gpu in gpus.iter().take(DRAWN_GPUS_MAX) {
         let _ = write!(out, "<tr class=\"{}\"><th scope=\"row\">{}</th>", gpu.change.word(), escaped(gpu.gpu));
         for size in [gpu.old, gpu.new] {
             let text = if size == 0 { "–".to_owned() } else { bytes(size) };
@@ -277,7 +277,7 @@ fn push_table(gpus: &[GpuChange<'_>], largest: u64, out: &mut String) {
         }
         out.push_str("</td></tr>\n");
     }
-    let more = gpus.len().saturating_sub(GPUS_MAX);
+    let more = gpus.len().saturating_sub(DRAWN_GPUS_MAX);
     if more > 0 {
         let _ = writeln!(out, "<tr><td colspan=\"5\">{}</td></tr>", count(more, "more GPU", "more GPUs"));
     }

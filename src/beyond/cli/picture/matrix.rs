@@ -8,10 +8,10 @@ use super::served::{GpuGroup, ServedLibrary, ServedTable};
 use crate::beyond::cli::print::units::count;
 
 /// The number of groups of GPUs that are shown.
-const GPUS_MAX: usize = 60;
+const DRAWN_GPUS_MAX: usize = 60;
 
 /// The number of libraries that are shown.
-const LIBRARIES_MAX: usize = 30;
+const DRAWN_LIBRARIES_MAX: usize = 30;
 
 /// The number of bundles of each library that serve each GPU.
 pub(crate) struct Matrix<'p> {
@@ -30,14 +30,14 @@ impl<'p> Matrix<'p> {
             return None;
         }
         let mut more_gpus = other_gpus;
-        for group in groups.split_off(groups.len().min(GPUS_MAX)) {
+        for group in groups.split_off(groups.len().min(DRAWN_GPUS_MAX)) {
             more_gpus += group.gpus.len();
         }
         // If not all libraries can be shown, libraries with gaps come first. Otherwise the order of names stays.
-        if columns.len() > LIBRARIES_MAX {
+        if columns.len() > DRAWN_LIBRARIES_MAX {
             columns.sort_by_key(|library| library.served.iter().all(|served| served.is_complete()));
         }
-        let more = columns.split_off(columns.len().min(LIBRARIES_MAX)).len();
+        let more = columns.split_off(columns.len().min(DRAWN_LIBRARIES_MAX)).len();
         let mut facts = format!(
             "{}; {} served by all bundles for GPUs of their vendor",
             count(libraries.coverage().bundles(), "bundle", "bundles"),

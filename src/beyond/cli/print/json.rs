@@ -5,78 +5,87 @@ use std::io::{self, Write};
 use super::out::Out;
 use super::problem::{Message, Problem};
 use crate::base::display::is_shown;
+use crate::base::error::Error;
 use crate::beyond::document::{self, Report};
 use memchr::memmem;
 use serde::Serialize;
 use serde_json::ser::{Formatter as _, PrettyFormatter};
 
-/// The JSON document of a report, which is written as its parts become known. The bytes are those of `serde_json` for a
-/// value that is pretty-printed as a whole. A list is written item by item, so that only one has to be in memory.
+/// The JSON document of a report with a long list, which is written as its items become known, so that only one has to
+/// be in memory. The fields are those of the report, before and after the list, and the bytes those of the report as a
+/// whole.
 pub(crate) struct Document<'o> {
     out: Escaping<'o>,
-    /// The place in the document: how deep it is nested, and whether a value precedes.
+    /// The indentation of the items.
     format: PrettyFormatter<'static>,
-    /// Whether the open list has no item yet.
+    /// The document up to the list, without escapes.
+    beginning: String,
+    /// Whether the list has no item yet.
     is_list_empty: bool,
 }
 
 impl<'o> Document<'o> {
-    /// Begins the document of a report of type `R`, with its version.
-    pub(crate) fn begin<R: Report>(out: Out<'o>) -> anyhow::Result<Self> {
-        let mut document = Self { out: Escaping(out.for_json()), format: PrettyFormatter::new(), is_list_empty: true };
-        document.format.begin_object(&mut document.out)?;
-        document.write_name("version", true)?;
-        document.write_value(&R::VERSION)?;
-        document.format.end_object_value(&mut document.out)?;
-        Ok(document)
+    /// Begins the document of a report: its version, and the fields before `list`, its only list that is written item by
+    /// item. These do not change later. The report has no item yet.
+    pub(crate) fn begin(report: &impl Report, list: &str, out: Out<'o>) -> anyhow::Result<Self> {
+        const NONE: [Problem; 0] = [];
+        let mut beginning = serde_json::to_string_pretty(&document::Document::new(report, NONE))?;
+        // Only fields of the report itself are indented by two spaces, and strings have no line ends.
+        let start_of_list = format!("\n  \"{list}\": [");
+        let Some(at) = beginning.find(&format!("{start_of_list}]")) else {
+            return Err(Error::internal("a report has no empty list of this name").into());
+        };
+        beginning.truncate(at + start_of_list.len());
+        let mut out = Escaping(out.for_json());
+        out.write_all(beginning.as_bytes())?;
+        let mut format = PrettyFormatter::new();
+        format.begin_object(&mut io::sink())?;
+        format.begin_array(&mut io::sink())?;
+        Ok(Self { out, format, beginning, is_list_empty: true })
     }
 
-    /// Writes a field.
-    pub(crate) fn field(&mut self, name: &str, value: &impl Serialize) -> anyhow::Result<()> {
-        self.write_name(name, false)?;
-        self.write_value(value)?;
-        Ok(self.format.end_object_value(&mut self.out)?)
-    }
-
-    /// Begins a field that is a list.
-    pub(crate) fn begin_list(&mut self, name: &str) -> anyhow::Result<()> {
-        self.write_name(name, false)?;
-        self.is_list_empty = true;
-        Ok(self.format.begin_array(&mut self.out)?)
-    }
-
-    /// Writes an item of the open list.
+    /// Writes an item of the list.
     pub(crate) fn item(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         let is_first = std::mem::replace(&mut self.is_list_empty, false);
         self.format.begin_array_value(&mut self.out, is_first)?;
-        self.write_value(value)?;
+        // A value ends at the place where it begins, so a copy of the formatter is enough.
+        let mut serializer = serde_json::Serializer::with_formatter(&mut self.out, self.format.clone());
+        value.serialize(&mut serializer).map_err(error_of)?;
         Ok(self.format.end_array_value(&mut self.out)?)
     }
 
-    /// Ends the open list.
-    pub(crate) fn end_list(&mut self) -> anyhow::Result<()> {
+    /// Ends the list, and writes the other fields of the report, which are known now, and the problems.
+    pub(crate) fn end(mut self, report: &impl Report, problems: &[Problem]) -> anyhow::Result<()> {
         self.format.end_array(&mut self.out)?;
-        Ok(self.format.end_object_value(&mut self.out)?)
+        let rest = AfterBeginning { beginning: format!("{}]", self.beginning).into_bytes(), done: 0, out: self.out };
+        write_pretty(&document::Document::new(report, problems), rest)
+    }
+}
+
+/// Writes what follows the beginning of a document, which is written already.
+struct AfterBeginning<'o> {
+    beginning: Vec<u8>,
+    /// The number of bytes of the beginning that were left out.
+    done: usize,
+    out: Escaping<'o>,
+}
+
+impl Write for AfterBeginning<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let left = self.beginning.get(self.done..).unwrap_or_default();
+        let (known, rest) = data.split_at(left.len().min(data.len()));
+        if !left.starts_with(known) {
+            return Err(io::Error::other("the report does not begin as its document"));
+        }
+        self.done += known.len();
+        if !rest.is_empty() {
+            self.out.write_all(rest)?;
+        }
+        Ok(data.len())
     }
 
-    /// Writes the problems, the last field of every document, and ends the document.
-    pub(crate) fn end(mut self, problems: &[Problem]) -> anyhow::Result<()> {
-        self.field("problems", &problems)?;
-        self.format.end_object(&mut self.out)?;
-        Ok(self.out.0.write_all(b"\n")?)
-    }
-
-    fn write_name(&mut self, name: &str, is_first: bool) -> anyhow::Result<()> {
-        self.format.begin_object_key(&mut self.out, is_first)?;
-        self.write_value(name)?;
-        self.format.end_object_key(&mut self.out)?;
-        Ok(self.format.begin_object_value(&mut self.out)?)
-    }
-
-    fn write_value(&mut self, value: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
-        // A value ends at the place where it begins, so a copy of the formatter is enough.
-        let mut serializer = serde_json::Serializer::with_formatter(&mut self.out, self.format.clone());
-        value.serialize(&mut serializer).map_err(error_of)
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -92,8 +101,13 @@ pub(crate) fn write(report: impl Report, problems: impl Serialize, out: Out<'_>)
 }
 
 /// Writes a value. Escapes everything that a terminal would interpret, which JSON alone does not require.
-fn write_value(document: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(Escaping(&mut *out), document).map_err(error_of)?;
+fn write_value(value: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<()> {
+    write_pretty(value, Escaping(out))
+}
+
+/// Writes a value and the end of the last line.
+fn write_pretty(value: &impl Serialize, mut out: impl Write) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut out, value).map_err(error_of)?;
     Ok(out.write_all(b"\n")?)
 }
 
@@ -171,7 +185,7 @@ mod tests {
         inner: Option<Box<Listed>>,
     }
 
-    #[derive(Serialize)]
+    #[derive(Default, Serialize)]
     struct TestReport {
         old: &'static str,
         files: Vec<Listed>,
@@ -195,19 +209,36 @@ mod tests {
         ] {
             let report = TestReport { old: "k.so", files: lists[files].clone(), nothing: [], total };
             let (mut whole, mut parts) = (Buffer::default(), Buffer::default());
-            let mut document = Document::begin::<TestReport>(parts.out()).unwrap();
-            document.field("old", &report.old).unwrap();
-            document.begin_list("files").unwrap();
+            let beginning = TestReport { old: "k.so", ..TestReport::default() };
+            let mut document = Document::begin(&beginning, "files", parts.out()).unwrap();
             for file in &report.files {
                 document.item(file).unwrap();
             }
-            document.end_list().unwrap();
-            document.begin_list("nothing").unwrap();
-            document.end_list().unwrap();
-            document.field("total", &report.total).unwrap();
-            document.end(&problems).unwrap();
+            let rest = TestReport { old: "k.so", total: report.total.clone(), ..TestReport::default() };
+            document.end(&rest, &problems).unwrap();
             write(report, &problems, whole.out()).unwrap();
             assert_eq!(parts.text(), whole.text());
+        }
+    }
+
+    #[test]
+    fn a_document_that_would_not_be_its_report_is_an_error() {
+        let report = |old, files| TestReport { old, files, ..TestReport::default() };
+        let listed = || vec![Listed { name: "a", numbers: Vec::new(), inner: None }];
+        for (list, end, expected) in [
+            ("files", report("", Vec::new()), true),
+            // No list of the report itself has this name.
+            ("file", report("", Vec::new()), false),
+            ("old", report("", Vec::new()), false),
+            ("numbers", report("", Vec::new()), false),
+            // The field before the list has changed, or the list has items that were not written.
+            ("files", report("k.so", Vec::new()), false),
+            ("files", report("", listed()), false),
+        ] {
+            let mut buffer = Buffer::default();
+            let document = Document::begin(&TestReport::default(), list, buffer.out());
+            let written = document.and_then(|document| document.end(&end, &[]));
+            assert_eq!(written.is_ok(), expected, "{list}: {}", end.old);
         }
     }
 

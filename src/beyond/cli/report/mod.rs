@@ -87,7 +87,7 @@ impl ReportOptions {
             weight,
             |read| match read {
                 Ok((contents, kernels)) => {
-                    problems.extend(kernels.problems.iter().map(Problem::from));
+                    problems.extend(contents.problems.iter().chain(&kernels.problems).map(Problem::from));
                     if added.is_ok() {
                         added = page.add_file(&contents, &kernels);
                     }
@@ -127,7 +127,9 @@ impl ReportOptions {
             },
         );
         added?;
-        Ok(Changes { total: files.finish(), kernels })
+        let (total, errors) = files.finish();
+        problems.extend(errors.into_iter().map(Problem::from));
+        Ok(Changes { total, kernels })
     }
 }
 

@@ -19,9 +19,9 @@ use crate::base::bytes::{array, len_u64, span};
 use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::code::elf::{MetadataForm, MetadataNote, SymbolTable, charge};
+use crate::beyond::code::elf::{File, Symbol, name_of};
+use crate::beyond::code::elf_tables::{MetadataForm, MetadataNote, SymbolTable, charge};
 use crate::beyond::code::kernels::metadata;
-use crate::beyond::container::host::elf::{File, Symbol, name_of};
 use crate::llvm::container::limits::Allowance;
 
 const DESCRIPTOR_LEN: u64 = 64;

@@ -23,7 +23,7 @@ use crate::base::bytes::to_u64;
 use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::container::host::elf::{File, Header, Section, name_of};
+use crate::beyond::code::elf::{File, Header, Section, name_of};
 use crate::beyond::limits::CHECKED_MAX;
 use crate::llvm::container::limits::Allowance;
 

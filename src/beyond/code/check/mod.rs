@@ -18,9 +18,7 @@ mod spirv;
 
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::code::bitcode;
-use crate::beyond::container::Magic;
-use crate::beyond::container::ptx;
+use crate::beyond::code::{CodeMagic, bitcode, ptx};
 
 /// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];
@@ -28,16 +26,16 @@ const ZEROS: [u8; 4] = [0; 4];
 /// The minimum size of data that is a fault if it begins with zeros. Less data has no header.
 const HEADER_MIN: u64 = 16;
 
-/// Checks a code object of any kind. Unknown kinds are accepted.
+/// Checks a code object of the format `magic`. LTO-IR and unknown formats are accepted.
 ///
 /// # Errors
 /// The first fault.
-pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
-    match Magic::identify(data) {
-        magic if magic.is_elf() => elf::check(data),
-        Magic::SpirV => spirv::check(data),
-        Magic::Bitcode => bitcode::check_blocks(data),
-        Magic::Ptx => ptx::check(data),
+pub(crate) fn code_object(magic: Option<CodeMagic>, data: &[u8]) -> Result<(), Malformed> {
+    match magic {
+        Some(magic) if magic.is_elf() => elf::check(data),
+        Some(CodeMagic::SpirV) => spirv::check(data),
+        Some(CodeMagic::Bitcode) => bitcode::check_blocks(data),
+        Some(CodeMagic::Ptx) => ptx::check(data),
         _ => Ok(()),
     }
 }
@@ -45,7 +43,7 @@ pub(crate) fn code_object(data: &[u8]) -> Result<(), Malformed> {
 /// Returns whether HIP's runtime refuses a linked code object for an AMD GPU because it has no section `.strtab`.
 /// Returns false for objects that are inputs of linkers, and for code for other runtimes (PAL, Mesa).
 pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
-    Magic::identify(data).is_elf() && amdgpu::lacks_strtab(data)
+    CodeMagic::identify(data).is_some_and(CodeMagic::is_elf) && amdgpu::lacks_strtab(data)
 }
 
 /// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced,
@@ -91,7 +89,7 @@ mod tests {
             (62, 1, 128, false),
             (62, 0x7000_0007, 128, false),
         ] {
-            let checked = code_object(&linked(machine, kind, offset));
+            let checked = elf::check(&linked(machine, kind, offset));
             assert_eq!(checked.is_ok(), is_intact, "{machine} {kind:#x} {offset}: {checked:?}");
         }
     }

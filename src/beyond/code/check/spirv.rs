@@ -14,7 +14,7 @@
 use crate::base::bytes::len_u64;
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::container::spirv::{self, HEADER_LEN};
+use crate::beyond::code::spirv::{self, HEADER_LEN};
 
 /// Checks the header of a module, and that its instructions fill the rest of it.
 pub(super) fn check(data: &[u8]) -> Result<(), Malformed> {

@@ -18,8 +18,8 @@ use super::{Argument, Kernel, KernelsFound, metadata};
 use crate::base::bytes::len_u64;
 use crate::base::error::{ErrorKind, Malformed};
 use crate::beyond::base::error::fail_at;
-use crate::beyond::code::elf::{MetadataForm, charge};
-use crate::beyond::container::host::elf::{File, name_of};
+use crate::beyond::code::elf::{File, name_of};
+use crate::beyond::code::elf_tables::{MetadataForm, charge};
 use crate::beyond::messagepack::Value;
 
 /// The end of the name of a kernel descriptor's symbol, after the name of the function.

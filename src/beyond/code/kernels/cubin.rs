@@ -32,8 +32,8 @@ use super::{Argument, ArgumentLists, Kernel, KernelsFound, too_many_arguments};
 use crate::base::bytes::{Cursor, slice, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
-use crate::beyond::code::elf::charge;
-use crate::beyond::container::host::elf::{Encoding, File, Section, name_of};
+use crate::beyond::code::elf::{Encoding, File, Section, name_of};
+use crate::beyond::code::elf_tables::charge;
 
 /// The flag of a kernel in `st_other`.
 const ENTRY: u64 = 0x10;

@@ -42,7 +42,7 @@ use object::elf::{EM_AMDGPU, EM_CUDA};
 use crate::base::bytes::{len_u64, to_u64};
 use crate::base::error::{ErrorKind, Malformed};
 use crate::beyond::base::error::fail_at;
-use crate::beyond::container::host::elf::File;
+use crate::beyond::code::elf::File;
 use crate::beyond::limits::{ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
 use crate::llvm::container::limits::Allowance;
 pub use arguments::Argument;

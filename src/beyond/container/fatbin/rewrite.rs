@@ -13,12 +13,12 @@ use crate::base::codec::Method;
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{self, Piece, Sink, emit, sum, too_long, total_len};
+use crate::beyond::code::{CodeMagic, elf, ptx};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::Magic;
-use crate::beyond::container::host::elf;
 use crate::beyond::container::packed::{LastInflated, Packed};
-use crate::beyond::container::ptx;
 use crate::beyond::container::sequence::Content;
+use crate::beyond::parallel;
 
 /// The field of a fatbin's header with the length of all entries.
 const ENTRIES_LEN: Range<usize> = 8..16;
@@ -78,9 +78,46 @@ pub(crate) fn rewrite<W: Write + Seek>(
     let mut header = writer.data.claimed(&(0..range.start))?.bytes().to_vec();
     // The old header only reserves the space: it is written again at the end, when the length of the entries is known.
     to.write(&header)?;
-    let (mut len, mut next_index) = (0_u64, 0_usize);
-    for record in &records {
-        let parts = record.parts().with_path(path)?;
+    let entries = kept_entries(&records, keeps).with_path(path)?;
+    let len = parallel::in_order(
+        entries,
+        |entry| writer.rewrite_entry(&entry, packing),
+        |pieces| pieces.as_deref().map_or(1, |pieces| pieces.iter().map(weight_of).sum()),
+        |entries| {
+            let mut len = 0;
+            for pieces in entries {
+                let pieces = pieces?;
+                len = sum([len, total_len(&pieces)?])?;
+                emit(&pieces, to)?;
+            }
+            Ok::<_, Error>(len)
+        },
+    )?;
+    let field = header.get_mut(ENTRIES_LEN).ok_or_else(|| Error::internal("the header of a fatbin is too short"))?;
+    field.copy_from_slice(&len.to_le_bytes());
+    to.fill_in(start, &header)?;
+    sum([range.start, len])
+}
+
+/// An entry of which at least one code object is kept.
+struct KeptEntry<'r, 'a> {
+    record: &'r Record<'a>,
+    /// The code objects that are compressed together, or `None` for a single one.
+    parts: Option<Vec<Record<'a>>>,
+    /// The indices of its code objects in the fatbin.
+    indices: Range<usize>,
+    /// Whether each of them is kept.
+    kept: Vec<bool>,
+}
+
+/// Returns the entries with code objects that are kept.
+fn kept_entries<'r, 'a>(
+    records: &'r [Record<'a>],
+    keeps: impl Fn(usize) -> bool,
+) -> Result<Vec<KeptEntry<'r, 'a>>, Malformed> {
+    let (mut entries, mut next_index) = (Vec::new(), 0_usize);
+    for record in records {
+        let parts = record.parts()?;
         // Indices count code objects, and an entry may have several.
         let count = match &parts {
             Some(parts) => parts.len(),
@@ -89,24 +126,19 @@ pub(crate) fn rewrite<W: Write + Seek>(
         let indices = next_index..next_index.saturating_add(count);
         next_index = indices.end;
         let kept: Vec<bool> = indices.clone().map(&keeps).collect();
-        if !kept.contains(&true) {
-            continue;
+        if kept.contains(&true) {
+            entries.push(KeptEntry { record, parts, indices, kept });
         }
-        let new = replacement_in(&indices, packing);
-        let pieces = match (parts, new) {
-            // Only the entry of the replaced code object changes.
-            (_, None) if matches!(packing, CodePacking::Replacing { .. }) => writer.keep(record)?,
-            (None, None) => writer.repack(record)?,
-            (None, Some((_, content))) => writer.replace_content(record, content)?,
-            (Some(parts), new) => writer.repack_concatenated(record, &parts, &kept, new)?,
-        };
-        len = sum([len, total_len(&pieces)?])?;
-        emit(&pieces, to)?;
     }
-    let field = header.get_mut(ENTRIES_LEN).ok_or_else(|| Error::internal("the header of a fatbin is too short"))?;
-    field.copy_from_slice(&len.to_le_bytes());
-    to.fill_in(start, &header)?;
-    sum([range.start, len])
+    Ok(entries)
+}
+
+/// Returns the memory that a piece takes until it is written, in units of 256 bytes.
+fn weight_of(piece: &Piece<'_>) -> usize {
+    match piece {
+        Piece::Bytes(bytes) => (bytes.len() / 256).saturating_add(1),
+        Piece::Input(_) | Piece::Zeros(_) => 1,
+    }
 }
 
 /// Returns the code object to replace in an entry whose code objects have these `indices` in the fatbin: its index in
@@ -144,6 +176,18 @@ struct FatbinWriter<'a> {
 type Compression = (Codec, i32);
 
 impl<'a> FatbinWriter<'a> {
+    /// Makes the new form of an entry.
+    fn rewrite_entry(&self, entry: &KeptEntry<'_, 'a>, packing: CodePacking<'_>) -> Result<Vec<Piece<'a>>> {
+        let record = entry.record;
+        match (&entry.parts, replacement_in(&entry.indices, packing)) {
+            // Only the entry of the replaced code object changes.
+            (_, None) if matches!(packing, CodePacking::Replacing { .. }) => self.keep(record),
+            (None, None) => self.repack(record),
+            (None, Some((_, content))) => self.replace_content(record, content),
+            (Some(parts), new) => self.repack_concatenated(record, parts, &entry.kept, new),
+        }
+    }
+
     /// Packs an entry with one code object again, or keeps it as it is.
     fn repack(&self, record: &Record<'a>) -> Result<Vec<Piece<'a>>> {
         let (codec, kind) = (record.codec(), record.kind());
@@ -475,7 +519,7 @@ fn header_for<'s>(record: &Record<'s>, content: &[u8]) -> NewHeader<'s> {
 fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
     match kind {
         CudaKind::Ptx => Some(ptx::Header::of(content)?.version),
-        CudaKind::Cubin if Magic::identify(content) == Magic::Cubin => {
+        CudaKind::Cubin if Magic::identify(content) == Magic::Code(CodeMagic::Cubin) => {
             Some((1, (*content.get(ABI_VERSION_AT)?).into()))
         }
         CudaKind::Cubin | CudaKind::LtoIr | CudaKind::TileIr | CudaKind::Other(_) => None,
@@ -487,7 +531,7 @@ fn version_of(kind: CudaKind, content: &[u8]) -> Option<(u16, u16)> {
 /// read.
 pub(crate) fn made_for(content: &[u8]) -> Option<String> {
     const OPTION: &[u8] = b"-arch ";
-    if Magic::identify(content) != Magic::Cubin {
+    if Magic::identify(content) != Magic::Code(CodeMagic::Cubin) {
         return Some(ptx::Header::of(content)?.sm);
     }
     let note = elf::File::read(content).ok()?.section_named(b".note.nv.tkinfo")?;

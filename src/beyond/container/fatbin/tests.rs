@@ -132,14 +132,14 @@ fn sample() -> Vec<u8> {
 }
 
 /// The ID, the source and the content of a code object.
-type FoundCode = (String, String, Vec<u8>);
+type EntryCode = (String, String, Vec<u8>);
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Returns the code objects, and the errors.
-fn read(data: &[u8]) -> (Vec<FoundCode>, Vec<String>) {
+fn read(data: &[u8]) -> (Vec<EntryCode>, Vec<String>) {
     let (mut found, mut errors) = (Vec::new(), Vec::new());
     for bundle in SearchBundles::new(data, &Fatbin, Inflate::Headers) {
         match bundle {

@@ -19,7 +19,7 @@ use object::elf::{
 };
 
 use crate::base::bytes::{slice, span};
-use crate::beyond::container::host::elf::{File, Record, Relocation, ShortRelocation, Symbol, symbol_of};
+use crate::beyond::code::elf::{File, Record, Relocation, ShortRelocation, Symbol, symbol_of};
 use crate::llvm::container::records::record;
 
 record! {

@@ -20,9 +20,7 @@ use crate::base::display::shown;
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 use crate::beyond::base::io::ChangedRange;
-use crate::beyond::container::host::elf::{
-    File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of,
-};
+use crate::beyond::code::elf::{File, Header, Record, Relocation, Section, ShortRelocation, Symbol, Table, name_of};
 
 /// The largest number of bytes by which a relocation in an x86 instruction refers to an offset before its target.
 ///

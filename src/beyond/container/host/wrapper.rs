@@ -42,6 +42,7 @@ use super::dynamic::{Dynamic, loaded_segments};
 use crate::base::bytes::{Cursor, array, bytes_in, is_zero, len_of, number, slice, span, tail, to_u64};
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
+use crate::beyond::code::CodeMagic;
 use crate::beyond::container::kpack::REFERENCE_SECTIONS;
 use crate::beyond::container::{Format, Magic};
 use crate::beyond::limits::FAULTS_MAX;
@@ -452,7 +453,7 @@ impl<'d> PointerMap<'d> {
             return magic == Magic::Container(Format::Fatbin);
         }
         // HIP's runtime also takes a code object without a bundle.
-        matches!(magic, Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::AmdGpu)
+        matches!(magic, Magic::Container(Format::Bundle) | Magic::CompressedBundle | Magic::Code(CodeMagic::AmdGpu))
     }
 
     /// Returns the offset of a target in the file, or `None` if no section with content holds it.

@@ -25,14 +25,18 @@ use rawzip::{CompressionMethod, ZipArchive, ZipFileHeaderRecord};
 
 use crate::base::bytes::{len_u64, number, span, tail, to_u64, total};
 use crate::base::error::{Error, Malformed, Result};
-use crate::base::io::input::Slice;
+use crate::base::io::input::{Input, Slice};
 use crate::beyond::codec::{Crc, StreamForm, checksum};
 use crate::beyond::container::Unread;
 use crate::beyond::once;
+use crate::beyond::parallel;
 use crate::llvm::container::limits::Allowance;
 
 /// The maximum ratio of inflated to deflated size: at least 2 bits of deflated data make 258 bytes.
 const DEFLATE_MAX: u64 = 1032;
+
+/// The size in bytes from which on a member is inflated on another thread.
+const LARGE: u64 = 4 << 20;
 
 /// The first bytes of a member.
 const LOCAL_HEADER: &[u8] = b"PK\x03\x04";
@@ -280,31 +284,53 @@ impl<'a> ZipContent<'a> {
     /// Returns a reader of the inflated bytes, which fails unless size and checksum are as claimed. It ends at the
     /// claimed size at the latest.
     pub(crate) fn reader(&self) -> std::io::Result<impl Read + use<'a>> {
-        let inflated: Box<dyn Read + 'a> = match self.form {
+        Ok(self.check(self.inflated()?))
+    }
+
+    /// Passes a reader of the whole content to `consume`, as [`reader`](Self::reader) returns it. A large member is
+    /// inflated on another thread if one is free.
+    pub(crate) fn read<T>(&self, consume: impl FnOnce(&mut dyn Read) -> std::io::Result<T>) -> std::io::Result<T> {
+        if self.form.is_none() || self.size < LARGE {
+            return consume(&mut self.reader()?);
+        }
+        parallel::read_ahead(|| self.inflated(), |inflated| consume(&mut self.check(inflated)))
+    }
+
+    /// Keeps the whole content. `name` is for errors.
+    pub(crate) fn spool(&self, name: &Path) -> std::io::Result<Input> {
+        self.read(|reader| Input::spool(name, reader))
+    }
+
+    /// Returns a reader of the inflated bytes.
+    fn inflated(&self) -> std::io::Result<Box<dyn Read + 'a>> {
+        Ok(match self.form {
             None => Box::new(self.stored.reader()),
             // Without a mark at the end of the stream, only the size shows where it ends.
             Some(form @ StreamForm::Lzma) => Box::new(form.inflate(self.stored, self.size)?.take(self.size)),
             // The size 0 allows only windows that every decoder accepts, however large the member is.
             Some(form) => Box::new(form.inflate(self.stored, 0)?),
-        };
+        })
+    }
+
+    /// Checks the inflated bytes while they are read.
+    fn check<R: Read>(&self, inflated: R) -> CheckedReader<R> {
         let size = Allowance::new(self.size);
         // Tests count the bytes that are inflated from each file.
         #[cfg(test)]
         let path = self.form.map(|_| self.stored.path().to_owned());
-        Ok(CheckedReader {
+        CheckedReader {
             inflated,
             size,
             crc: Crc::default(),
             expected: self.crc,
             #[cfg(test)]
             path,
-        })
+        }
     }
 
     /// Reads the whole member to check it.
-    pub(crate) fn check(&self) -> std::io::Result<()> {
-        std::io::copy(&mut self.reader()?, &mut std::io::sink())?;
-        Ok(())
+    pub(crate) fn check_all(&self) -> std::io::Result<()> {
+        self.read(|reader| std::io::copy(reader, &mut std::io::sink())).map(drop)
     }
 
     /// Adds the location of the member to an error of its reader. An error that is not the system's means that the data

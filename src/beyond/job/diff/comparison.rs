@@ -9,7 +9,7 @@ use super::super::kernels::{ListRoom, locate_kernel_error};
 use super::names::{LibraryName, NameKey, RenamedMembers, members_of, unversioned};
 use super::pairs::{IndexPair, Unpaired};
 use super::side::{ComparedObject, ReadCode, ReadState, Side, StoredBytes};
-use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage};
+use super::{CodeObjectDiff, Diff, DiffChange, FileDiff, KernelDiff, LostCoverage, TOO_MANY_BUNDLES};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::kernels::{self, Kernel};
@@ -617,8 +617,8 @@ impl SideKernels {
 }
 
 fn too_many_bundles(place: &Place) -> Error {
-    let text = "too many different bundles to compare which GPUs they serve".to_owned();
-    Error::malformed(place.file(), Malformed::other(ErrorKind::Limit, None, text)).at(place)
+    let malformed = Malformed::other(ErrorKind::Limit, None, TOO_MANY_BUNDLES.to_owned());
+    Error::malformed(place.file(), malformed).at(place)
 }
 
 /// Returns the range of indices of the code objects of each bundle. Code objects of one bundle follow each other.

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use super::super::condition::{Failure, Judged, nearest_name, scaled, size_in_bytes, word_and_rest};
-use super::super::kernels_report::{DemangleName, shown_names, spills};
+use super::super::kernels::{DemangleName, shown_names, spills};
 use super::report::{DiffTotals, Presence};
 use super::rows::SpillingKernels;
 use super::{GpuDiff, KernelDiff};
 use crate::beyond::base::text::{bytes, count};
+use crate::beyond::runtime::Device;
 
 /// A condition on the differences of files.
 #[derive(Clone, Copy, Debug)]
@@ -85,10 +86,10 @@ fn not_a_condition(text: &str) -> String {
 }
 
 impl DiffCondition {
-    /// Returns whether code for a GPU records the numbers of the condition. Only compilers for AMD GPUs record spills.
+    /// Returns whether code for a GPU records the numbers of the condition.
     fn is_recorded(self, gpu: &str) -> bool {
         match self {
-            Self::Spill => gpu.starts_with("gfx"),
+            Self::Spill => Device::parse(gpu).is_ok_and(|device| device.records_spills()),
             Self::LostGpu | Self::Size(_) | Self::Total(_) => true,
         }
     }

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::super::kernels_report::KernelNameFields;
+use super::super::kernels::KernelNameFields;
 use super::CodeObjectDiff;
 use super::report::{Compared, Presence};
 use super::rows::KernelRow;
 use crate::beyond::code::kernels::Kernel;
-#[cfg(test)]
-use crate::beyond::document::schemas;
 use crate::beyond::document::{serialized_as, shown};
+#[cfg(test)]
+use crate::beyond::job::schemas;
 use crate::beyond::scan::CodeObject;
 use crate::beyond::scan::fields::{Location, UriOf};
 

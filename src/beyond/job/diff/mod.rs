@@ -29,6 +29,9 @@ pub use report::{Compared, Counts, DiffReport, DiffTotals, GpuTotal, LibraryLoss
 pub use rows::{KernelRow, KernelRows, ListedKernels, SpillingKernels, SpillsByGpu};
 pub use total::ComparedFiles;
 
+/// The reason why it is not known which GPUs are lost.
+const TOO_MANY_BUNDLES: &str = "too many different bundles to compare which GPUs they serve";
+
 /// Compares the device code of two files of any format: which code objects differ, their sizes, and the registers and
 /// memory of their kernels.
 ///

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::condition::Failure;
-use super::super::kernels_report::DemangleName;
+use super::super::kernels::DemangleName;
 use super::rows::{KernelRows, ListedKernels, SpillsByGpu};
 use super::{DiffChange, FileDiff, GpuDiff};
 use crate::base::display::printable;
 use crate::beyond::base::text::count;
 #[cfg(feature = "serde")]
 use crate::beyond::document::Report;
-#[cfg(all(test, feature = "serde"))]
-use crate::beyond::document::schemas;
 use crate::beyond::inventory::ServedBundles;
+#[cfg(all(test, feature = "serde"))]
+use crate::beyond::job::schemas;
 
 /// The differences of the device code in two files or directories. Code objects with the same bytes are only counted.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::kernels_report::{
+use super::super::kernels::{
     DemangleName, KernelColumn, LDS, NUMBERS, ROWS_BETWEEN_SORTS, SCRATCH, shown_names, spills,
 };
 use super::{Counts, KernelDiff};

@@ -1,7 +1,6 @@
 //! Searches one of the two files of a comparison, and reads its code objects.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,10 +12,9 @@ use super::names::{NameKey, RenamedMembers, members_of, unversioned};
 use crate::base::bytes::len_u64;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, Kernel};
 use crate::beyond::codec::Codec;
-use crate::beyond::container::Magic;
+use crate::beyond::container::{ContentKind, Magic};
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request};
 use crate::beyond::inventory::{CodeSet, Keep, Reading, Unit, Visit};
@@ -221,13 +219,12 @@ impl<'i> Side<'i> {
             kernel_room: ListRoom::default(),
         };
         let Some(input) = input else { return Ok(side) };
-        // A cell, because the search takes `is_searched_and_noted` as a `Fn`, which could not change the set otherwise.
-        let members = RefCell::new(HashSet::new());
+        let mut members = HashSet::new();
         // Members of a static library are objects, not libraries that can be renamed or lost.
         let are_libraries = Magic::identify(input.bytes()) != Magic::Archive;
-        let is_searched_and_noted = &|member: &[u8]| {
+        let mut is_searched_and_noted = |member: &[u8]| {
             if are_libraries {
-                members.borrow_mut().insert(unversioned(member).to_vec());
+                members.insert(unversioned(member).to_vec());
             }
             is_searched(member)
         };
@@ -238,7 +235,7 @@ impl<'i> Side<'i> {
         let search = SideSearch { request, digester, input, job, equal_members };
         let checksums = if job.trust_hashes { Checksums::None } else { Checksums::OfAll };
         let scan = job.scan_with(checksums);
-        let reading = Reading::new(&scan, Keep::Units).in_members(is_searched_and_noted);
+        let reading = Reading::new(&scan, Keep::Units).in_members(&mut is_searched_and_noted);
         let contents = reading.run(input, read, &|read| weight_of(read, ReadCode::weight), &mut |visit| {
             match visit {
                 Visit::Bundle(number, found, reads) => side.add_bundle(&search, number, &found, reads)?,
@@ -253,7 +250,7 @@ impl<'i> Side<'i> {
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        side.members = members.into_inner();
+        side.members = members;
         side.units = contents.units;
         side.problems.sort_by_key(|(number, _)| *number);
         side.leave_out_holders(&contents.holders);

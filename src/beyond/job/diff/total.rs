@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::report::{Compared, DiffTotals, GpuTotal, LibraryLoss, Presence, Summary};
 use super::rows::{SpillsByGpu, add_spills};
-use super::{Counts, EqualCounts, GpuDiff};
+use super::{Counts, EqualCounts, GpuDiff, TOO_MANY_BUNDLES};
 use crate::base::display::printable;
+use crate::base::error::{Error, ErrorKind};
 use crate::beyond::inventory::{Coverage, FileSet, LostGpu, lost_gpus};
 use crate::beyond::runtime::{Device, directory_of};
 use crate::beyond::scan::Place;
@@ -84,10 +85,12 @@ impl ComparedFiles {
         }
     }
 
-    /// Returns the sums after the last pair.
-    pub fn finish(mut self) -> DiffTotals {
-        self.add_losses_of_directories();
-        let presences = self.presences();
+    /// Returns the sums after the last pair, and an error for each comparison of too many bundles. What these serve is
+    /// not known then, so GPUs may be lost that the sums do not name.
+    pub fn finish(mut self) -> (DiffTotals, Vec<Error>) {
+        let mut problems = self.add_losses_of_directories();
+        let (presences, problem) = self.presences();
+        problems.extend(problem);
         let Self { gpus, equal, kernels, losses, pairs, spills, .. } = self;
         let mut totals = DiffTotals { losses, pairs, spills, ..DiffTotals::default() };
         for (target_id, numbers) in gpus {
@@ -101,19 +104,24 @@ impl ComparedFiles {
             equal_by_hash: equal.by_hash,
             equal_by_checksum: equal.by_checksum,
         };
-        totals
+        (totals, problems)
     }
 
-    /// Adds the GPUs that fewer files of a directory serve, which serve GPUs together.
-    fn add_losses_of_directories(&mut self) {
+    /// Adds the GPUs that fewer files of a directory serve, which serve GPUs together. Returns an error for each
+    /// directory with too many different files to compare.
+    fn add_losses_of_directories(&mut self) -> Vec<Error> {
+        let mut problems = Vec::new();
         for (library, [old, new]) in std::mem::take(&mut self.directories).into_values() {
             // A directory that has files on one side only was added or removed.
             if old.files == 0 || new.files == 0 {
                 continue;
             }
-            for LostGpu { device, old, new } in
-                lost_gpus(&Coverage::of_files(&old), &Coverage::of_files(&new)).unwrap_or_default()
-            {
+            let Some(lost) = lost_gpus(&Coverage::of_files(&old), &Coverage::of_files(&new)) else {
+                let text = format!("'{library}': {TOO_MANY_BUNDLES}");
+                problems.push(Error::new(ErrorKind::Limit, text));
+                continue;
+            };
+            for LostGpu { device, old, new } in lost {
                 let target_id: Arc<str> = device.name().into();
                 // GPUs whose code is not selected are not reported.
                 if self.gpus.contains_key(&target_id) {
@@ -121,17 +129,19 @@ impl ComparedFiles {
                 }
             }
         }
+        problems
     }
 
-    /// Returns the presence of each GPU: whether the old files, the new files or both have code for it.
-    fn presences(&self) -> HashMap<Arc<str>, Presence> {
+    /// Returns the presence of each GPU: whether the old files, the new files or both have code for it. Returns an error
+    /// too if there are too many different bundles to compare: then only the names of GPUs decide.
+    fn presences(&self) -> (HashMap<Arc<str>, Presence>, Option<Error>) {
         let mut presences: HashMap<Arc<str>, Presence> = HashMap::new();
         for (name, gpu) in &self.gpus {
             presences.insert(Arc::clone(name), Presence::by_name(gpu));
         }
         // A GPU whose name is in one of the files only is not lost or gained if the other file serves it completely,
         // with code of another name.
-        let [old, new] = &self.coverage;
+        let ([old, new], mut problem) = (&self.coverage, None);
         for (presence, other) in [(Presence::Lost, new), (Presence::Gained, old)] {
             let (mut names, mut devices): (Vec<Arc<str>>, Vec<Device>) = (Vec::new(), Vec::new());
             for (name, found) in &presences {
@@ -142,7 +152,13 @@ impl ComparedFiles {
                     devices.push(device);
                 }
             }
-            let served = other.served_each(&devices).unwrap_or_default();
+            if devices.is_empty() {
+                continue;
+            }
+            let Some(served) = other.served_each(&devices) else {
+                problem = Some(Error::new(ErrorKind::Limit, TOO_MANY_BUNDLES));
+                continue;
+            };
             for (name, served) in names.into_iter().zip(served) {
                 // Without any bundle for GPUs of the vendor, `is_complete` is true too.
                 if served.serving > 0 && served.is_complete() {
@@ -150,7 +166,7 @@ impl ComparedFiles {
                 }
             }
         }
-        presences
+        (presences, problem)
     }
 }
 
@@ -192,7 +208,7 @@ mod tests {
     fn totals(files: &[Compared]) -> DiffTotals {
         let mut all = ComparedFiles::default();
         files.iter().for_each(|file| all.add(file));
-        all.finish()
+        all.finish().0
     }
 
     fn presences(files: &[Compared]) -> Vec<String> {
@@ -214,6 +230,36 @@ mod tests {
         ] {
             assert_eq!(presences(&[compared("a", [old, new])]), expected, "{old:?} {new:?}");
         }
+    }
+
+    #[test]
+    fn too_many_bundles_to_compare_are_a_problem() {
+        let many: Vec<String> = (0..250).map(|number| format!("gfx1{number:03}")).collect();
+        let all = many.join(" ");
+        for (old, new, in_directory, expected) in [
+            (&all[..], "gfx906", false, ""),
+            (&all, &all, false, ""),
+            ("gfx906", "gfx90a", true, ""),
+            (&all, &many[0], true, "'d/a.co': too many different bundles to compare which GPUs they serve"),
+        ] {
+            let mut file = compared("d/a.co", [&[old], &[new]]);
+            if in_directory {
+                let codes = [old, new].map(|targets| unit("d/a.co", Whole, targets).code);
+                file.diff.in_directory = codes.map(Some);
+            }
+            let mut files = ComparedFiles::default();
+            files.add(&file);
+            let (totals, problems) = files.finish();
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            assert_eq!(problems.join(", "), expected, "{new}");
+            assert_eq!(totals.losses.len(), usize::from(in_directory && expected.is_empty()), "{new}");
+        }
+        let others: Vec<String> = (0..250).map(|number| format!("gfx2{number:03}")).collect();
+        let mut files = ComparedFiles::default();
+        files.add(&compared("a", [&[&all], &[&others.join(" ")]]));
+        let (totals, problems) = files.finish();
+        assert_eq!(totals.names(Presence::Lost).count(), 250);
+        assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [TOO_MANY_BUNDLES]);
     }
 
     #[test]

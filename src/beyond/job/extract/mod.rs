@@ -20,7 +20,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::base::io::meter::Meter;
 use crate::base::io::output;
-use crate::beyond::code::ContentKind;
+use crate::beyond::container::ContentKind;
 use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
 use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{Comparison, Facts, Pattern, Request, Selection};

@@ -12,8 +12,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Slice;
 use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::piece::Sink;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
+use crate::beyond::container::ContentKind;
 use crate::beyond::scan::CodeObject;
 
 /// A code object being written to a file. The first bytes of the code object determine the name of the file.

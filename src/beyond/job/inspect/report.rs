@@ -1,11 +1,11 @@
 //! The document of `inspect`.
 
 use crate::beyond::document::Report;
-use crate::beyond::inventory::{COMPARED_GPUS_MAX, Contents, Libraries, ServedDirectory, ServedGpu};
+use crate::beyond::inventory::{COMPARED_GPUS_MAX, Contents, Coverage, Libraries, ServedDirectory, ServedGpu};
 use crate::beyond::runtime::Device;
 
 /// The GPU code objects in files.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, Default, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct InspectReport {
@@ -21,6 +21,14 @@ pub struct InspectReport {
 }
 
 impl Report for InspectReport {}
+
+impl InspectReport {
+    /// Returns the report with everything that all files show together, and without the files.
+    pub fn on_all_files(coverage: &Coverage, libraries: Option<Vec<LibraryCoverage>>) -> Self {
+        let directories = coverage.served_directories().into_iter().map(Directory::from).collect();
+        Self { files: Vec::new(), directories, libraries }
+    }
+}
 
 /// A library, program, object or archive with device code, or the files of a directory that serve GPUs together.
 #[derive(Debug, serde::Serialize)]

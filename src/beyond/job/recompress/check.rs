@@ -17,7 +17,7 @@ pub(super) type KeptByOffset = BTreeMap<u64, Vec<usize>>;
 
 /// The code objects that a search finds in a file, and its faults. What is inside of code objects is left out, because
 /// code objects are written as they were.
-pub(super) struct FoundCode {
+pub(super) struct FileCode {
     /// The code objects of each bundle that has any.
     bundles: Vec<KnownObjects>,
     faults: usize,
@@ -31,7 +31,7 @@ pub(super) struct KnownObjects {
     hash: u64,
 }
 
-impl FoundCode {
+impl FileCode {
     /// Searches a file.
     pub(super) fn of(data: Slice<'_>, limits: Limits) -> Result<Self> {
         Self::kept_of(data, &KeptByOffset::new(), limits)

@@ -7,22 +7,22 @@ use super::super::rewrite::bundles::BundleWriter;
 use super::super::rewrite::{is_program, unexpected_parts};
 use super::super::size_limit::limits_of_result;
 use super::bundles::FileRecompression;
-use super::check::FoundCode;
-use super::pick::{Picker, Picks};
+use super::check::FileCode;
+use super::pick::Picks;
 use super::run::{Recompression, RewrittenFile, may_hold_bundles};
 use super::{HoleLeft, HoleReason, Recompressed, archive, object, unsupported, wheel};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::beyond::container::host::elf::Header;
+use crate::beyond::code::elf::Header;
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::{Bundle, Format, Magic};
+use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
 use crate::llvm::event::Observer;
 
-impl<'j> Recompression<'j> {
+impl Recompression<'_> {
     /// Rewrites the file of the job to `output`, and adds the numbers for the file to the result.
     pub(super) fn rewrite_file(
         &mut self,
@@ -31,10 +31,7 @@ impl<'j> Recompression<'j> {
         observer: &mut Observer<'_>,
     ) -> Result<Output> {
         match Magic::identify(data.bytes()) {
-            Magic::Zip => {
-                self.is_in_zip = true;
-                wheel::rewrite(self, data, output, observer)
-            }
+            Magic::Zip => wheel::rewrite(self, data, output, observer),
             // In a zip file after a bundle or an archive, offsets would be wrong, because that data moves. In a
             // program, everything stays at its offset.
             magic if !is_program(magic) && is_zip(data) => Err(zip_after_other_data(data)),
@@ -112,14 +109,14 @@ impl<'j> Recompression<'j> {
     }
 
     /// Searches a rewritten file, and fails if the search does not find the code that was to be kept of `old`.
-    pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FoundCode> {
+    pub(super) fn find_expected(&self, old: Slice<'_>, written: Slice<'_>) -> Result<FileCode> {
         let limits = limits_of_result(self.job.limits);
-        let found = FoundCode::of(written, limits)?;
+        let found = FileCode::of(written, limits)?;
         // A job that was refused a bundle does not use the file.
         if self.refusals.listed.is_empty() {
             let expected = match self.picks.expected(&self.kept) {
                 Some(expected) => expected,
-                None => FoundCode::kept_of(old, &self.kept, limits)?,
+                None => FileCode::kept_of(old, &self.kept, limits)?,
             };
             if !found.is_as_expected(&expected) {
                 return Err(unexpected_parts(old.path(), "bundles"));
@@ -180,16 +177,13 @@ impl<'j> Recompression<'j> {
             return Err(self.signed_error(data, &signature));
         }
         let (limits, mut writer) = (self.job.limits, BundleWriter::new(data, output, self.progress));
-        let mut work = FileRecompression::new(self);
-        let rewrite = &mut |writer: &mut BundleWriter<'_>, bundle: &Bundle<'_>, room| {
-            work.rewrite_or_keep_bundle(writer, bundle, room, observer)
-        };
+        let mut work = FileRecompression::new(self, data, observer);
         match magic {
-            magic if is_program(magic) => writer.rewrite_program(sections, limits, rewrite)?,
+            magic if is_program(magic) => writer.rewrite_program(sections, limits, &mut work)?,
             // `package --compress` compresses offload binaries. Here none is counted as a bundle, so the job refuses
             // the file.
             Magic::Container(Format::OffloadBinary) => {}
-            _ => drop(writer.rewrite_adjacent(data, limits, rewrite)?),
+            _ => drop(writer.rewrite_adjacent(data, limits, &mut work)?),
         }
         let (to, result) = work.finish(writer);
         // Without bundles, the output is not used.
@@ -208,9 +202,9 @@ impl<'j> Recompression<'j> {
         Error::refused(ErrorKind::Unsupported, data.path(), signature.start, reason).with_hint(hint)
     }
 
-    /// Returns the result, and the picker for further questions. Fails if bundles were refused, if the file has no
+    /// Returns the result. Fails if bundles were refused, if the file has no
     /// bundle that can be rewritten, or if a part of the job has matched nothing.
-    pub(super) fn finish(self, input: &Input) -> Result<(Picker<'j>, Recompressed)> {
+    pub(super) fn finish(self, input: &Input) -> Result<Recompressed> {
         let data = input.as_slice();
         if let Some(error) = self.refusals.into_error(data.path()) {
             return Err(error);
@@ -223,7 +217,7 @@ impl<'j> Recompression<'j> {
         }
         let mut result = self.result;
         self.picker.add_to_result(self.picked, input, &mut result)?;
-        Ok((self.picker, result))
+        Ok(result)
     }
 }
 

@@ -11,7 +11,7 @@ use super::super::rewrite::bundles::{bundles_in, is_fat_object};
 use super::super::rewrite::linked_format::LinkedFormat;
 use super::super::rewrite::{changed, changed_len, changed_with_holes, undoes};
 use super::super::size_limit::limits_of_result;
-use super::check::FoundCode;
+use super::check::FileCode;
 use super::run::{Recompression, RewrittenFile};
 use super::{HoleLeft, HoleReason, Recompressed};
 use crate::base::bytes::{len_of, total};
@@ -44,7 +44,7 @@ struct NewFile<'d> {
     made: Slice<'d>,
     holes: &'d [Range<u64>],
     /// The code that a search finds in it.
-    found: FoundCode,
+    found: FileCode,
 }
 
 /// The output, its changes compared with the new file with holes, and the reason why holes stay in it. The reason is
@@ -202,7 +202,7 @@ impl Recompression<'_> {
         if !undoes((with_holes.made, with_holes.holes), changes, &changes_back, &ignored) {
             return Ok(false);
         }
-        Ok(FoundCode::of(without_holes.as_slice(), limits)?.is_as_expected(&with_holes.found))
+        Ok(FileCode::of(without_holes.as_slice(), limits)?.is_as_expected(&with_holes.found))
     }
 
     /// Returns the ends of the sections that hold only bundles and the zeros after them. Holes are taken out only at

@@ -33,15 +33,13 @@ pub(super) fn rewrite(
     // First write only the new sections, one after another, to a temporary file. Then write the object around them,
     // because offsets in its headers and tables depend on all lengths.
     let (limits, mut writer) = (run.job.limits, BundleWriter::new(data, Output::temporary()?, run.progress));
-    let mut work = FileRecompression::new(run);
+    let mut work = FileRecompression::new(run, data, observer);
     let mut written = Vec::new();
     for section in sections {
         let old = section.offset()..section.end();
         writer.to.skip_until(old.start);
         let start = writer.to.written();
-        let moved = writer.rewrite_adjacent(section, limits, &mut |writer, bundle, room| {
-            work.rewrite_or_keep_bundle(writer, bundle, room, observer)
-        })?;
+        let moved = writer.rewrite_adjacent(section, limits, &mut work)?;
         writer.end_section(&moved, &old)?;
         written.push((old, start..writer.to.written(), moved));
     }

@@ -8,21 +8,27 @@ use crate::beyond::scan::Place;
 /// The errors of bundles that cannot be written without compression. One error reports all of them.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// The first errors, at most [`LISTED_MAX`](Self::LISTED_MAX).
+    /// The first errors, at most [`LISTED_ERRORS_MAX`](Self::LISTED_ERRORS_MAX).
     pub(super) listed: Vec<Error>,
     /// The number of further errors.
     more: usize,
 }
 
 impl Refusals {
-    const LISTED_MAX: usize = 10;
+    const LISTED_ERRORS_MAX: usize = 10;
 
-    /// Adds an error, or only counts it if [`LISTED_MAX`](Self::LISTED_MAX) errors are listed already.
+    /// Adds an error, or only counts it if [`LISTED_ERRORS_MAX`](Self::LISTED_ERRORS_MAX) errors are listed already.
     pub(super) fn add(&mut self, error: Error) {
         match self.listed.len() {
-            Self::LISTED_MAX.. => self.more += 1,
+            Self::LISTED_ERRORS_MAX.. => self.more += 1,
             _ => self.listed.push(error),
         }
+    }
+
+    /// Adds the errors of bundles in another member.
+    pub(super) fn extend(&mut self, more: Self) {
+        more.listed.into_iter().for_each(|error| self.add(error));
+        self.more += more.more;
     }
 
     /// Adds a place to the listed errors from the index `first` on.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::RemovedCode;
 use super::pick::Picker;
+use crate::base::bytes::add;
 use crate::base::error::Result;
 use crate::base::id::EntryId;
 use crate::base::io::input::Slice;
@@ -27,6 +28,15 @@ impl RemainingCode {
                 self.by_holder.entry(holder_of(&code_object)).or_default().add(code_object.size());
             }
         })
+    }
+
+    /// Adds the code that stays in another file or member.
+    pub(super) fn extend(&mut self, more: Self) {
+        for (holder, code) in more.by_holder {
+            let known = self.by_holder.entry(holder).or_default();
+            known.code_objects += code.code_objects;
+            add(&mut known.size, code.size);
+        }
     }
 
     /// Returns the code that stays, by the vendor and the kind of its container.

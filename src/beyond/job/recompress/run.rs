@@ -27,7 +27,7 @@ pub(super) struct Recompression<'j> {
     pub(super) budget: Budget,
     pub(super) result: Recompressed,
     /// Decides which code objects are kept.
-    pub(super) picker: Picker<'j>,
+    pub(super) picker: &'j Picker<'j>,
     /// The pick in the file that is being rewritten.
     pub(super) picks: Picks,
     /// The pick in all bundles that were rewritten.
@@ -51,12 +51,12 @@ pub(super) type RewrittenFile = (Output, Recompressed);
 
 impl<'j> Recompression<'j> {
     /// Starts a recompression of a file of `len` bytes.
-    pub(super) fn new(job: &'j Recompress, len: u64) -> Self {
+    pub(super) fn new(job: &'j Recompress, picker: &'j Picker<'j>, len: u64) -> Self {
         Self {
             job,
             budget: Budget::new(job.limits, len),
             result: Recompressed::default(),
-            picker: Picker::new(job),
+            picker,
             picks: Picks::default(),
             picked: PickTotal::default(),
             place: Place::of_file(&job.input),
@@ -65,6 +65,21 @@ impl<'j> Recompression<'j> {
             remaining: if job.removes_targets() { Some(RemainingCode::default()) } else { None },
             refusals: Refusals::default(),
             progress: ProgressRange { start: 0, len, total: len },
+        }
+    }
+
+    /// Starts the recompression of a member of a zip file. `progress` is its share of the progress.
+    pub(super) fn of_member(&self, budget: Budget, progress: ProgressRange) -> Self {
+        Self { budget, progress, is_in_zip: true, ..Self::new(self.job, self.picker, progress.total) }
+    }
+
+    /// Adds what a recompression of a member has found and done.
+    pub(super) fn add_member(&mut self, member: Recompression<'_>) {
+        self.result.add(&member.result);
+        self.picked.extend(member.picked);
+        self.refusals.extend(member.refusals);
+        if let (Some(remaining), Some(more)) = (&mut self.remaining, member.remaining) {
+            remaining.extend(more);
         }
     }
 
@@ -90,7 +105,7 @@ impl<'j> Recompression<'j> {
         }
         let picked = self.picks.take(bundle.offset).unwrap_or_else(|| Err(unexpected_parts(data.path(), "bundles")));
         let mut picked = picked?;
-        self.picked.add(&mut picked);
+        self.picked.extend(std::mem::take(&mut picked.total));
         Ok(Some(picked))
     }
 
@@ -125,10 +140,10 @@ impl Recompress {
             Some(wheel) => Output::stage(wheel)?,
             None => Output::stage(&output_file(&self.output, &self.input))?,
         };
-        let mut run = Recompression::new(self, input.len());
         // A wildcard is literal if any kernel of the file has the name, so this is known before the first bundle is
         // rewritten.
-        run.picker = input.unless_changed(run.picker.with_kernels_of(&input))?;
+        let picker = input.unless_changed(Picker::new(self).with_kernels_of(&input))?;
+        let run = Recompression::new(self, &picker, input.len());
         let (mut output, mut result) = input.unless_changed(self.write(&input, run, output, observer))?;
         result.wheel = wheel;
         // Linkers make programs and libraries executable. A new output is not executable yet.
@@ -162,12 +177,13 @@ impl Recompress {
     ) -> Result<(Output, Recompressed)> {
         let mut output = run.rewrite_file(input.as_slice(), output, observer)?;
         let remaining = run.remaining.take();
-        let (picker, mut result) = run.finish(input)?;
+        let picker = run.picker;
+        let mut result = run.finish(input)?;
         if let Some(mut remaining) = remaining {
             // The members of a zip file were added when they were written.
             if Magic::identify(input.bytes()) != Magic::Zip {
                 let written = output.read_again(&self.input)?;
-                remaining.add(&picker, &Place::of_file(&self.input), written.as_slice())?;
+                remaining.add(picker, &Place::of_file(&self.input), written.as_slice())?;
             }
             result.left = remaining.into_holders();
         }

@@ -3,10 +3,9 @@
 use crate::base::bytes::slice;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::input::Slice;
-use crate::beyond::container::host::elf;
+use crate::beyond::code::{CodeMagic, elf, spirv};
 use crate::beyond::container::magic::is_text;
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::spirv;
 use crate::beyond::container::{Format, Magic};
 use crate::beyond::scan::sections::{SectionContent, device_contents};
 
@@ -44,10 +43,12 @@ fn describe(data: &[u8]) -> (Option<&'static str>, &'static str) {
         // All other bundles can be recompressed, so only a compressed fat object gets here.
         Magic::Container(Format::Bundle) | Magic::CompressedBundle => ("compressed fat object", LINK),
         Magic::Container(Format::OffloadBinary) => ("offload binary", PACK),
-        Magic::SpirV if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
-        Magic::Ptx => (CODE_OBJECT, PACK),
+        Magic::Code(CodeMagic::SpirV) if spirv::has_kernels(data) => (CODE_OBJECT, PACK),
+        Magic::Code(CodeMagic::Ptx) => (CODE_OBJECT, PACK),
         magic if magic.is_gpu_elf() => (CODE_OBJECT, PACK),
-        Magic::Elf | Magic::BrokenElf | Magic::Coff | Magic::Pe => return describe_by_sections(magic, data),
+        Magic::Code(CodeMagic::Elf | CodeMagic::BrokenElf) | Magic::Coff | Magic::Pe => {
+            return describe_by_sections(magic, data);
+        }
         Magic::Archive if is_debian_package(data) => ("Debian package", UNPACK),
         Magic::Archive => ("archive in which no member can be recompressed", SUPPORTED),
         Magic::Zip => ("zip file in which no member can be recompressed", SUPPORTED),
@@ -77,10 +78,10 @@ fn describe_by_sections(magic: Magic, data: &[u8]) -> (Option<&'static str>, &'s
         {
             (Some("COFF object"), LINK)
         }
-        Magic::Elf if elf::File::read(data).is_ok_and(|file| file.sections.is_empty()) => {
+        Magic::Code(CodeMagic::Elf) if elf::File::read(data).is_ok_and(|file| file.sections.is_empty()) => {
             (Some("ELF file without section headers"), KEEP_HEADERS)
         }
-        Magic::Elf | Magic::BrokenElf => (Some(ELF), SUPPORTED),
+        Magic::Code(CodeMagic::Elf | CodeMagic::BrokenElf) => (Some(ELF), SUPPORTED),
         Magic::Pe => (Some(PE), SUPPORTED),
         magic => (magic.name(), SUPPORTED),
     }

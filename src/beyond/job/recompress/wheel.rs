@@ -1,8 +1,8 @@
 //! Recompresses the members of a zip file, such as a Python wheel.
 //!
-//! Every member that would be recompressed as a file is recompressed, one at a time, and compressed with its old
-//! method. Members that would not become smaller stay as they are, unless code was removed. A wheel that gets a local
-//! version has other names of members too.
+//! Every member that would be recompressed as a file is recompressed, and compressed with its old method, on all
+//! processors. Members that would not become smaller stay as they are, unless code was removed. They are written in the
+//! order of the file. A wheel that gets a local version has other names of members too.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::{HashMap, HashSet};
@@ -23,11 +23,12 @@ use crate::base::io::output::Output;
 use crate::beyond::container::Magic;
 use crate::beyond::container::zip::ZipContent;
 use crate::beyond::once;
-use crate::beyond::scan::{HEAD, member_too_large};
+use crate::beyond::parallel::{self, has_disk_space};
+use crate::beyond::scan::{Budget, HEAD, member_too_large};
 use crate::llvm::event::Observer;
 
-/// Recompresses the members of a zip file, one after another in the order of the file, then writes `RECORD` and the
-/// directory. If nothing has changed, the output is a copy of the old file.
+/// Recompresses the members of a zip file, writes them in the order of the file, then writes `RECORD` and the directory.
+/// If nothing has changed, the output is a copy of the old file.
 pub(super) fn rewrite(
     run: &mut Recompression<'_>,
     data: Slice<'_>,
@@ -52,20 +53,32 @@ pub(super) fn rewrite(
     {
         record.ensure_unsigned()?;
     }
-    let result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
-    let mut work = ZipRecompression { run, data, version, result };
-    let hashes = zip.write_members(members, record.as_ref(), &mut |zip, member, is_hash_needed| {
-        let stored = member.content.stored;
-        work.run.progress = ProgressRange { start: stored.offset(), len: stored.len(), total: data.len() };
-        // Nothing of the member is done yet.
-        work.run.progress.report(0, 1, observer);
-        match work.rewrite_metadata(zip, member)? {
-            Some(hash_and_size) => Ok(Some(hash_and_size)),
-            None => work.rewrite_member(zip, member, is_hash_needed, observer),
-        }
+    let (start, is_hash_needed) = (Recompression::new(job, run.picker, data.len()), record.is_some());
+    let maker = MemberMaker { start: &start, data, version: version.as_ref(), is_hash_needed };
+    let mut result = RecompressedZip { before: data.len(), ..RecompressedZip::default() };
+    let hashes = maker.make_all(members, observer, |made| {
+        zip.write_members(made, record.as_ref(), &mut |zip, member, made| {
+            let made = match made {
+                Ok(made) if run.budget.charge_part(&made.run.budget).is_some() => made,
+                // The member is made again with what is left of the budget. So the error is the same for any number of
+                // threads, and if the disk was full, it may have room again.
+                _ => {
+                    let made = maker.make(member, run.budget.clone(), &mut |_| {})?;
+                    run.budget = made.run.budget.clone();
+                    made
+                }
+            };
+            result.kept += usize::from(made.is_kept);
+            result.members += usize::from(made.is_rewritten);
+            run.add_member(made.run);
+            match made.new {
+                Some((new, packed)) => zip.replace_member(member, new.as_slice(), packed).map(Some),
+                None => Ok(made.hash_and_size),
+            }
+        })
     })?;
     let is_changed = zip.write_tables(record, hashes)?;
-    work.finish(zip, is_changed)
+    finish(run, data, (zip, is_changed), result, version.is_some())
 }
 
 /// The change of a wheel to a local version.
@@ -94,72 +107,136 @@ impl<'j> VersionChange<'j> {
     }
 }
 
-/// The recompression of the members of a zip file.
-struct ZipRecompression<'r, 'j, 'd> {
-    run: &'r mut Recompression<'j>,
+/// Makes the new contents of members.
+struct MemberMaker<'m, 'd> {
+    /// The recompression as it was before the first member.
+    start: &'m Recompression<'m>,
     data: Slice<'d>,
-    version: Option<VersionChange<'j>>,
-    result: RecompressedZip,
+    version: Option<&'m VersionChange<'m>>,
+    /// Whether `RECORD` needs the hashes of members that do not change.
+    is_hash_needed: bool,
 }
 
-impl ZipRecompression<'_, '_, '_> {
-    /// Writes `METADATA` with the new version. Returns its hash and size, or `None` if the member is another one or no
-    /// version changes.
-    fn rewrite_metadata(&self, zip: &mut ZipWriter<'_>, member: &WheelMember<'_>) -> Result<Option<HashAndSize>> {
-        let Some(change) = &self.version else { return Ok(None) };
-        if change.metadata != member.name {
-            return Ok(None);
-        }
-        let old = member.read_text("METADATA")?;
-        let new = Input::from_bytes("", change.version.new_metadata(old.bytes())?);
-        let packed = PackedMember::new(member.content.form, new.as_slice())?;
-        zip.replace_member(member, new.as_slice(), packed).map(Some)
+/// What was made of a member.
+struct MadeMember<'m> {
+    /// The recompression of the member alone.
+    run: Recompression<'m>,
+    /// The new contents, or `None` if the member stays as it is.
+    new: Option<(Input, PackedMember)>,
+    /// The hash and the size of the old contents, or `None` if they change or `RECORD` does not need them.
+    hash_and_size: Option<HashAndSize>,
+    /// Whether bundles of the member were rewritten, and it changes.
+    is_rewritten: bool,
+    /// Whether it stays because it would not have become smaller.
+    is_kept: bool,
+}
+
+impl<'m> MadeMember<'m> {
+    /// A member that stays as it is.
+    fn unchanged(run: Recompression<'m>, hash_and_size: Option<HashAndSize>) -> Self {
+        Self { run, new: None, hash_and_size, is_rewritten: false, is_kept: false }
     }
 
-    /// Recompresses a member if it holds bundles, and writes the member if it changed. Returns the hash and the size of
-    /// the written contents, or `None` if the member did not change and `RECORD` does not need them.
+    /// Returns the memory and the space that the new contents take, in units of 256 bytes.
+    fn weight(&self) -> usize {
+        let size = match &self.new {
+            Some((new, packed)) => new.len().saturating_add(packed.header_values.stored),
+            None => 0,
+        };
+        usize::try_from(size / 256).unwrap_or(usize::MAX).saturating_add(1)
+    }
+}
+
+impl<'m, 'd> MemberMaker<'m, 'd> {
+    /// Makes all members on all processors, and passes them to `consume`, in order. Those that are made on this thread
+    /// report their progress.
+    fn make_all<R>(
+        &self,
+        members: Vec<WheelMember<'d>>,
+        observer: &mut Observer<'_>,
+        consume: impl FnOnce(&mut dyn Iterator<Item = (WheelMember<'d>, Result<MadeMember<'m>>)>) -> R,
+    ) -> R {
+        let make = |member: WheelMember<'d>, observer: &mut Observer<'_>| {
+            let made = self.make(&member, self.start.budget.clone(), observer);
+            (member, made)
+        };
+        let mut make_here = |member| make(member, observer);
+        if !has_disk_space(members.iter().map(|member| member.content.size)) {
+            return consume(&mut members.into_iter().map(make_here));
+        }
+        parallel::in_order_here(
+            members,
+            |member| make(member, &mut |_| {}),
+            &mut make_here,
+            |(_, made)| made.as_ref().map_or(1, MadeMember::weight),
+            consume,
+        )
+    }
+
+    /// Makes a member.
+    fn make(&self, member: &WheelMember<'d>, budget: Budget, observer: &mut Observer<'_>) -> Result<MadeMember<'m>> {
+        let stored = member.content.stored;
+        let progress = ProgressRange { start: stored.offset(), len: stored.len(), total: self.data.len() };
+        let run = self.start.of_member(budget, progress);
+        if member.is_directory {
+            return Ok(MadeMember::unchanged(run, None));
+        }
+        // Nothing of the member is done yet.
+        progress.report(0, 1, observer);
+        match self.version {
+            Some(change) if change.metadata == member.name => {
+                let old = member.read_text("METADATA")?;
+                let new = Input::from_bytes("", change.version.new_metadata(old.bytes())?);
+                let packed = PackedMember::new(member.content.form, new.as_slice())?;
+                Ok(MadeMember { new: Some((new, packed)), ..MadeMember::unchanged(run, None) })
+            }
+            _ => self.make_content(run, member, observer),
+        }
+    }
+
+    /// Recompresses a member if it holds bundles.
     ///
     /// A job that removes targets also searches each member for code that it does not remove, and reports that code.
-    fn rewrite_member(
-        &mut self,
-        zip: &mut ZipWriter<'_>,
-        member: &WheelMember<'_>,
-        is_hash_needed: bool,
+    fn make_content(
+        &self,
+        mut run: Recompression<'m>,
+        member: &WheelMember<'d>,
         observer: &mut Observer<'_>,
-    ) -> Result<Option<HashAndSize>> {
+    ) -> Result<MadeMember<'m>> {
         let content = &member.content;
         let head = member.with_place(read_head(content))?;
         let magic = Magic::identify(&head);
         let is_rewritten = may_hold_bundles(magic) || is_archive(&head);
         // The search for code that remains (`note_remaining`) is needed only in members that may hold code.
-        let is_searched = self.run.remaining.is_some() && magic.may_hold_code();
+        let is_searched = run.remaining.is_some() && magic.may_hold_code();
         // A member is inflated to be rewritten or searched. A member that exceeds a limit is not searched, but it is an
         // error if the member is to be rewritten.
         let is_inflated = if is_rewritten {
-            self.charge(content).map_err(|error| error.at(&member.place))?;
+            charge(&mut run, content).map_err(|error| error.at(&member.place))?;
             true
         } else {
-            is_searched && self.charge(content).is_ok()
+            is_searched && charge(&mut run, content).is_ok()
         };
         if !is_inflated {
-            return if is_hash_needed { Ok(Some(member.hash_and_size()?)) } else { Ok(None) };
+            let hash_and_size = if self.is_hash_needed { Some(member.hash_and_size()?) } else { None };
+            return Ok(MadeMember::unchanged(run, hash_and_size));
         }
         // Errors of rewriting get the place of the member, so the inflated data needs no path. A search gets the path
         // of the zip file: it opens the members of a thin archive, which are separate files, relative to this path.
         let path = if is_rewritten { Path::new("") } else { self.data.path() };
-        let old = match content.reader().and_then(|reader| Input::spool(path, reader)) {
+        let old = match content.spool(path) {
             // A broken member is copied as it is, unless its hash is needed.
-            Err(_) if !is_rewritten && !is_hash_needed => return Ok(None),
+            Err(_) if !is_rewritten && !self.is_hash_needed => return Ok(MadeMember::unchanged(run, None)),
             old => member.with_place(old)?,
         };
         let (new, result) = if is_rewritten {
-            self.run.rewrite_member(&old, &member.place, observer)?
+            run.rewrite_member(&old, &member.place, observer)?
         } else {
             (None, Recompressed::default())
         };
         let Some(new) = new else {
-            self.run.result.add(&result);
-            return self.keep_member(member, &old, is_hash_needed);
+            run.result.add(&result);
+            return self.keep_member(run, member, &old);
         };
         let packed = PackedMember::new(member.content.form, new.as_slice())?;
         // The new member is written if it takes at most `len_max` bytes in the zip file. A stored member whose bundles
@@ -167,72 +244,72 @@ impl ZipRecompression<'_, '_, '_> {
         // the wheel is compressed as a whole. A compressed member (`form` is `Some`) has to become at least one byte
         // shorter.
         let len_max = member.content.stored.len().saturating_sub(u64::from(member.content.form.is_some()));
-        if packed.header_values.stored > len_max && !self.run.must_change(result.dropped) {
-            self.result.kept += 1;
-            self.run.result.add(&result.for_kept_file());
-            return self.keep_member(member, &old, is_hash_needed);
+        if packed.header_values.stored > len_max && !run.must_change(result.dropped) {
+            run.result.add(&result.for_kept_file());
+            return Ok(MadeMember { is_kept: true, ..self.keep_member(run, member, &old)? });
         }
-        self.run.result.add(&result);
-        self.result.members += 1;
-        self.note_remaining(member, new.as_slice())?;
-        Ok(Some(zip.replace_member(member, new.as_slice(), packed)?))
+        run.result.add(&result);
+        note_remaining(&mut run, member, new.as_slice())?;
+        Ok(MadeMember { new: Some((new, packed)), is_rewritten: true, ..MadeMember::unchanged(run, None) })
     }
 
-    /// Keeps a member as it is, and searches it for code that remains. Returns the hash and the size of the contents,
-    /// or `None` if `RECORD` does not need them.
-    fn keep_member(
-        &mut self,
-        member: &WheelMember<'_>,
-        old: &Input,
-        is_hash_needed: bool,
-    ) -> Result<Option<HashAndSize>> {
-        self.note_remaining(member, old.as_slice())?;
-        if !is_hash_needed {
-            return Ok(None);
-        }
-        Ok(Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?))
-    }
-
-    /// Notes the code in a member of the new file that stays although its target is to be removed. Does nothing if the
-    /// job removes no targets.
-    fn note_remaining(&mut self, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
-        match &mut self.run.remaining {
-            Some(remaining) => remaining.add(&self.run.picker, &member.place, written),
-            None => Ok(()),
-        }
-    }
-
-    /// Charges the size of a member to the limits. Fails if it exceeds the limit for all members or, for a compressed
-    /// member, that for a single one.
-    fn charge(&mut self, content: &ZipContent<'_>) -> Result<()> {
-        let (path, offset, limits) = (content.stored.path(), content.stored.offset(), self.run.job.limits);
-        if content.form.is_some() && content.size > limits.inflated {
-            return Err(member_too_large(content.stored, limits, content.size));
-        }
-        match self.run.budget.charge_bytes(content.size) {
-            Ok(()) => Ok(()),
-            Err((what, limit)) => Err(Error::malformed(path, Malformed::search(what, limit, offset))),
-        }
-    }
-
-    /// Returns the output. If nothing has changed, or if the new file would be larger although nothing has to change,
-    /// the output is a copy of the old file. Fails if a signed JAR file would change.
-    fn finish(mut self, mut zip: ZipWriter<'_>, is_changed: bool) -> Result<Output> {
-        // The new RECORD may need more bytes than the members have saved.
-        let is_larger = zip.to.written() > self.data.len();
-        let may_stay = self.version.is_none() && !self.run.must_change(self.run.result.dropped);
-        if !is_changed || (is_larger && may_stay) {
-            zip.keep_old_file()?;
-            self.run.result = std::mem::take(&mut self.run.result).for_kept_file();
-            // All members count as kept.
-            self.result.kept += self.result.members;
-            self.result.members = 0;
+    /// Keeps a member as it is, and searches it for code that remains.
+    fn keep_member(&self, mut run: Recompression<'m>, member: &WheelMember<'d>, old: &Input) -> Result<MadeMember<'m>> {
+        note_remaining(&mut run, member, old.as_slice())?;
+        let hash_and_size = if self.is_hash_needed {
+            Some(member.with_place(hash_and_size_of(old.as_slice().reader()))?)
         } else {
-            zip.ensure_valid()?;
-        }
-        self.run.result.zip = Some(RecompressedZip { after: zip.to.written(), ..self.result });
-        Ok(zip.to.output)
+            None
+        };
+        Ok(MadeMember::unchanged(run, hash_and_size))
     }
+}
+
+/// Notes the code in a member of the new file that stays although its target is to be removed. Does nothing if the job
+/// removes no targets.
+fn note_remaining(run: &mut Recompression<'_>, member: &WheelMember<'_>, written: Slice<'_>) -> Result<()> {
+    match &mut run.remaining {
+        Some(remaining) => remaining.add(run.picker, &member.place, written),
+        None => Ok(()),
+    }
+}
+
+/// Charges the size of a member to the limits. Fails if it exceeds the limit for all members or, for a compressed
+/// member, that for a single one.
+fn charge(run: &mut Recompression<'_>, content: &ZipContent<'_>) -> Result<()> {
+    let (path, offset, limits) = (content.stored.path(), content.stored.offset(), run.job.limits);
+    if content.form.is_some() && content.size > limits.inflated {
+        return Err(member_too_large(content.stored, limits, content.size));
+    }
+    match run.budget.charge_bytes(content.size) {
+        Ok(()) => Ok(()),
+        Err((what, limit)) => Err(Error::malformed(path, Malformed::search(what, limit, offset))),
+    }
+}
+
+/// Returns the output. If nothing has changed, or if the new file would be larger although nothing has to change, the
+/// output is a copy of the old file. Fails if a signed JAR file would change.
+fn finish(
+    run: &mut Recompression<'_>,
+    data: Slice<'_>,
+    (mut zip, is_changed): (ZipWriter<'_>, bool),
+    mut result: RecompressedZip,
+    is_renamed: bool,
+) -> Result<Output> {
+    // The new RECORD may need more bytes than the members have saved.
+    let is_larger = zip.to.written() > data.len();
+    let may_stay = !is_renamed && !run.must_change(run.result.dropped);
+    if !is_changed || (is_larger && may_stay) {
+        zip.keep_old_file()?;
+        run.result = std::mem::take(&mut run.result).for_kept_file();
+        // All members count as kept.
+        result.kept += result.members;
+        result.members = 0;
+    } else {
+        zip.ensure_valid()?;
+    }
+    run.result.zip = Some(RecompressedZip { after: zip.to.written(), ..result });
+    Ok(zip.to.output)
 }
 
 /// Reads the first bytes of a member, which identify it. Never reads the last byte: the reader would then check the

@@ -4,14 +4,15 @@ use std::path::Path;
 
 use crate::base::codec::Compression;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::io::input::Slice;
+use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
-use crate::base::io::piece::total_len;
+use crate::base::io::piece::{Piece, emit, total_len};
+use crate::beyond::base::io::spooled;
 use crate::beyond::container::fatbin::{self, CodePacking};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::container::{Bundle, Magic};
-use crate::beyond::job::rewrite::bundles::BundleWriter;
+use crate::beyond::job::rewrite::bundles::{BundleWriter, OldBundle, RewriteBundles, deflate_to_fit};
 use crate::beyond::job::rewrite::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, read_contents};
 use crate::beyond::job::rewrite::linked_format::LinkedFormat;
 use crate::beyond::job::rewrite::progress::ProgressRange;
@@ -44,26 +45,18 @@ impl NewContent<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<Option<(Output, IsNowCompressed)>> {
         let mut writer = BundleWriter::new(data, Output::temporary()?, progress);
-        let mut written = None;
-        let rewrite = &mut |writer: &mut BundleWriter<'_>, bundle: &Bundle<'_>, room| {
-            writer.progress.report(bundle.offset, data.len(), observer);
-            if bundle.offset != offset {
-                return writer.write_bundle(bundle, BundleForm::AsItWas, room);
-            }
-            written = Some(self.write_bundle(writer, bundle, room, observer)?);
-            Ok(())
-        };
+        let mut replacement = Replacement { new: self, data, offset, observer, written: None };
         let magic = Magic::identify(data.bytes());
         if is_program(magic) {
             let sections = bundle_sections(data)?;
             if !sections.is_empty() {
                 ensure_unsigned(data)?;
             }
-            writer.rewrite_program(sections, self.limits, rewrite)?;
+            writer.rewrite_program(sections, self.limits, &mut replacement)?;
         } else if magic != Magic::Container(Format::OffloadBinary) {
-            writer.rewrite_adjacent(data, self.limits, rewrite)?;
+            writer.rewrite_adjacent(data, self.limits, &mut replacement)?;
         }
-        let Some(is_now_compressed) = written else { return Ok(None) };
+        let Some(is_now_compressed) = replacement.written else { return Ok(None) };
         let (output, holes) = writer.to.finish()?;
         if !is_program(magic) {
             return Ok(Some((output, is_now_compressed)));
@@ -74,40 +67,33 @@ impl NewContent<'_> {
         Ok(Some((output, is_now_compressed)))
     }
 
-    /// Writes the bundle, into `room` bytes if it must stay at its offset.
-    fn write_bundle(
-        &self,
-        writer: &mut BundleWriter<'_>,
-        bundle: &Bundle<'_>,
-        room: Option<u64>,
-        observer: &mut Observer<'_>,
-    ) -> Result<IsNowCompressed> {
+    /// Makes the bundle with the new content, for `room` bytes if it must stay at its offset.
+    fn make(&self, data: Slice<'_>, bundle: &Bundle<'_>, room: Option<u64>) -> Result<Made> {
         if Magic::identify(bundle.beginning()) == Magic::Container(Format::Fatbin) {
-            self.write_fatbin(writer, bundle, room)?;
-            return Ok(false);
+            return Ok(Made { bytes: self.make_fatbin(data, bundle)?, is_now_compressed: false });
         }
-        let path = writer.data.path();
-        let contents = self.contents_of(path, bundle)?;
+        let contents = self.contents_of(data.path(), bundle)?;
         let members: Vec<_> = contents.iter().map(as_member).collect();
-        let plain = PlainBundle::new(path, bundle, Some(&members))?;
-        let form = self.choose_form(writer, bundle, &plain, room, observer)?;
-        ensure_end_is_known(writer.data, bundle, &plain, &form, room)?;
-        let is_now_compressed = bundle.compressed.is_none() && matches!(form, BundleForm::Written(_));
-        writer.write_bundle(bundle, form, room)?;
-        Ok(is_now_compressed)
+        let plain = PlainBundle::new(data.path(), bundle, Some(&members))?;
+        match self.deflate_if_needed(bundle, &plain, room)? {
+            Some(bytes) => Ok(Made { bytes, is_now_compressed: bundle.compressed.is_none() }),
+            None => {
+                ensure_end_is_known(data, bundle, &plain, room)?;
+                let bytes = spooled(data.path(), |to| emit(&plain.pieces, to))?;
+                Ok(Made { bytes, is_now_compressed: false })
+            }
+        }
     }
 
-    /// Writes a fatbin, whose other code objects are stored as they were.
-    fn write_fatbin(&self, writer: &mut BundleWriter<'_>, bundle: &Bundle<'_>, room: Option<u64>) -> Result<()> {
+    /// Makes a fatbin, whose other code objects are stored as they were.
+    fn make_fatbin(&self, data: Slice<'_>, bundle: &Bundle<'_>) -> Result<Input> {
         if let Some(fault) = bundle.faults.first() {
-            return Err(Error::malformed(writer.data.path(), fault.clone()));
+            return Err(Error::malformed(data.path(), fault.clone()));
         }
-        let data = writer.data.claimed(&bundle.range()?)?;
+        let fatbin = data.claimed(&bundle.range()?)?;
         let packing = CodePacking::Replacing { index: self.index, content: self.content.bytes() };
-        let to = &mut writer.to.output.writer()?;
         // All code objects are kept.
-        let len = fatbin::rewrite(data, |_| true, packing, self.limits.inflated, to)?;
-        writer.write_bundle(bundle, BundleForm::Written(len), room)
+        spooled(data.path(), |to| fatbin::rewrite(fatbin, |_| true, packing, self.limits.inflated, to))
     }
 
     /// Reads all code objects of the bundle, with the new content of one of them.
@@ -121,31 +107,80 @@ impl NewContent<'_> {
         Ok(contents)
     }
 
-    /// Chooses the form of the bundle: as before, plain or compressed, or the other form if the bundle does not fit
-    /// into `room` as before.
-    fn choose_form<'p>(
+    /// Returns the compressed form of the bundle, or `None` if it becomes plain. It stays plain or compressed, unless only
+    /// the other form fits into `room`.
+    fn deflate_if_needed(
         &self,
-        writer: &mut BundleWriter<'_>,
         bundle: &Bundle<'_>,
-        plain: &'p PlainBundle<'p>,
+        plain: &PlainBundle<'_>,
         room: Option<u64>,
-        observer: &mut Observer<'_>,
-    ) -> Result<BundleForm<'p>> {
+    ) -> Result<Option<Input>> {
         // The room of a bundle that may move is not limited.
         let room = room.unwrap_or(u64::MAX);
         let does_plain_fit = total_len(&plain.pieces)? <= room;
         if bundle.compressed.is_none() && does_plain_fit {
-            return Ok(BundleForm::New(&plain.pieces));
+            return Ok(None);
         }
         // Readers would not find the end of a plain text bundle, or of a plain bundle before other data.
         let may_be_plain = does_plain_fit && !plain.is_text && !plain.has_tail;
-        let len = writer.deflate_to_fit(bundle, plain, &self.compression, (room, may_be_plain), observer)?;
-        if len > room && may_be_plain {
-            // Remove the compressed bytes, which are in the output already.
-            writer.to.truncate_to_counted()?;
-            return Ok(BundleForm::New(&plain.pieces));
+        let made = deflate_to_fit(bundle, plain, &self.compression, (room, may_be_plain))?;
+        Ok(if made.len() > room && may_be_plain { None } else { Some(made) })
+    }
+}
+
+/// The bundle with the new content.
+struct Made {
+    bytes: Input,
+    is_now_compressed: IsNowCompressed,
+}
+
+/// The replacement in the bundle at an offset of some data. All other bundles stay as they are.
+struct Replacement<'r, 'n, 'o> {
+    new: &'r NewContent<'n>,
+    data: Slice<'r>,
+    offset: u64,
+    observer: &'r mut Observer<'o>,
+    /// Whether the bundle is compressed now, once it was written.
+    written: Option<IsNowCompressed>,
+}
+
+impl<'r, 'n> RewriteBundles<'r> for Replacement<'r, 'n, '_> {
+    type Choice = ();
+    type Maker = (&'r NewContent<'n>, Slice<'r>, u64);
+    /// `None` for the other bundles.
+    type Made = Option<Made>;
+
+    fn choose(&mut self, _: &Bundle<'r>) -> Result<()> {
+        Ok(())
+    }
+
+    fn maker(&self) -> Self::Maker {
+        (self.new, self.data, self.offset)
+    }
+
+    fn make((new, data, offset): &Self::Maker, old: &OldBundle<'r, ()>) -> Result<Option<Made>> {
+        if old.head.offset != *offset {
+            return Ok(None);
         }
-        Ok(BundleForm::Written(len))
+        let inflated = old.inflate()?;
+        new.make(*data, inflated.as_ref().unwrap_or(&old.head), old.room).map(Some)
+    }
+
+    fn size_of(made: &Option<Made>) -> u64 {
+        made.as_ref().map_or(0, |made| made.bytes.len())
+    }
+
+    fn write(
+        &mut self,
+        writer: &mut BundleWriter<'r>,
+        old: OldBundle<'r, ()>,
+        made: Result<Option<Made>>,
+    ) -> Result<()> {
+        writer.progress.report(old.head.offset, writer.data.len(), self.observer);
+        let Some(made) = made? else { return writer.write_bundle(&old.head, BundleForm::AsItWas, old.room) };
+        writer.write_bundle(&old.head, BundleForm::New(&[Piece::Input(made.bytes.as_slice())]), old.room)?;
+        self.written = Some(made.is_now_compressed);
+        Ok(())
     }
 }
 

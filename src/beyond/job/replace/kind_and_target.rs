@@ -2,10 +2,9 @@
 
 use object::read::{File, Object as _};
 
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::target;
-use crate::beyond::container::Magic;
 use crate::beyond::container::fatbin::{CudaKind, Image, made_for};
+use crate::beyond::container::{ContentKind, Magic};
 use crate::beyond::scan::CodeObjectRef;
 
 /// The kind of a code object, and its target.

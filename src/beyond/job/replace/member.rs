@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::bundle::NewContent;
 use crate::base::error::{Result, WithPath};
-use crate::base::io::input::{Input, Slice};
+use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::beyond::job::digest::are_equal;
 use crate::beyond::job::rewrite::progress::ProgressRange;
@@ -44,13 +44,14 @@ impl BundleInZip<'_> {
         let (mut zip, mut members) = ZipWriter::new(file, Output::temporary()?)?;
         let record = take_record(&mut members)?;
         let mut written = None;
-        let hashes = zip.write_members(members, record.as_ref(), &mut |zip, member, is_hash_needed| {
+        let is_hash_needed = record.is_some();
+        let members = members.into_iter().map(|member| (member, ()));
+        let hashes = zip.write_members(members, record.as_ref(), &mut |zip, member, ()| {
             if let Some(offset) = self.offset_in(member) {
                 let stored = member.content.stored;
                 let progress = ProgressRange { start: stored.offset(), len: stored.len(), total: file.len() };
                 // Errors get the place of the member, so the inflated data needs no path.
-                let old =
-                    member.with_place(member.content.reader().and_then(|old| Input::spool(Path::new(""), old)))?;
+                let old = member.with_place(member.content.spool(Path::new("")))?;
                 let made = new.write(old.as_slice(), offset, progress, observer);
                 if let Some((output, is_now_compressed)) = made.map_err(|error| error.at(&member.place))? {
                     written = Some(is_now_compressed);

@@ -258,11 +258,12 @@ impl Replace {
         if self.force {
             return Ok(());
         }
-        let reason = match (check::code_object(new.bytes()), &target.kind_and_target) {
-            (Err(error), _) => Some(format!("the new code object is broken: {error}")),
-            (Ok(_), Some(old)) => old.difference(&KindAndTarget::identify(new.bytes())),
-            (Ok(_), None) => None,
-        };
+        let reason =
+            match (check::code_object(Magic::identify(new.bytes()).code(), new.bytes()), &target.kind_and_target) {
+                (Err(error), _) => Some(format!("the new code object is broken: {error}")),
+                (Ok(_), Some(old)) => old.difference(&KindAndTarget::identify(new.bytes())),
+                (Ok(_), None) => None,
+            };
         match reason {
             Some(reason) => Err(self.refused(target, format!("{reason}; only --force replaces it all the same"))),
             None => Ok(()),

@@ -1,26 +1,28 @@
 //! Writes the bundles of a file again, one after the other. A caller says how each bundle is rewritten.
 
 use std::ops::Range;
+use std::path::Path;
 
-use super::Rewriter;
 use super::form::{BundleForm, PlainBundle, first_aligned_as};
 use super::linked_format::no_room_hint;
-use super::progress::{ProgressRange, scaled};
+use super::progress::ProgressRange;
+use super::{Rewriter, unexpected_parts};
 use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
-use crate::base::io::input::Slice;
+use crate::base::io::input::{Input, Slice};
 use crate::base::io::meter::Meter;
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Piece, total_len};
+use crate::beyond::base::io::spooled;
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
+use crate::beyond::parallel;
 use crate::beyond::scan::{AnyBundle, Format};
 use crate::llvm::container::offload_binary::{HipNumber, OffloadBinary, Version};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Limits, compressed};
-use crate::llvm::event::{Event, Observer};
 
 /// A file whose bundles are written again.
 pub(crate) struct BundleWriter<'r> {
@@ -42,8 +44,60 @@ pub(crate) struct WrittenBundles {
     pub(crate) holes: u64,
 }
 
-/// Writes a bundle, into so many bytes if it has to stay at its offset.
-pub(crate) type RewriteBundle<'w, 'r> = dyn FnMut(&mut BundleWriter<'r>, &Bundle<'_>, Option<u64>) -> Result<()> + 'w;
+/// A bundle that is to be written again.
+pub(crate) struct OldBundle<'r, C> {
+    /// The bundle, of which no more is inflated than its headers.
+    pub(crate) head: Bundle<'r>,
+    /// The data from the start of the bundle on.
+    data: Slice<'r>,
+    limits: Limits,
+    /// The number of bytes that the bundle may take at its offset, or `None` if the bundle and the data after it may
+    /// move.
+    pub(crate) room: Option<u64>,
+    /// What was decided about the bundle.
+    pub(crate) choice: C,
+}
+
+impl<'r, C> OldBundle<'r, C> {
+    /// Returns the bundle with all of its bytes if it is compressed, and `None` if [`head`](Self::head) has them.
+    pub(crate) fn inflate(&self) -> Result<Option<Bundle<'r>>> {
+        if self.head.whole().is_some() {
+            return Ok(None);
+        }
+        let bundle = bundles_in(self.data, Inflate::Whole, self.limits).next().transpose()?;
+        bundle.map(Some).ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))
+    }
+}
+
+/// How the bundles of a file are written again: decided on in order, made on all processors, and written in order.
+pub(crate) trait RewriteBundles<'r> {
+    /// What is decided about a bundle before it is made.
+    type Choice: Send;
+    /// The new form of a bundle.
+    type Made: Send;
+
+    /// Decides about a bundle, which is the next one.
+    fn choose(&mut self, bundle: &Bundle<'r>) -> Result<Self::Choice>;
+
+    /// What [`make`](Self::make) needs for any bundle.
+    type Maker: Sync;
+
+    fn maker(&self) -> Self::Maker;
+
+    /// Makes the new form of a bundle.
+    fn make(maker: &Self::Maker, old: &OldBundle<'r, Self::Choice>) -> Result<Self::Made>;
+
+    /// Returns the memory and the space that a new form takes, in bytes.
+    fn size_of(made: &Self::Made) -> u64;
+
+    /// Writes the next bundle in its new form.
+    fn write(
+        &mut self,
+        writer: &mut BundleWriter<'r>,
+        old: OldBundle<'r, Self::Choice>,
+        made: Result<Self::Made>,
+    ) -> Result<()>;
+}
 
 /// The format of offload binaries. Its fields matter only for writing.
 static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
@@ -70,30 +124,66 @@ impl<'r> BundleWriter<'r> {
     /// Rewrites the adjacent bundles at the start of `data`, which move together: each follows directly after the one
     /// before, except for the padding that its alignment needs. Returns the old and the new range of each, counted from
     /// the start of the first. Ends before a fat object, which is not rewritten.
-    pub(crate) fn rewrite_adjacent(
+    pub(crate) fn rewrite_adjacent<R: RewriteBundles<'r>>(
         &mut self,
-        data: Slice<'_>,
+        data: Slice<'r>,
         limits: Limits,
-        rewrite: &mut RewriteBundle<'_, 'r>,
+        rewrite: &mut R,
     ) -> Result<MovedRanges> {
+        let (bundles, _) = self.read_bundles(data, limits)?;
+        let old = self.choose_all(data, limits, rewrite, bundles, |_| None)?;
         let (mut moved, start) = (Vec::new(), self.to.written());
-        let mut bundles = bundles_in(data, Inflate::Whole, limits);
-        while let Some(bundle) = bundles.next().transpose()? {
-            if is_fat_object(self.data, &bundle)? {
-                break;
-            }
-            let (old, position) = (bundle.range()?, self.to.written() - start);
-            let old = old.start.saturating_sub(data.offset())..old.end.saturating_sub(data.offset());
+        make_all(old, rewrite, |rewrite, old, made| {
+            let (range, position) = (old.head.range()?, self.to.written() - start);
+            let range = range.start.saturating_sub(data.offset())..range.end.saturating_sub(data.offset());
             // Readers look for the next offload binary directly after the one before, without padding.
-            let new =
-                if is_offload_binary(self.data, &bundle) { position } else { first_aligned_as(old.start, position) };
+            let new = if is_offload_binary(self.data, &old.head) {
+                position
+            } else {
+                first_aligned_as(range.start, position)
+            };
             self.to.write(&[Piece::Zeros(new - position)])?;
-            self.to.skip_until(bundle.offset);
-            const MAY_MOVE: Option<u64> = None;
-            rewrite(self, &bundle, MAY_MOVE)?;
-            moved.push((old, new..self.to.written() - start));
-        }
+            self.to.skip_until(old.head.offset);
+            rewrite.write(self, old, made)?;
+            moved.push((range, new..self.to.written() - start));
+            Ok(())
+        })?;
         Ok(moved)
+    }
+
+    /// Reads the bundles at the start of `data` that are rewritten, without inflating more than their headers. A fat
+    /// object is copied, with everything after it. Returns also the end of the room of the last one: data that is not a
+    /// bundle that is rewritten, or the end of `data`.
+    fn read_bundles(&self, data: Slice<'r>, limits: Limits) -> Result<(Vec<Bundle<'r>>, u64)> {
+        let (mut all, mut read) = (Vec::new(), bundles_in(data, Inflate::Headers, limits));
+        while let Some(bundle) = read.next().transpose()? {
+            if is_fat_object(self.data, &bundle)? {
+                return Ok((all, bundle.offset));
+            }
+            all.push(bundle);
+        }
+        Ok((all, read.stopped_at().unwrap_or(data.end())))
+    }
+
+    /// Lets `rewrite` decide about all bundles. `room_end` returns the end of the room of the bundle with an index, or
+    /// `None` if it may move.
+    fn choose_all<R: RewriteBundles<'r>>(
+        &self,
+        data: Slice<'r>,
+        limits: Limits,
+        rewrite: &mut R,
+        bundles: Vec<Bundle<'r>>,
+        room_end: impl Fn(usize) -> Option<u64>,
+    ) -> Result<Vec<OldBundle<'r, R::Choice>>> {
+        let mut all = Vec::with_capacity(bundles.len());
+        for (index, head) in bundles.into_iter().enumerate() {
+            let choice = rewrite.choose(&head)?;
+            let room = room_end(index).map(|end| end.saturating_sub(head.offset));
+            let data = data.tail(head.offset.saturating_sub(data.offset()));
+            let data = data.ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))?;
+            all.push(OldBundle { head, data, limits, room, choice });
+        }
+        Ok(all)
     }
 
     /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
@@ -123,79 +213,24 @@ impl<'r> BundleWriter<'r> {
     }
 
     /// Rewrites the bundles in these sections of a program. Each bundle stays at its offset.
-    pub(crate) fn rewrite_program(
+    pub(crate) fn rewrite_program<R: RewriteBundles<'r>>(
         &mut self,
-        sections: Vec<Slice<'_>>,
+        sections: Vec<Slice<'r>>,
         limits: Limits,
-        rewrite: &mut RewriteBundle<'_, 'r>,
+        rewrite: &mut R,
     ) -> Result<()> {
         for section in sections {
-            let section_end = section.end();
-            let mut bundles = bundles_in(section, Inflate::Whole, limits);
-            // The room of a bundle ends where the next one starts, so the next one is read first.
-            let mut next = bundles.next().transpose()?;
-            while let Some(bundle) = next {
-                // A fat object is copied, with everything after it in its section.
-                if is_fat_object(self.data, &bundle)? {
-                    break;
-                }
-                next = bundles.next().transpose()?;
-                // The room of the last bundle ends at data that is not a bundle, or at the end of the section.
-                let room_end = match &next {
-                    Some(next) => next.offset,
-                    None => bundles.stopped_at().unwrap_or(section_end),
-                };
-                self.to.copy_until(bundle.offset)?;
-                rewrite(self, &bundle, Some(room_end.saturating_sub(bundle.offset)))?;
-            }
+            let (bundles, end) = self.read_bundles(section, limits)?;
+            // The room of a bundle ends where the next one starts.
+            let mut ends: Vec<u64> = bundles.iter().skip(1).map(|bundle| bundle.offset).collect();
+            ends.push(end);
+            let old = self.choose_all(section, limits, rewrite, bundles, |index| ends.get(index).copied())?;
+            make_all(old, rewrite, |rewrite, old, made| {
+                self.to.copy_until(old.head.offset)?;
+                rewrite.write(self, old, made)
+            })?;
         }
         Ok(())
-    }
-
-    /// Compresses a bundle as [`deflate`](Self::deflate) does. If the result is longer than `room`, and no other form
-    /// of the bundle fits, compresses it again at higher levels, then with the method that the old bundle had: at the
-    /// level of the job, even a part of the code may need more room than the old bundle took.
-    pub(crate) fn deflate_to_fit(
-        &mut self,
-        bundle: &Bundle<'_>,
-        plain: &PlainBundle<'_>,
-        compression: &Compression,
-        (room, has_other_form): (u64, bool),
-        observer: &mut Observer<'_>,
-    ) -> Result<u64> {
-        let mut len = self.deflate(bundle, plain, compression, observer)?;
-        let old_method = bundle.compressed.map(|recorded| recorded.method).filter(|old| *old != compression.method);
-        for method in [Some(compression.method), old_method].into_iter().flatten() {
-            for &level in slow_levels(method) {
-                let is_tried = method == compression.method && level <= compression.level;
-                if len > room && !has_other_form && !is_tried {
-                    self.to.truncate_to_counted()?;
-                    len = self.deflate(bundle, plain, &Compression { method, level, ..*compression }, observer)?;
-                }
-            }
-        }
-        Ok(len)
-    }
-
-    /// Compresses a bundle directly into the output, and returns the compressed length in bytes. The output does not
-    /// count these bytes yet: the caller writes the bundle as [`BundleForm::Written`], or removes the bytes again.
-    fn deflate(
-        &mut self,
-        bundle: &Bundle<'_>,
-        plain: &PlainBundle<'_>,
-        compression: &Compression,
-        observer: &mut Observer<'_>,
-    ) -> Result<u64> {
-        let (progress, stored, len) = (self.progress, bundle.stored_len()?, self.data.len());
-        let mut report = |done, total| {
-            let at = bundle.offset.saturating_add(scaled(done, total, stored));
-            progress.report(at, len, observer);
-        };
-        let (to, meter) = (&mut self.to.output.writer()?, &mut Meter::new(&mut report));
-        const ANY_VERSION: Option<compressed::HeaderVersion> = None;
-        let deflation = compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, meter)?;
-        observer(Event::Deflated(deflation));
-        deflation.recorded.total.ok_or_else(|| Error::internal("a new compressed bundle has no length"))
     }
 
     /// Writes a bundle in a form, counts it, and leaves the rest of its room as a hole. Fails if the form needs more
@@ -205,7 +240,6 @@ impl<'r> BundleWriter<'r> {
         let after = match form {
             BundleForm::AsItWas => before,
             BundleForm::New(pieces) => total_len(pieces)?,
-            BundleForm::Written(len) => len,
         };
         if let Some(room) = room
             && after > room
@@ -215,7 +249,6 @@ impl<'r> BundleWriter<'r> {
         match form {
             BundleForm::AsItWas => self.to.write(&[Piece::Input(self.data.claimed(&old)?)])?,
             BundleForm::New(pieces) => self.to.write(pieces)?,
-            BundleForm::Written(len) => self.to.count(len)?,
         }
         self.written.bundles += 1;
         self.written.before += before;
@@ -246,6 +279,59 @@ impl<'r> BundleWriter<'r> {
             None => error,
         }
     }
+}
+
+/// Makes the new forms of bundles on all processors, and passes them to `write`, in order.
+fn make_all<'r, R: RewriteBundles<'r>>(
+    bundles: Vec<OldBundle<'r, R::Choice>>,
+    rewrite: &mut R,
+    mut write: impl FnMut(&mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
+) -> Result<()> {
+    let maker = rewrite.maker();
+    parallel::in_order(
+        bundles,
+        |old| {
+            let made = R::make(&maker, &old);
+            (old, made)
+        },
+        |(_, made)| made.as_ref().map_or(1, |made| usize::try_from(R::size_of(made) / 256).unwrap_or(usize::MAX)),
+        |all| {
+            for (old, made) in all {
+                write(rewrite, old, made)?;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Compresses a bundle as [`deflate`] does. If the result is longer than `room`, and no other form of the bundle fits,
+/// compresses it again at higher levels, then with the method that the old bundle had: at the level of the job, even a
+/// part of the code may need more room than the old bundle took.
+pub(crate) fn deflate_to_fit(
+    bundle: &Bundle<'_>,
+    plain: &PlainBundle<'_>,
+    compression: &Compression,
+    (room, has_other_form): (u64, bool),
+) -> Result<Input> {
+    let mut made = deflate(plain, compression)?;
+    let old_method = bundle.compressed.map(|recorded| recorded.method).filter(|old| *old != compression.method);
+    for method in [Some(compression.method), old_method].into_iter().flatten() {
+        for &level in slow_levels(method) {
+            let is_tried = method == compression.method && level <= compression.level;
+            if made.len() > room && !has_other_form && !is_tried {
+                made = deflate(plain, &Compression { method, level, ..*compression })?;
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Compresses a bundle.
+fn deflate(plain: &PlainBundle<'_>, compression: &Compression) -> Result<Input> {
+    spooled(Path::new(""), |to| {
+        const ANY_VERSION: Option<compressed::HeaderVersion> = None;
+        compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, &mut Meter::silent())
+    })
 }
 
 /// Returns the levels of a method for a bundle that does not fit otherwise. The last one is the highest. For zstd, the

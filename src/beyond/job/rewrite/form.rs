@@ -68,30 +68,30 @@ impl<'p> PlainBundle<'p> {
 pub(crate) enum BundleForm<'p> {
     /// The old bytes.
     AsItWas,
-    /// A new bundle that is not compressed.
+    /// A new bundle.
     New(&'p [Piece<'p>]),
-    /// A bundle whose bytes are at the end of the output already, but not counted yet. The value is the number of
-    /// bytes.
-    Written(u64),
 }
 
-/// Fails if readers of the new bundle would take data after it for a part of it. This can happen only if a compressed
-/// bundle becomes plain: its header then no longer records where it ends. `room` is `Some` for a bundle in a section.
+/// Fails if readers of a bundle that becomes plain would take data after it for a part of it. This can happen only if the
+/// old one is compressed: its header then no longer records where it ends. `room` is `Some` for a bundle in a section.
 pub(crate) fn ensure_end_is_known(
     data: Slice<'_>,
     bundle: &Bundle<'_>,
     plain: &PlainBundle<'_>,
-    form: &BundleForm<'_>,
     room: Option<u64>,
 ) -> Result<()> {
+    if bundle.compressed.is_none() {
+        return Ok(());
+    }
     // A text bundle ends at the end of the file. In a section, the caller searches the result for the same bundles, and
     // so finds out whether the end is lost.
     let may_be_text = bundle.range()?.end >= data.len() || room.is_some();
-    let next = match form {
-        BundleForm::New(_) if bundle.compressed.is_none() => return Ok(()),
-        BundleForm::New(_) if plain.has_tail => "the data that was compressed with it",
-        BundleForm::New(_) if plain.is_text && !may_be_text => "the data after it",
-        _ => return Ok(()),
+    let next = if plain.has_tail {
+        "the data that was compressed with it"
+    } else if plain.is_text && !may_be_text {
+        "the data after it"
+    } else {
+        return Ok(());
     };
     let offset = bundle.offset;
     let reason = format!("cannot decompress the bundle at offset {offset}: it would run into {next}");

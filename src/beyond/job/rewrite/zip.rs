@@ -5,7 +5,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use rawzip::Crc32;
@@ -40,10 +40,10 @@ pub(crate) struct ZipWriter<'d> {
     changes: HashMap<u64, (u64, Option<NewContents>)>,
 }
 
-/// Writes a member, or leaves it to be copied. Returns the hash and the size of its contents, or `None` if it did not
-/// change and they are not needed, as the last argument says.
-pub(crate) type WriteMember<'w, 'd> =
-    dyn FnMut(&mut ZipWriter<'d>, &WheelMember<'d>, bool) -> Result<Option<HashAndSize>> + 'w;
+/// Writes a member, for which something was made, or leaves it to be copied. Returns the hash and the size of its
+/// contents, or `None` if it did not change and they are not needed.
+pub(crate) type WriteMember<'w, 'd, T> =
+    dyn FnMut(&mut ZipWriter<'d>, &WheelMember<'d>, T) -> Result<Option<HashAndSize>> + 'w;
 
 /// A member: a file or a directory.
 pub(crate) struct WheelMember<'d> {
@@ -64,7 +64,7 @@ impl WheelMember<'_> {
     /// Computes the hash and the size of the contents. Fails if the contents do not have the recorded checksum and
     /// size.
     pub(crate) fn hash_and_size(&self) -> Result<HashAndSize> {
-        self.with_place(self.content.reader().and_then(hash_and_size_of))
+        self.with_place(self.content.read(|reader| hash_and_size_of(reader)))
     }
 
     /// Returns the path of the zip file.
@@ -80,8 +80,7 @@ impl WheelMember<'_> {
             return Err(Error::refused(ErrorKind::Limit, self.file(), content.stored.offset(), reason));
         }
         // Errors get the place of the member instead of a path.
-        let old = content.reader().and_then(|reader| Input::spool(Path::new(""), reader));
-        self.with_place(old)
+        self.with_place(content.spool(Path::new("")))
     }
 
     fn not_utf8_error(&self) -> Error {
@@ -141,32 +140,32 @@ pub(crate) fn take_record<'d>(members: &mut Vec<WheelMember<'d>>) -> Result<Opti
 }
 
 impl<'d> ZipWriter<'d> {
-    /// Reads the directory of a zip file. Returns also the members, in its order.
+    /// Reads the directory of a zip file. Returns also the members, in the order of the file.
     pub(crate) fn new(data: Slice<'d>, output: Output) -> Result<(Self, Vec<WheelMember<'d>>)> {
-        let (layout, members) = read_members(data)?;
+        let (layout, mut members) = read_members(data)?;
+        // The directory need not have this order.
+        members.sort_by_key(|member| member.content.start);
         let jar_signature = members.iter().find(|member| record::is_signature_of_jar(&member.name));
         let jar_signature = jar_signature.map(|signature| signature.name.clone());
         let (to, new_names, changes) = (Rewriter::new(data, output), HashMap::new(), HashMap::new());
         Ok((Self { data, layout, jar_signature, new_names, to, changes }, members))
     }
 
-    /// Passes the members to `write`, one after another in the order of the file. Skips the old `RECORD`: a new one is
-    /// [written](Self::write_tables) after all other members. Returns the hashes and sizes for it.
-    pub(crate) fn write_members(
+    /// Passes the members, which are in the order of the file, to `write`, each with what was made for it. Skips the old
+    /// `RECORD`: a new one is [written](Self::write_tables) after all other members. Returns the hashes and sizes for it.
+    pub(crate) fn write_members<T>(
         &mut self,
-        mut members: Vec<WheelMember<'d>>,
+        members: impl Iterator<Item = (WheelMember<'d>, T)>,
         record: Option<&WheelRecord<'d>>,
-        write: &mut WriteMember<'_, 'd>,
+        write: &mut WriteMember<'_, 'd, T>,
     ) -> Result<Vec<(WheelMember<'d>, HashAndSize)>> {
-        // The directory need not have the order of the file.
-        members.sort_by_key(|member| member.content.start);
         // Unchanged members are copied together with the data between them, so the old `RECORD` is skipped in its place.
         let (mut hashes, mut record_to_skip) = (Vec::new(), record);
-        for member in members {
+        for (member, made) in members {
             if let Some(record) = record_to_skip.take_if(|record| record.member.content.start < member.content.start) {
                 self.skip_old_record(record)?;
             }
-            let hash_and_size = if member.is_directory { None } else { write(self, &member, record.is_some())? };
+            let hash_and_size = if member.is_directory { None } else { write(self, &member, made)? };
             self.rename_kept_member(&member)?;
             if let Some(hash_and_size) = hash_and_size {
                 hashes.push((member, hash_and_size));
@@ -380,22 +379,21 @@ impl PackedMember {
     /// Packs the contents `new` in a compressed form, or leaves them as they are if `form` is `None`. Computes their
     /// hash and checksum in the same pass.
     pub(crate) fn new(form: Option<StreamForm>, new: Slice<'_>) -> Result<Self> {
-        let (mut sha256, mut crc, path) = (Sha256::new(), Crc32::new(), new.path());
-        let mut read = |to: &mut dyn Write| {
-            new.read_blocks(&mut |block| {
-                sha256.update(block);
-                crc.update(block);
-                to.write_all(block).with_path(path)
-            })
-        };
-        let compressed = match form {
+        let (mut sha256, path) = (Sha256::new(), new.path());
+        let (compressed, crc) = match form {
             Some(form) => {
-                Some(form.write(form.usual_level(), Spool::new(), path, read)?.into_input(path).with_path(path)?)
+                let (spool, crc) = form.pack(new, Spool::new(), &mut |block| sha256.update(block))?;
+                (Some(spool.into_input(path).with_path(path)?), crc)
             }
             // Stored contents are read only for the hash and the checksum.
             None => {
-                read(&mut io::sink())?;
-                None
+                let mut crc = Crc32::new();
+                new.read_blocks(&mut |block| {
+                    sha256.update(block);
+                    crc.update(block);
+                    Ok(())
+                })?;
+                (None, crc.checksum())
             }
         };
         let size = new.len();
@@ -404,6 +402,6 @@ impl PackedMember {
             None => size,
         };
         let hash_and_size = HashAndSize { hash: record::hash_text(&sha256.finalize()), size };
-        Ok(Self { header_values: NewContents { crc: crc.checksum(), size, stored }, compressed, hash_and_size })
+        Ok(Self { header_values: NewContents { crc, size, stored }, compressed, hash_and_size })
     }
 }

@@ -36,7 +36,7 @@ pub enum ExpectExtent {
 }
 
 /// The number of GPUs that the text of a fault lists.
-const LISTED_MAX: usize = 16;
+const NAMED_GPUS_MAX: usize = 16;
 
 impl Expect {
     /// Expects all bundles to serve some GPUs.
@@ -61,7 +61,7 @@ impl Expect {
 }
 
 /// Compares the units of a file with the expected GPUs.
-pub(super) struct Comparison<'e> {
+pub(super) struct ExpectComparison<'e> {
     expect: &'e Expect,
     /// The expected GPUs, to find code that none of them needs.
     needing: NeedingGpus,
@@ -89,7 +89,7 @@ pub(super) struct Expected {
     pub(super) directories: ServingDirectories,
 }
 
-impl<'e> Comparison<'e> {
+impl<'e> ExpectComparison<'e> {
     pub(super) fn new(
         expect: &'e Expect,
         path: &'e Path,
@@ -543,7 +543,7 @@ fn override_version(processor: &str) -> Option<String> {
 fn describe_code(set: &CodeSet) -> String {
     match set.codes.keys().map(Code::name).collect::<BTreeSet<String>>() {
         names if names.is_empty() => "it has no code for any GPU".to_owned(),
-        names => format!("it has code for {}", listed(names, LISTED_MAX, ", ", ", and ")),
+        names => format!("it has code for {}", listed(names, NAMED_GPUS_MAX, ", ", ", and ")),
     }
 }
 
@@ -571,7 +571,7 @@ mod tests {
         let expect = Expect { devices: Device::parse_list(gpus).unwrap(), extent };
         let mut faults = Vec::new();
         let list = &mut |fault: Fault| faults.push(format!("{}: {}", fault.place, fault.text));
-        Comparison::new(&expect, "in".as_ref(), &|_| None, list).compare(units);
+        ExpectComparison::new(&expect, "in".as_ref(), &|_| None, list).compare(units);
         faults
     }
 

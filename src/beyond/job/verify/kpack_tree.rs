@@ -26,7 +26,7 @@ use crate::beyond::scan::{Place, Split, Step, target_in};
 const COMPARED_MAX: usize = 100;
 
 /// The number of items that a fault lists.
-const LISTED_MAX: usize = 3;
+const NAMED_ITEMS_MAX: usize = 3;
 
 /// The split libraries and kpack archives of a file, of a tree, or of several wheels that are installed together.
 #[derive(Clone, Debug, Default)]
@@ -336,7 +336,7 @@ fn list_indices<'i>(indices: impl Iterator<Item = &'i u32>) -> Option<String> {
 
 /// Lists the first items, and the number of the others, or returns `None` if there are no items.
 fn list_some(items: impl Iterator<Item = String>) -> Option<String> {
-    let text = listed(items, LISTED_MAX, ", ", " and ");
+    let text = listed(items, NAMED_ITEMS_MAX, ", ", " and ");
     if text.is_empty() { None } else { Some(text) }
 }
 

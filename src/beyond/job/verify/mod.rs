@@ -24,7 +24,7 @@ use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{self, Checksums, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::work::open;
-use expect::{Comparison, Expected, ServingDirectories};
+use expect::{ExpectComparison, Expected, ServingDirectories};
 use kpack_tree::KpackTree;
 
 /// Verifies all device code in a file.
@@ -178,7 +178,7 @@ pub struct Fault {
     /// package in a directory, serves it with some of its code. Code that the runtime does not find or load serves no
     /// GPU. `unexpected`: with `--expect-exactly`, all code is loaded for one of the GPUs. `compressed`: with
     /// `--compressed`, a bundle, fatbin or offload binary has at most that many bytes of plain code.
-    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::document::schemas::rules"))]
+    #[cfg_attr(all(test, feature = "serde"), schemars(schema_with = "crate::beyond::job::schemas::rules"))]
     pub rule: VerifyRule,
     /// The place.
     #[cfg_attr(feature = "serde", serde(flatten))]
@@ -302,7 +302,7 @@ const TEXT_MAX: usize = 800;
 
 /// The maximum number of listed faults in a file, and their maximum total size in bytes. Further faults are only
 /// counted.
-const LISTED_MAX: usize = 10_000;
+const LISTED_FINDINGS_MAX: usize = 10_000;
 const LISTED_BYTES: u64 = 32 << 20;
 
 /// The same for the faults before those about expected GPUs, so that there is room for some of these.
@@ -384,7 +384,7 @@ impl Verified {
         let path = self.path.clone();
         let list = &mut |fault| self.list(fault);
         let Expected { served, has_unserved_library, directories } =
-            Comparison::new(expect, &path, &source_at, list).compare(units);
+            ExpectComparison::new(expect, &path, &source_at, list).compare(units);
         self.is_served_by_libraries = !has_unserved_library;
         self.directories = directories;
         for (index, device) in expect.devices.iter().enumerate() {
@@ -465,7 +465,7 @@ impl Verified {
     /// there was room. The first item always has room, even if the names of its place are long.
     fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
-        let (most, bytes) = if self.keeps_room { FIRST_LISTED } else { (LISTED_MAX, LISTED_BYTES) };
+        let (most, bytes) = if self.keeps_room { FIRST_LISTED } else { (LISTED_FINDINGS_MAX, LISTED_BYTES) };
         listed == 0 || (listed < most && self.listed_bytes <= bytes)
     }
 

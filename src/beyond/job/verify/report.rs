@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::beyond::inventory::tests::{place, unit};
     use crate::beyond::inventory::{Unit, UnitRole, UnreadPart};
-    use crate::beyond::job::verify::expect::Comparison;
+    use crate::beyond::job::verify::expect::ExpectComparison;
     use crate::beyond::scan::Unread;
     use std::sync::Arc;
 
@@ -210,7 +210,7 @@ mod tests {
         let mut verified = Verified { path: name.into(), bundles: units.len(), code_objects: 1, ..Verified::default() };
         let mut faults = Vec::new();
         let list = &mut |fault| faults.push(fault);
-        let compared = Comparison::new(expect, name.as_ref(), &|_| None, list).compare(units);
+        let compared = ExpectComparison::new(expect, name.as_ref(), &|_| None, list).compare(units);
         let served = compared.served.iter().map(|index| expect.devices[*index].name().to_owned());
         verified.served = served.collect();
         verified.is_served_by_libraries = !compared.has_unserved_library;

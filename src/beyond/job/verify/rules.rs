@@ -7,16 +7,14 @@ use std::ops::Range;
 use super::VerifyRule;
 use crate::base::bytes::{add, len_u64, text_lossy};
 use crate::base::display::shown;
-use crate::base::error::{Malformed, Result};
+use crate::base::error::{Error, Malformed, Result};
 use crate::base::id::target_id::TargetId;
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::progress::note_read;
-use crate::beyond::code::ContentKind;
-use crate::beyond::code::{check, target};
-use crate::beyond::container::Rule;
+use crate::beyond::code::{check, intel_gpu, ptx, target};
 use crate::beyond::container::packed::LastInflated;
-use crate::beyond::container::ptx;
-use crate::beyond::container::sycl::INTEL;
+use crate::beyond::container::{ContentKind, Magic, Rule};
+use crate::beyond::parallel;
 use crate::beyond::runtime::loadable;
 use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, OverlapLimit};
 use crate::llvm::container::offload_binary::ImageKind;
@@ -117,25 +115,83 @@ fn no_code_fault(entry: &CodeObjectRef<'_>) -> BrokenRule {
     )
 }
 
+/// A code object whose content is checked.
+#[derive(Clone, Copy)]
+struct CheckedCode<'f> {
+    code_object: CodeObjectRef<'f>,
+    kind: Option<ContentKind>,
+    is_read: bool,
+}
+
+/// The size of code objects in bytes that are checked together on one thread. A bundle of fewer bytes is not worth
+/// starting threads.
+const CHECKED_TOGETHER: u64 = 1 << 20;
+
 /// Checks the content of code objects. If too many of them share bytes, not all are checked, and that is a fault.
 fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -> Result<()> {
-    let (mut overlap_limit, mut last) = (OverlapLimit::new(found.bundle)?, LastInflated::default());
+    let mut overlap_limit = OverlapLimit::new(found.bundle)?;
+    let (mut tasks, mut size, mut is_cut) = (Vec::<Vec<CheckedCode<'_>>>::new(), 0, false);
     for code_object in found.code_objects() {
         // The content of an empty code object is empty, whatever kind is recorded.
         let recorded = if code_object.size() > 0 { code_object.recorded_kind() } else { None };
         let kind = recorded.or_else(|| code_object.kind());
-        let checked = if is_read(kind, &code_object) {
-            if !overlap_limit.try_charge(&code_object) {
-                let text = "code objects overlap too much: not all of them were checked".to_owned();
-                fault((VerifyRule::CodeObject, text));
-                return Ok(());
+        let is_read = is_read(kind, &code_object);
+        if is_read && !overlap_limit.try_charge(&code_object) {
+            is_cut = true;
+            break;
+        }
+        let next = CheckedCode { code_object, kind, is_read };
+        match tasks.last_mut() {
+            // Code objects that are compressed together are inflated once.
+            Some(task) if size < CHECKED_TOGETHER || task.last().is_some_and(|last| inflate_alike(last, &next)) => {
+                task.push(next);
             }
+            _ => {
+                size = 0;
+                tasks.push(vec![next]);
+            }
+        }
+        add(&mut size, if is_read { code_object.size() } else { 0 });
+    }
+    parallel::in_order(
+        tasks,
+        check_task,
+        |broken| broken.as_ref().map_or(1, Vec::len),
+        |checked| {
+            for broken in checked {
+                broken?.into_iter().for_each(&mut *fault);
+            }
+            Ok::<_, Error>(())
+        },
+    )?;
+    if is_cut {
+        let text = "code objects overlap too much: not all of them were checked".to_owned();
+        fault((VerifyRule::CodeObject, text));
+    }
+    Ok(())
+}
+
+/// Whether two code objects are inflated together.
+fn inflate_alike(one: &CheckedCode<'_>, other: &CheckedCode<'_>) -> bool {
+    match (one.code_object.packed(), other.code_object.packed()) {
+        (Some(one), Some(other)) => one.inflates_like(other),
+        _ => false,
+    }
+}
+
+/// Returns the rules that code objects of a bundle break.
+fn check_task(task: Vec<CheckedCode<'_>>) -> Result<Vec<BrokenRule>> {
+    let (mut broken, mut last) = (Vec::new(), LastInflated::default());
+    for CheckedCode { code_object, kind, is_read } in task {
+        let checked = if is_read {
             // `last` keeps the inflated bytes for the next code objects that were compressed together with this one.
-            match found.bundle.content_after(code_object.index(), &mut last) {
-                Ok(content) => check_read(&code_object, kind, content.as_slice().bytes(), fault),
+            match code_object.found.bundle.content_after(code_object.index(), &mut last) {
+                Ok(content) => {
+                    check_read(&code_object, kind, content.as_slice().bytes(), &mut |rule| broken.push(rule))
+                }
                 Err(error) => {
                     let Some(malformed) = error.fault() else { return Err(error) };
-                    fault(not_extractable_fault(&code_object, malformed));
+                    broken.push(not_extractable_fault(&code_object, malformed));
                     continue;
                 }
             }
@@ -143,13 +199,11 @@ fn check_contents(found: &FoundBundle<'_>, fault: &mut impl FnMut(BrokenRule)) -
             check_unread(&code_object, kind)
         };
         if let Err(malformed) = checked {
-            fault((
-                VerifyRule::CodeObject,
-                format!("'{}' is not a valid code object: {malformed}", shown(code_object.id())),
-            ));
+            let text = format!("'{}' is not a valid code object: {malformed}", shown(code_object.id()));
+            broken.push((VerifyRule::CodeObject, text));
         }
     }
-    Ok(())
+    Ok(broken)
 }
 
 /// Checks a code object that was read. Passes other broken rules than that of its content to `fault`.
@@ -226,7 +280,7 @@ fn check_content(kind: Option<ContentKind>, bytes: &[u8]) -> Result<(), Malforme
     if let Some(kind) = kind {
         check_kind(kind, bytes)?;
     }
-    check::code_object(bytes)
+    check::code_object(Magic::identify(bytes).code(), bytes)
 }
 
 /// Checks that code has its recorded kind, if that is ELF, SPIR-V, a cubin or PTX.
@@ -419,7 +473,7 @@ fn contradiction_text(code_object: &CodeObjectRef<'_>, id: &EntryId) -> String {
 /// agree, or if one of them is missing or not comparable.
 fn check_target(code_object: &CodeObjectRef<'_>, id: &EntryId, recorded: Option<String>) -> Option<BrokenRule> {
     // `ocloc` records other names of Intel's GPUs in the ELF file than DPC++ uses.
-    let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == INTEL;
+    let is_of_dpcpp = code_object.found.format.has(Rule::NamesOfDpcpp) && id.triple().arch_name() == intel_gpu::ARCH;
     let target = id.target();
     if target.is_empty() || is_of_dpcpp {
         return None;

@@ -38,8 +38,8 @@ use super::{GapRemoval, HoleReason, RewrittenSince, replace_bytes, sort_changes}
 use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, slice, span, tail, to_u64, total};
 use crate::base::io::piece::Piece;
 use crate::beyond::base::io::ChangedRange;
+use crate::beyond::code::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
 use crate::beyond::container::fatbin;
-use crate::beyond::container::host::elf::{Encoding, File, Header, Record, Section, Segment, Symbol, Table};
 use crate::llvm::container::host::moves::OffsetMap;
 
 const ENCODING: Encoding = Encoding::LITTLE_64;

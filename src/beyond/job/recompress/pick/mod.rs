@@ -10,7 +10,7 @@ mod total;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use super::check::{FoundCode, KeptByOffset, KnownObjects};
+use super::check::{FileCode, KeptByOffset, KnownObjects};
 use super::{MissedCode, Recompress};
 use crate::base::error::Result;
 use crate::base::io::input::{Input, Slice};
@@ -63,7 +63,7 @@ pub(super) struct PickedBundle {
     pub(super) kept: Vec<usize>,
     /// The number of kept code objects that are not host code.
     pub(super) device_count: usize,
-    total: PickTotal,
+    pub(super) total: PickTotal,
 }
 
 impl<'j> Picker<'j> {
@@ -212,13 +212,13 @@ impl Picks {
 
     /// Returns the code that a search finds in the new file if the bundles with code objects in `kept` keep only these.
     /// Returns `None` if the file has faults, or was not searched: these are counted in another search.
-    pub(super) fn expected(&self, kept: &KeptByOffset) -> Option<FoundCode> {
+    pub(super) fn expected(&self, kept: &KeptByOffset) -> Option<FileCode> {
         if self.has_faults || self.known.is_empty() {
             return None;
         }
         let is_rewritten = |offset: &Option<u64>| offset.is_some_and(|offset| kept.contains_key(&offset));
         let known = self.known.iter().map(|(offset, all, kept)| if is_rewritten(offset) { *kept } else { *all });
-        Some(FoundCode::without_faults(known))
+        Some(FileCode::without_faults(known))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::beyond::code::ContentKind;
+use crate::beyond::container::ContentKind;
 use crate::beyond::inventory::CodeFor;
 use crate::beyond::inventory::request::Request;
 use crate::beyond::job::recompress::Recompress;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::{BundleCode, Candidate, Loading, TargetRules};
-use super::{NOTHING_LEFT, PickedBundle, Picker};
+use super::{NOTHING_LEFT, Picker};
 use crate::base::bytes::add;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::Input;
@@ -78,9 +78,8 @@ impl PickTotal {
         self.kept_devices
     }
 
-    /// Adds the pick in a bundle that is rewritten.
-    pub(crate) fn add(&mut self, picked: &mut PickedBundle) {
-        let more = std::mem::take(&mut picked.total);
+    /// Adds the pick in more bundles that are rewritten.
+    pub(crate) fn extend(&mut self, more: Self) {
         self.seen.extend(more.seen);
         self.kept_devices += more.kept_devices;
         self.unlaunched += more.unlaunched;

@@ -1,4 +1,12 @@
-//! Lists the kernels of all device code in a file.
+//! Lists the kernels of all device code in a file, and reports them.
+
+mod column;
+mod condition;
+#[cfg(feature = "serde")]
+mod fields;
+mod names;
+mod report;
+mod row;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -10,10 +18,9 @@ use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
-use crate::beyond::code::ContentKind;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
-use crate::beyond::container::Rule;
+use crate::beyond::container::{ContentKind, Rule};
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request, Selection};
 use crate::beyond::inventory::{BadPart, Contents, Keep, Reading, Visit};
@@ -24,6 +31,16 @@ use crate::beyond::scan::{
 use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::magic::elf_machine;
 use crate::llvm::container::sequence::Inflate;
+pub use column::{FLAGS, KernelColumn, NUMBERS, RecordedKeys, SortKey};
+pub(super) use column::{LDS, SCRATCH, spills};
+pub use condition::{ConditionResults, KernelCondition, NotJudged};
+#[cfg(feature = "serde")]
+pub(super) use fields::KernelNameFields;
+pub use names::DemangleName;
+pub(super) use names::shown_names;
+pub(super) use report::ROWS_BETWEEN_SORTS;
+pub use report::{KernelOrder, KernelSums, KernelsOfFile, KernelsReport, OtherCode, WantedKernels};
+pub use row::{ListedCode, NamedKernel};
 
 /// Lists the kernels of all device code in a file.
 ///
@@ -78,7 +95,8 @@ impl ListKernels {
     }
 
     /// Lists the kernels of an open file, and all of its device code as [`Inspect`](super::Inspect) does, by one
-    /// search. Compressed bundles are inflated where kernels need it. Problems are in the list of kernels.
+    /// search. Compressed bundles are inflated where kernels need it. Each problem is in one of them: parts that could not
+    /// be read in the contents, and the others in the list.
     ///
     /// # Errors
     /// The errors of [`run`](Self::run).
@@ -108,7 +126,7 @@ impl ListKernels {
         let reader = if self.arguments { kernels::list_with_arguments } else { kernels::list };
         let read = &|together: CodeObjectsOfBundle<'_, Position, Arc<CodeObject>>| {
             contents(together, |code_object, code| {
-                let read = ListedCode::read(code_object, code.bytes(), reader);
+                let read = KernelsOrKind::read(code_object, code.bytes(), reader);
                 // For progress reports, and to release the memory of the mapping.
                 code.note_all_read();
                 read
@@ -118,11 +136,13 @@ impl ListKernels {
         if inflate == Inflate::Headers {
             reading = reading.up_to_nested();
         }
-        let contents = reading.run(input, read, &|read| weight_of(read, ListedCode::weight), &mut |visit| {
+        let mut bad_parts = Vec::new();
+        let mut contents = reading.run(input, read, &|read| weight_of(read, KernelsOrKind::weight), &mut |visit| {
             match visit {
                 // The list of kernels is full. The reading goes on only for the contents.
                 Visit::Bundle(..) if search.room.is_full => {}
                 Visit::Bundle(number, found, wanted) => search.add_bundle(number, &found, wanted)?,
+                Visit::Bad(part) if keep == Keep::All => bad_parts.extend(part.into_error()),
                 Visit::Bad(part) => search.add_bad_part(part),
                 Visit::Split(..) | Visit::Archive(..) | Visit::Unread(_) | Visit::End(..) => {}
                 Visit::Read(codes) => codes.into_iter().for_each(|(at, code)| search.add_code(at, code)),
@@ -134,6 +154,7 @@ impl ListKernels {
         if search.is_incomplete || inflate == Inflate::Headers && contents.has_nested {
             return Ok(None);
         }
+        contents.problems = bad_parts;
         Ok(Some((contents, search.into_list())))
     }
 }
@@ -157,14 +178,14 @@ struct Search<'j> {
 }
 
 /// The kernels that were read of a code object.
-enum ListedCode {
+enum KernelsOrKind {
     /// The recorded target ID, and the kernels.
     Kernels(Option<String>, Vec<Kernel>),
     /// A code object of a kind without kernels.
     Other(ContentKind),
 }
 
-impl ListedCode {
+impl KernelsOrKind {
     /// Reads a code object with the function `read`. The kind of a code object in a compressed bundle is identified
     /// here, because the search did not inflate the bundle.
     fn read(code_object: &CodeObject, code: &[u8], read: fn(&[u8]) -> Result<Vec<Kernel>, Malformed>) -> Result<Self> {
@@ -245,14 +266,14 @@ impl<'j> Search<'j> {
 
     /// Adds the result of reading a code object: its kernels, a kind without kernels, or an error. Leaves kernels out
     /// when the list is full, which [`ListRoom::problem`] reports.
-    fn add_code(&mut self, (position, code_object): (Position, Arc<CodeObject>), code: Result<ListedCode>) {
+    fn add_code(&mut self, (position, code_object): (Position, Arc<CodeObject>), code: Result<KernelsOrKind>) {
         match code {
-            Ok(ListedCode::Kernels(recorded_target, mut kernels)) => {
+            Ok(KernelsOrKind::Kernels(recorded_target, mut kernels)) => {
                 if !self.room.is_full && self.room.reserve_for(&mut kernels) {
                     self.code_objects.push((position, CodeObjectKernels { code_object, recorded_target, kernels }));
                 }
             }
-            Ok(ListedCode::Other(kind)) => self.add_other(kind, code_object.bundle.compressed.is_some()),
+            Ok(KernelsOrKind::Other(kind)) => self.add_other(kind, code_object.bundle.compressed.is_some()),
             Err(error) => self.problems.push((position, error)),
         }
     }

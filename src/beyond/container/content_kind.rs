@@ -1,6 +1,7 @@
 //! Identifies the kind of a code object by its first bytes.
 
 use crate::base::bytes::slice;
+use crate::beyond::code::CodeMagic;
 use crate::beyond::container::magic::is_text;
 use crate::beyond::container::{Format, Magic};
 
@@ -45,12 +46,12 @@ impl ContentKind {
         // Copied, because another program may change the bytes of a mapped file while they are checked as UTF-8.
         let head = &slice(head, 0, Self::HEAD_LEN).unwrap_or(head).to_vec();
         match Magic::identify(head) {
-            Magic::Cubin => Self::Cubin,
+            Magic::Code(CodeMagic::Cubin) => Self::Cubin,
             magic if magic.is_elf() => Self::Elf,
-            Magic::Bitcode => Self::Bitcode,
-            Magic::SpirV => Self::SpirV,
-            Magic::Ptx => Self::Ptx,
-            Magic::LtoIr => Self::LtoIr,
+            Magic::Code(CodeMagic::Bitcode) => Self::Bitcode,
+            Magic::Code(CodeMagic::SpirV) => Self::SpirV,
+            Magic::Code(CodeMagic::Ptx) => Self::Ptx,
+            Magic::Code(CodeMagic::LtoIr) => Self::LtoIr,
             Magic::Container(Format::Fatbin) => Self::FatBinary,
             magic if magic.is_container() => Self::Bundle,
             Magic::Archive => Self::Archive,

@@ -9,17 +9,17 @@ use serde::Serialize;
 use super::names::mangled;
 use super::row::NamedKernel;
 use crate::beyond::code::kernels::Kernel;
-#[cfg(test)]
-use crate::beyond::document::schemas;
 use crate::beyond::document::{serialized_as, shown};
 use crate::beyond::scan::fields::Location;
+#[cfg(test)]
+use crate::beyond::scan::schemas;
 
-serialized_as!(NamedKernel => KernelRow);
+serialized_as!(NamedKernel => KernelFields);
 
 /// A kernel.
 #[derive(Serialize)]
-#[cfg_attr(test, derive(JsonSchema))]
-struct KernelRow<'r> {
+#[cfg_attr(test, derive(JsonSchema), schemars(rename = "KernelRow"))]
+struct KernelFields<'r> {
     /// The path of the file, as named on the command line or found in a directory.
     path: Cow<'r, str>,
     #[serde(flatten)]
@@ -36,7 +36,7 @@ struct KernelRow<'r> {
     numbers: &'r Kernel,
 }
 
-impl<'r> KernelRow<'r> {
+impl<'r> KernelFields<'r> {
     fn of(NamedKernel { code, name, kernel }: &'r NamedKernel) -> Self {
         Self {
             path: shown(code.code_object.bundle.place.file()),

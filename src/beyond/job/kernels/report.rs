@@ -1,36 +1,24 @@
 //! The report of `kernels`: selected kernels with demangled names, sums, and conditions.
 
-mod column;
-mod condition;
-#[cfg(feature = "serde")]
-mod fields;
-mod names;
-mod row;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::condition::Failure;
-use super::kernels::{CodeObjectKernels, KernelList};
+use super::super::condition::Failure;
+use super::column::{RecordedKeys, SortKey};
+use super::condition::{ConditionResults, KernelCondition, NotJudged};
+use super::names::{DemangleName, KernelName, NameMatches, selected};
+use super::row::{ListedCode, NamedKernel};
+use super::{CodeObjectKernels, KernelList};
 use crate::base::error::{Error, Result};
 #[cfg(feature = "serde")]
 use crate::beyond::document::Report;
 use crate::beyond::inventory::kernel_names::KernelNames;
 use crate::beyond::inventory::pick::Seen;
-pub use column::{FLAGS, KernelColumn, NUMBERS, RecordedKeys, SortKey};
-pub(super) use column::{LDS, SCRATCH, spills};
-pub use condition::{ConditionResults, KernelCondition, NotJudged};
-#[cfg(feature = "serde")]
-pub(super) use fields::KernelNameFields;
-pub use names::DemangleName;
-pub(super) use names::shown_names;
-use names::{KernelName, NameMatches, selected};
-pub use row::{ListedCode, NamedKernel};
 
 /// The least number of rows that are added before rows are sorted again, and all but the listed ones dropped. Sorting
 /// after every file would take too long, and keeping all rows too much memory.
-pub(super) const ROWS_BETWEEN_SORTS: usize = 256;
+pub(in super::super) const ROWS_BETWEEN_SORTS: usize = 256;
 
 /// The kernels in files, and the registers and memory that they take. A number that a code object does not record is
 /// null.
@@ -211,7 +199,7 @@ impl KernelsOfFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::condition::Judged;
+    use super::super::super::condition::Judged;
     use super::*;
     use crate::beyond::code::kernels::Kernel;
     use crate::beyond::inventory::tests::place;
