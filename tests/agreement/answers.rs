@@ -293,8 +293,10 @@ impl<'t> Asked<'t> {
         // The cells of a library that has nothing for GPUs of the vendor are empty.
         let table = page.split("<table class=\"cells\"").nth(1).and_then(|rest| rest.split("</table>").next());
         let mut cells: Vec<(String, Vec<(usize, usize)>)> = Vec::new();
-        for row in table.unwrap_or_default().split("<th scope=\"row\">").skip(1) {
-            let (gpus, row) = row.split_once("</th>").unwrap();
+        for row in table.unwrap_or_default().split("<th scope=\"row\"").skip(1) {
+            let (head, row) = row.split_once("</th>").unwrap();
+            // A short name has the whole one as its title.
+            let (_, gpus) = head.split_once('>').unwrap();
             let served = row.split("<td").filter_map(|cell| {
                 let text = cell.split_once('>')?.1.split('<').next()?;
                 let (serving, all) = text.split_once(" of ")?;

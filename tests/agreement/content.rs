@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::properties::code_objects::{Kernel, amd, cubin};
-use crate::properties::coverage::rank;
-use crate::properties::coverage::{gpus, settings};
+use crate::properties::coverage::{gpus, is_of_intel, rank, settings};
 use crate::properties::fatbins::{self, FAMILY, SPECIFIC};
+use crate::properties::images::{self, Image as DeviceImage};
 use crate::properties::make::{Elf, SHT_PROGBITS, Section, archive, coff, pe};
 use crate::reference::formats;
 use crate::reference::harness::Random;
@@ -29,8 +29,14 @@ const AMD: [(&str, u32); 9] = [
 /// Targets of code for NVIDIA's GPUs.
 const NVIDIA: [&str; 7] = ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_120", "compute_80", "compute_90"];
 
+/// Targets of machine code for Intel's GPUs, with the IP versions of their ELF files.
+const INTEL: [(&str, u32); 3] = [("pvc", 0x030f_0007), ("dg2-g10", 0x030d_c008), ("bmg-g21", 0x0500_4000)];
+
+/// SPIR-V that is a device image, and SPIR-V in an archive of `ocloc`.
+const SPIR_V: [&str; 2] = ["spir64", "spirv64-unknown-unknown"];
+
 /// GPUs that the subcommands are asked about. Some need code for another target, or have none.
-pub const GPUS: [&str; 16] = [
+pub const GPUS: [&str; 20] = [
     "gfx906",
     "gfx90a",
     "gfx90a:xnack-",
@@ -47,6 +53,10 @@ pub const GPUS: [&str; 16] = [
     "sm_90a",
     "sm_120",
     "compute_90",
+    "pvc",
+    "bmg-g21",
+    "dg2-g11",
+    "spir64",
 ];
 
 /// A vendor of GPUs.
@@ -54,12 +64,17 @@ pub const GPUS: [&str; 16] = [
 pub enum Vendor {
     Amd,
     Nvidia,
+    Intel,
 }
 
 impl Vendor {
     /// The vendor of a GPU, or of code for it.
     pub fn of(target: &str) -> Self {
-        if target.starts_with("gfx") { Self::Amd } else { Self::Nvidia }
+        match () {
+            () if target.starts_with("gfx") => Self::Amd,
+            () if is_of_intel(target) => Self::Intel,
+            () => Self::Nvidia,
+        }
     }
 }
 
@@ -84,6 +99,13 @@ impl Code {
 
     /// The ELF file, or PTX as it is extracted.
     fn content(self) -> Vec<u8> {
+        if Vendor::of(self.target) == Vendor::Intel {
+            let number = u32::try_from(self.number).unwrap();
+            return match INTEL.iter().find(|(target, _)| *target == self.target) {
+                Some((_, version)) => images::zebin(*version, &number.to_le_bytes()),
+                None => images::spirv(3, number),
+            };
+        }
         match self.target.split_once('_') {
             Some(("compute", _)) => self.cuda().extracted().to_vec(),
             Some(("sm", version)) => {
@@ -159,7 +181,11 @@ impl Maker {
 
     /// Code objects for some of the targets.
     fn codes(&mut self, vendor: Vendor) -> Vec<Code> {
-        let mut targets = if vendor == Vendor::Amd { self.amd.clone() } else { self.nvidia.clone() };
+        let targets = if vendor == Vendor::Amd { self.amd.clone() } else { self.nvidia.clone() };
+        self.codes_for(targets)
+    }
+
+    fn codes_for(&mut self, mut targets: Vec<&'static str>) -> Vec<Code> {
         self.random.shuffle(&mut targets);
         targets.truncate(1 + self.below(targets.len()));
         targets.into_iter().map(|target| Code { target, number: self.next() }).collect()
@@ -182,6 +208,11 @@ pub enum Form {
     /// A compressed offload binary, with zlib or zstd.
     OffloadCompressed {
         zlib: bool,
+    },
+    /// Device images of DPC++, stored as they are or as zstd frames: one for each code object, or one archive of all.
+    Images {
+        archive: bool,
+        packed: bool,
     },
 }
 
@@ -230,8 +261,17 @@ impl Unit {
             Vendor::Amd => *maker.random.pick(&AMD_FORMS),
             Vendor::Nvidia if maker.below(5) == 0 => Form::FatbinInOffload,
             Vendor::Nvidia => Form::Fatbin,
+            Vendor::Intel => return Self::images(maker),
         };
         Self { form, codes: maker.codes(vendor) }
+    }
+
+    /// Device images.
+    fn images(maker: &mut Maker) -> Self {
+        let (archive, packed) = (maker.below(2) == 0, maker.below(2) == 0);
+        let mut targets: Vec<&'static str> = INTEL.iter().map(|(target, _)| *target).collect();
+        targets.push(SPIR_V[usize::from(archive)]);
+        Self { form: Form::Images { archive, packed }, codes: maker.codes_for(targets) }
     }
 
     fn any(maker: &mut Maker) -> Self {
@@ -247,6 +287,20 @@ impl Unit {
     /// Whether linkers read it, rather than a runtime.
     fn is_linked(&self) -> bool {
         self.form == Form::WithHost || (self.is_offload() && self.form != Form::FatbinInOffload)
+    }
+
+    /// The device images of the code objects. The members of an archive are called after their code objects.
+    fn device_images(&self, is_archive: bool, is_packed: bool) -> Vec<DeviceImage> {
+        let contents: Vec<(String, Vec<u8>)> =
+            self.codes.iter().map(|code| (format!("g{}", code.number), code.content())).collect();
+        let images = if is_archive {
+            let members: Vec<(&str, &[u8])> =
+                contents.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
+            vec![archive(&members)]
+        } else {
+            contents.into_iter().map(|(_, content)| content).collect()
+        };
+        images.into_iter().map(|content| DeviceImage { is_packed, ..DeviceImage::new(&content) }).collect()
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -279,12 +333,21 @@ impl Unit {
             }
             Form::Offload(version) => offload::write(version, &images()),
             Form::OffloadCompressed { zlib } => offload::compressed(zlib, &images()),
+            Form::Images { archive, packed } => {
+                let mut data: Vec<u8> = Vec::new();
+                for image in self.device_images(archive, packed) {
+                    data.resize(data.len().next_multiple_of(16), 0);
+                    data.extend(image.stored());
+                }
+                data
+            }
         }
     }
 
-    /// The kind of container, its ID if it has one, the target and the size of each entry, as `inspect` tells them.
-    fn rows(&self) -> Vec<(String, String, usize)> {
-        let row = |container: &str, target: &str, size| (container.to_owned(), target.to_owned(), size);
+    /// The member of the unit if the entry is in one, the kind of container, the target and the size of each entry, as
+    /// `inspect` tells them.
+    fn rows(&self) -> Vec<(Option<String>, String, String, usize)> {
+        let row = |container: &str, target: &str, size| (None, container.to_owned(), target.to_owned(), size);
         let codes =
             |container: &str| self.codes.iter().map(|code| row(container, code.target, code.content().len())).collect();
         let with = |first, rest: Vec<_>| [vec![first], rest].concat();
@@ -298,6 +361,20 @@ impl Unit {
                 with(row("offload binary", self.codes[0].target, fatbin.len()), codes("fatbin"))
             }
             Form::Offload(_) | Form::OffloadCompressed { .. } => codes("offload binary"),
+            // The targets of SPIR-V are triples.
+            Form::Images { archive, .. } => {
+                let id = |code: &Code| if SPIR_V.contains(&code.target) { "" } else { code.target };
+                if !archive {
+                    let image = |code: &Code| row("device images", id(code), code.content().len());
+                    return self.codes.iter().map(image).collect();
+                }
+                let whole = row("device images", "", self.device_images(true, false)[0].content.len());
+                let member = |code: &Code| {
+                    let (_, container, target, size) = row("code object", id(code), code.content().len());
+                    (Some(format!("g{}", code.number)), container, target, size)
+                };
+                with(whole, self.codes.iter().map(member).collect())
+            }
         }
     }
 }
@@ -313,19 +390,25 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// The names of the sections of bundles, fatbins and offload binaries.
-    fn sections(self) -> [&'static str; 3] {
+    /// The names of the sections of bundles, fatbins, offload binaries and device images.
+    fn sections(self) -> [&'static str; 4] {
         match self {
-            Self::Coff => [".hip_fat", ".nv_fatb", ".llvm.offloading"],
-            Self::Pe => [".hip_fat", ".nv_fatb", ".llvm.of"],
-            _ => [".hip_fatbin", ".nv_fatbin", ".llvm.offloading"],
+            Self::Coff => [".hip_fat", ".nv_fatb", ".llvm.offloading", "OFFLOAD_"],
+            Self::Pe => [".hip_fat", ".nv_fatb", ".llvm.of", "OFFLOAD_"],
+            _ => [".hip_fatbin", ".nv_fatbin", ".llvm.offloading", "OFFLOAD_DEVICE_CODE"],
         }
     }
 
+    /// Whether DPC++ links device images into it.
+    fn is_linked(self) -> bool {
+        matches!(self, Self::ElfLibrary | Self::ElfProgram | Self::Pe)
+    }
+
     fn section(self, unit: &Unit) -> &'static str {
-        let [hip, cuda, images] = self.sections();
+        let [hip, cuda, images, intel] = self.sections();
         match unit.form {
             Form::Fatbin => cuda,
+            Form::Images { .. } => intel,
             _ if unit.is_offload() => images,
             _ => hip,
         }
@@ -371,7 +454,8 @@ impl Held {
         let shell = *maker.random.pick(shells);
         let mut units = Vec::new();
         for _ in 0..1 + maker.below(3) {
-            let unit = Unit::any(maker);
+            let is_intel = shell.is_linked() && maker.below(3) == 0;
+            let unit = if is_intel { Unit::new(maker, Vendor::Intel) } else { Unit::any(maker) };
             // The offload binaries of several sources in one section are told apart only by their code.
             if !unit.is_offload() || !units.iter().any(Unit::is_offload) {
                 units.push(unit);
@@ -456,11 +540,21 @@ impl Held {
 
     /// What serves GPUs, in any order.
     pub fn serving(&self) -> Vec<Serving> {
-        match self {
+        let all: Vec<Serving> = match self {
             Self::Sections(_, units) | Self::Row(units) => units.iter().map(Serving::of_unit).collect(),
             Self::Archive(members) => members.iter().flat_map(|(_, held)| held.serving()).collect(),
             Self::Code(code) => vec![Serving { is_unit: false, ..Serving::of_codes(vec![*code]) }],
+        };
+        // All device images of a library are one unit.
+        let (images, mut others): (Vec<Serving>, Vec<Serving>) = all.into_iter().partition(|unit| unit.is_images);
+        if let Some(together) = images.into_iter().reduce(|one, other| Serving {
+            codes: [one.codes, other.codes].concat(),
+            choices: [one.choices, other.choices].concat(),
+            ..one
+        }) {
+            others.push(together);
         }
+        others
     }
 
     /// The number of code objects for the host.
@@ -485,10 +579,11 @@ impl Held {
         }
     }
 
-    /// Whether `recompress` writes it, with all its code: offload binaries only in ELF objects, and bundles not in COFF
-    /// objects.
+    /// Whether `recompress` writes it, with all its code: offload binaries only in ELF objects, bundles not in COFF
+    /// objects, and no device images.
     pub fn is_writable(&self) -> bool {
-        let has_offload = || self.units().iter().any(|unit| unit.is_offload());
+        let is_left = |unit: &&Unit| unit.is_offload() || matches!(unit.form, Form::Images { .. });
+        let has_offload = || self.units().iter().any(is_left);
         match self {
             Self::Sections(Shell::ElfObject, units) => units.iter().all(|unit| unit.form != Form::FatbinInOffload),
             Self::Sections(Shell::Coff, _) | Self::Code(_) => false,
@@ -511,20 +606,22 @@ impl Held {
 
     /// The code objects that `inspect` lists for a file of this name.
     pub fn rows(&self, name: &str) -> Vec<Row> {
-        let row = |(container, target, size)| (format!("{name}:"), container, target, size);
+        let row = |(_, container, target, size)| (format!("{name}:"), container, target, size);
         match self {
             Self::Sections(shell, units) => {
                 let in_section = |unit: &Unit| {
-                    let place = format!("{name}:{}", shell.section(unit));
-                    unit.rows()
-                        .into_iter()
-                        .map(move |(container, target, size)| (place.clone(), container, target, size))
+                    let section = shell.section(unit);
+                    unit.rows().into_iter().map(move |(member, container, target, size)| {
+                        (format!("{}:{section}", member.as_deref().unwrap_or(name)), container, target, size)
+                    })
                 };
                 units.iter().flat_map(in_section).collect()
             }
             Self::Row(units) => units.iter().flat_map(Unit::rows).map(row).collect(),
             Self::Archive(members) => members.iter().flat_map(|(name, held)| held.rows(name)).collect(),
-            Self::Code(code) => vec![row(("code object".to_owned(), code.target.to_owned(), code.content().len()))],
+            Self::Code(code) => {
+                vec![row((None, "code object".to_owned(), code.target.to_owned(), code.content().len()))]
+            }
         }
     }
 }
@@ -545,11 +642,13 @@ fn row_of<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<u8> {
 
 /// A file with units in the sections of their formats.
 fn shell_bytes(shell: Shell, units: &[Unit]) -> Vec<u8> {
-    let of = |is_wanted: fn(&Unit) -> bool| row_of(units.iter().filter(|unit| is_wanted(unit)));
-    let hip = of(|unit| unit.form != Form::Fatbin && !unit.is_offload());
-    let (cuda, images) = (of(|unit| unit.form == Form::Fatbin), of(Unit::is_offload));
+    let of_section =
+        |section: usize| row_of(units.iter().filter(|unit| shell.section(unit) == shell.sections()[section]));
+    let [hip, cuda, images, intel] = [0, 1, 2, 3].map(of_section);
     let mut sections = vec![(".text", &b"code"[..])];
-    sections.extend(shell.sections().into_iter().zip([&hip[..], &cuda, &images]).filter(|(_, data)| !data.is_empty()));
+    sections.extend(
+        shell.sections().into_iter().zip([&hip[..], &cuda, &images, &intel]).filter(|(_, data)| !data.is_empty()),
+    );
     match shell {
         Shell::Coff => return coff(&sections),
         Shell::Pe => return pe(&sections),
@@ -581,15 +680,26 @@ pub struct Serving {
     pub is_linked: bool,
     /// Whether it should serve all GPUs of its vendors: a code object in an archive need not.
     pub is_unit: bool,
+    /// Whether it is the device images of a library.
+    pub is_images: bool,
 }
 
 impl Serving {
     pub fn of_codes(codes: Vec<Code>) -> Self {
-        Self { choices: vec![codes.clone()], codes, is_linked: false, is_unit: true }
+        Self { choices: vec![codes.clone()], codes, is_linked: false, is_unit: true, is_images: false }
     }
 
     fn of_unit(unit: &Unit) -> Self {
-        Self { is_linked: unit.is_linked(), ..Self::of_codes(unit.codes.clone()) }
+        let of_codes = Self { is_linked: unit.is_linked(), ..Self::of_codes(unit.codes.clone()) };
+        match unit.form {
+            Form::Images { archive: true, .. } => Self { is_images: true, ..of_codes },
+            // A program may need each image.
+            Form::Images { archive: false, .. } => {
+                let choices = unit.codes.iter().map(|code| vec![*code]).collect();
+                Self { is_images: true, choices, ..of_codes }
+            }
+            _ => of_codes,
+        }
     }
 
     /// Whether it is for GPUs of this GPU's vendor.

@@ -285,8 +285,25 @@ fn features(target: &str) -> BTreeSet<&str> {
     target.split(':').skip(1).collect()
 }
 
+/// GPUs of Intel, each with the GPU whose code it takes too.
+const INTEL: [(&str, Option<&str>); 4] =
+    [("pvc", None), ("dg2-g10", None), ("dg2-g11", Some("dg2-g10")), ("bmg-g21", None)];
+
+/// Whether a GPU or code is Intel's.
+pub fn is_of_intel(target: &str) -> bool {
+    target.starts_with("spir") || INTEL.iter().any(|(gpu, _)| *gpu == target)
+}
+
 /// Returns how well code for a target serves a GPU (less is better), or `None` if it does not.
 pub fn rank(gpu: &str, target: &str) -> Option<(u32, i64, u32)> {
+    if is_of_intel(gpu) {
+        return match () {
+            () if target.starts_with("spir") => Some((2, 0, 0)),
+            () if target == gpu => Some((0, 0, 0)),
+            () if INTEL.contains(&(gpu, Some(target))) => Some((1, 0, 0)),
+            () => None,
+        };
+    }
     if gpu.starts_with("gfx") || gpu == "amdgcnspirv" {
         let processor = |text: &str| text.split(':').next().unwrap().to_owned();
         let (own, code) = (processor(gpu), processor(target));

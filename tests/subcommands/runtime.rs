@@ -186,6 +186,14 @@ fn native_means_the_gpus_of_this_machine() {
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
     fs::write(dir.path().join("in"), bundle(&["gfx906"])).unwrap();
+    // The header of an entry has the version of PTX.
+    let ptx = |major, minor| {
+        let mut entry = fatbins::entry(&fatbins::Code::ptx(75));
+        (entry[24], entry[26]) = (minor, major);
+        fatbins::fatbin(&[entry])
+    };
+    fs::write(dir.path().join("new"), ptx(9, 0)).unwrap();
+    fs::write(dir.path().join("old"), ptx(8, 4)).unwrap();
     let script = "case \"$1\" in --query-gpu*) echo 'NVIDIA A100-SXM4-80GB, 8.0';; *) echo 'CUDA Version: 12.4';; esac";
     fs::write(bin.join("nvidia-smi"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(bin.join("nvidia-smi"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -197,11 +205,39 @@ fn native_means_the_gpus_of_this_machine() {
         ),
         (&["extract", "in", "-n", "--target", "gfx906,native"], "no code object matches 'native' (sm_80)"),
         (&["recompress", "in", "-o", "out", "--keep-for", "native"], "no code object matches 'native' (sm_80)"),
+        (
+            &["verify", "new", "--expect", "native"],
+            "it does not serve native (sm_80); it has code for compute_75; PTX 9.0 needs a driver of CUDA 13.0, and this machine has 12.4",
+        ),
+        (&["extract", "new", "-n", "--as-runtime", "--target", "native"], "no code object"),
+        (&["verify", "in", "--expect", "native+ptx"], "without '+ptx': native,ptx adds PTX"),
+        (&["verify", "in", "--expect", "native:xnack+"], "':xnack+' cannot follow"),
     ] {
         let (status, out, said) =
             text(&Command::new(PROGRAM).args(args).current_dir(dir.path()).env("PATH", &bin).output().unwrap());
-        assert!(status == 1 && [out.as_str(), said.as_str()].concat().contains(expected), "{args:?}: {out}{said}");
+        assert!(status != 0 && [out.as_str(), said.as_str()].concat().contains(expected), "{args:?}: {out}{said}");
     }
+    // The driver compiles older PTX, and the name of the GPU says nothing of a driver.
+    for args in [
+        &["verify", "old", "--expect", "native"][..],
+        &["verify", "new", "--expect", "sm_80"],
+        &["extract", "old", "-n", "--as-runtime", "--target", "native"],
+    ] {
+        let output = Command::new(PROGRAM).args(args).current_dir(dir.path()).env("PATH", &bin).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", text(&output).2);
+    }
+    // A terminal shows what the GPUs of this machine load.
+    let code = |target: &str| fatbins::entry(&fatbins::Code::cubin(target[3..].parse().unwrap(), 4));
+    let cubins = fatbins::fatbin(&["sm_75", "sm_80", "sm_86"].map(code));
+    let library = Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &cubins)]);
+    fs::write(dir.path().join("lib.so"), library).unwrap();
+    let path = bin.to_str().unwrap();
+    let shown = text_output::on_a_terminal(80, &[("PATH", path)], &["inspect", "lib.so"], dir.path());
+    let marked: Vec<&str> = shown.lines().filter(|line| line.contains(" * ")).collect();
+    assert!(marked.len() == 1 && marked[0].starts_with("  sm_80 * "), "{shown}");
+    assert!(shown.contains("  *: what the GPUs of this machine load\n"), "{shown}");
+    let output = Command::new(PROGRAM).args(["inspect", "lib.so"]).current_dir(dir.path()).env("PATH", &bin).output();
+    assert!(!text(&output.unwrap()).1.contains('*'));
 }
 
 #[test]

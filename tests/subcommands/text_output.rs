@@ -165,7 +165,7 @@ fn colours_and_characters_follow_the_environment() {
 }
 
 /// The output of a subcommand on a terminal of this width.
-fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &Path) -> String {
+pub fn on_a_terminal(width: u16, environment: &[(&str, &str)], args: &[&str], dir: &Path) -> String {
     use std::io::Read as _;
     let size = nix::pty::Winsize { ws_row: 24, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = nix::pty::openpty(Some(&size), None).unwrap();

@@ -148,7 +148,8 @@ class File:
     """The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle for
     each source file, and so does the code that one wrapper of a split library loads from kpack archives. Files of a
     directory in a package that are code objects, bundles or fatbins themselves count as one together, and so does a
-    file that is one. Other code objects without a bundle and device images of SYCL are not counted.
+    file that is one. All device images of a library count as one. Other code objects without a bundle are not
+    counted.
     """
     code_objects: list[CodeObject]
     """The code objects in file order, including host code and empty ones."""

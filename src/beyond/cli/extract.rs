@@ -128,7 +128,7 @@ impl Options for ExtractOptions {
         if self.as_runtime {
             // The GPUs select code in place of the patterns.
             for target in std::mem::take(&mut selection.targets) {
-                match suggest::devices(target.as_str()) {
+                match suggest::devices_of(&target) {
                     Ok(gpus) => devices.extend(gpus),
                     Err(error) => {
                         let text = format!("--as-runtime needs names of GPUs: {error}");

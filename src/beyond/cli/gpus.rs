@@ -1,7 +1,8 @@
 //! Options with names of GPUs.
 
 use std::collections::BTreeSet;
-use std::{fs, io};
+use std::fs;
+use std::io::{self, IsTerminal as _};
 
 use crate::base::id::processors;
 use crate::beyond::inventory::{Coverage, ServedBundles};
@@ -32,9 +33,10 @@ impl Gpus {
         Ok(Self(devices))
     }
 
-    /// Warns of each GPU that no public table has. It may be newer than the tables, or a slip.
+    /// Warns of each GPU that is not in our tables. It may be newer than the tables, or a slip.
     pub(super) fn warn_of_unknown(devices: &[Device], console: &Console) {
-        for warning in devices.iter().filter_map(suggest::unknown_gpu) {
+        let unknown = devices.iter().filter_map(suggest::unknown_gpu);
+        for warning in unknown.chain(suggest::unread_of_machine(devices)) {
             console.warning(&warning);
         }
     }
@@ -57,6 +59,17 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     let lines = content.trim_start_matches('\u{feff}').lines();
     let names: Vec<&str> = lines.map(|line| line.split('#').next().unwrap_or_default()).collect();
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
+}
+
+/// Returns those of some targets whose code the GPUs of this machine load. Returns none if nobody looks at the output: it
+/// may take a while to find the GPUs.
+pub(super) fn loaded_here<'t>(targets: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
+    let codes: Vec<(&str, Code)> = targets.filter_map(|target| Some((target, Code::from_name(target)?))).collect();
+    if codes.is_empty() || !io::stdout().is_terminal() {
+        return BTreeSet::new();
+    }
+    let devices = suggest::machine().as_ref().map(|machine| machine.devices.as_slice()).unwrap_or_default();
+    devices.iter().flat_map(|device| device.choose(&codes)).collect()
 }
 
 /// Returns the GPUs that any bundle has code for, by generation, with the number of bundles that serve each. Returns
@@ -107,7 +120,9 @@ pub(super) fn number_of(target: &str) -> &str {
 /// family are joined by commas.
 pub(super) fn label_of_family(targets: &[&str], mark: &str) -> String {
     let [first, ..] = targets else { return String::new() };
-    let Some(family) = family_of(first) else { return targets.join(",") };
+    let Some(family) = family_of(first) else {
+        return targets.iter().map(|target| short_target(target)).collect::<Vec<_>>().join(",");
+    };
     let known: Vec<&str> =
         processors::all().map(|known| known.name).filter(|name| family_of(name) == Some(family)).collect();
     let mut label = String::new();
@@ -373,7 +388,7 @@ mod tests {
     fn some_products_of_each_series_are_named_within_the_room() {
         for (targets, room, products) in [
             (&["gfx942"][..], 40, "MI325X, MI308X, MI300X, MI300A"),
-            (&["sm_90"], 40, "GH200, H200, H100, H20"),
+            (&["sm_90"], 40, "GH200, H200, H100, H20, H800"),
             (&["sm_120"], 30, "RTX 5090, RTX PRO 6000, …"),
             (&["gfx1100", "gfx1101", "gfx1102", "gfx1103"], 50, "RX 7900 XTX, 7800 XT, 7600 XT, Radeon 780M, …"),
             (&["sm_75"], 30, "T4, RTX 2080 Ti, …"),
@@ -391,7 +406,7 @@ mod tests {
     fn targets_have_the_products_that_take_their_code() {
         for (target, products) in [
             ("sm_103a", "GB300, B300"),
-            ("sm_100f", "GB200, B200, GB300, B300"),
+            ("sm_100f", "GB200, B200, B100, GB300, B300"),
             ("sm_103f", "GB300, B300"),
             ("gfx942:xnack-", "Instinct MI325X, Instinct MI308X, Instinct MI300X, Instinct MI300A"),
             (

@@ -5,29 +5,63 @@ use std::collections::BTreeSet;
 use crate::beyond::products::{all, is_counted, other_names, plain, words};
 
 /// Returns the products that an incomplete or wrong name may mean, each with its processors, the older generations of
-/// each vendor first: the products whose names have the typed part, or else those that differ least in their words. A
-/// name without a number may have one wrong letter.
+/// each vendor first: the products whose names have the typed words, or else the typed part. Without any, those that
+/// differ least in their words, and those with one wrong letter.
 pub(super) fn meant(typed: &str) -> Vec<(String, &'static str)> {
-    let mut found = with_part(typed);
-    if found.is_empty() {
-        found = with_nearest_words(typed);
-    }
+    let with_part = with_part(typed);
+    let words = compared_words(typed);
+    let with_words: Vec<_> =
+        with_part.iter().copied().filter(|(_, name)| words.is_subset(&compared_words(name))).collect();
+    let is_exact = !with_words.is_empty();
+    let found = match () {
+        () if is_exact => with_words,
+        () if !with_part.is_empty() => with_part,
+        () => with_nearest_words(typed),
+    };
     let mut meant: Vec<(String, &str)> =
         found.into_iter().map(|(processor, name)| (processor.to_owned(), name)).collect();
-    let typed = plain(typed);
-    if typed.len() >= LETTERS_MIN && !typed.contains(|c: char| c.is_ascii_digit()) {
-        let is_near = |name: &&str| strsim::osa_distance(&plain(name), &typed) == 1;
-        for (processor, names) in all() {
-            meant.extend(names.iter().copied().filter(is_near).map(|name| (processor.to_owned(), name)));
+    let (typed, whole) = (plain(typed), letters_and_digits(typed));
+    let least = if digits(&typed).is_empty() { LETTERS_MIN } else { WITH_DIGITS_MIN };
+    if is_exact || typed.len() < least {
+        return meant;
+    }
+    let products = all().flat_map(|(processor, names)| names.iter().map(move |name| (processor.to_owned(), *name)));
+    let others = other_names().map(|(name, processors)| (processors.join(", "), name));
+    for (processors, name) in products.chain(others) {
+        // The wrong letter may be in a word that does not count, such as Radeon.
+        let is_near =
+            has_one_wrong_letter(&typed, &plain(name)) || has_one_wrong_letter(&whole, &letters_and_digits(name));
+        if is_near && meant.iter().all(|(_, other)| *other != name) {
+            meant.push((processors, name));
         }
-        let others = other_names().filter(|(name, _)| is_near(name));
-        meant.extend(others.map(|(name, processors)| (processors.join(", "), name)));
     }
     meant
 }
 
-/// The least number of letters in a name that may have a wrong one.
+/// The least length of a name that may have a wrong letter: of one without digits, and of one with digits.
 const LETTERS_MIN: usize = 6;
+const WITH_DIGITS_MIN: usize = 4;
+
+/// Returns whether two names differ in one letter. A letter more after a number makes another product: RX 6800S.
+fn has_one_wrong_letter(one: &str, other: &str) -> bool {
+    if strsim::osa_distance(one, other) != 1 || digits(one) != digits(other) {
+        return false;
+    }
+    let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let longer = if one.len() > other.len() { one } else { other };
+    let (before, after) = longer.split_at_checked(same).unwrap_or_default();
+    let ends_number = before.ends_with(|c: char| c.is_ascii_digit())
+        && !after.chars().nth(1).is_some_and(|next| next.is_ascii_alphabetic());
+    one.len() == other.len() || !ends_number
+}
+
+fn letters_and_digits(name: &str) -> String {
+    words(name).collect::<String>().to_ascii_lowercase()
+}
+
+fn digits(name: &str) -> String {
+    name.chars().filter(char::is_ascii_digit).collect()
+}
 
 /// The largest number of words in which a name may differ from that of a product: one is missing and another added.
 const WORDS_MAX: usize = 2;
@@ -105,6 +139,7 @@ fn has_part(name: &str, part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beyond::products::processors;
 
     #[test]
     fn a_wrong_name_has_the_products_that_differ_least() {
@@ -115,9 +150,11 @@ mod tests {
             ("RTX 1660", &["GeForce GTX 1660"]),
             ("Arc B580 XT", &["Arc B580"]),
             // One letter after the number is another product, with another processor.
-            ("RX 6800S", &[]),
-            ("GeForce GTX 960M", &[]),
+            ("RX 6900S", &[]),
+            ("GeForce GTX 1080M", &[]),
             ("RTX 5095", &[]),
+            ("NI300X", &["Instinct MI300X"]),
+            ("L40Q", &["L40S"]),
             ("Jetson Orinn", &["Jetson Orin NX", "Jetson Orin"]),
             ("meteorlak", &["Meteor Lake"]),
             ("Jetson", &[]),
@@ -138,13 +175,41 @@ mod tests {
             ("7900 gre", &["Radeon RX 7900 GRE"]),
             ("RTX 4000", &["Quadro RTX 4000", "RTX 4000 Ada"]),
             ("A1000", &["RTX A1000"]),
+            ("7900 XT", &["Radeon RX 7900 XT"]),
+            ("9070XT", &["Radeon RX 9070 XT"]),
+            ("6000 Ada", &["RTX 6000 Ada"]),
+            ("4090 D", &["GeForce RTX 4090"]),
             ("509", &[]),
             ("90", &[]),
             ("RTX", &[]),
             ("", &[]),
         ] {
-            let found: Vec<&str> = with_part(typed).into_iter().map(|(_, name)| name).collect();
+            let found: Vec<&str> = meant(typed).into_iter().map(|(_, name)| name).collect();
             assert_eq!(found, names, "{typed}");
+        }
+    }
+
+    /// Each product is suggested if one letter of its name is wrong or missing, unless the result is a name itself, or
+    /// all of it is in the names that are suggested.
+    #[test]
+    fn a_name_with_one_wrong_letter_has_its_product() {
+        for (_, names) in all() {
+            for name in names {
+                for (at, _) in name.char_indices().filter(|(_, c)| c.is_ascii_alphabetic()) {
+                    for letter in ["", "q"] {
+                        let typed = [&name[..at], letter, &name[at + 1..]].concat();
+                        let least = if digits(&typed).is_empty() { LETTERS_MIN } else { WITH_DIGITS_MIN };
+                        if plain(&typed).len() < least || processors(&typed).is_some() {
+                            continue;
+                        }
+                        let meant: Vec<&str> = meant(&typed).into_iter().map(|(_, name)| name).collect();
+                        let words = compared_words(&typed);
+                        let is_exact =
+                            !meant.is_empty() && meant.iter().all(|name| words.is_subset(&compared_words(name)));
+                        assert!(is_exact || meant.contains(name), "{typed}: {meant:?}, not {name}");
+                    }
+                }
+            }
         }
     }
 }

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::sync::LazyLock;
 
 use crate::base::display::{alternatives, printable};
 use crate::base::error::Error;
 use crate::base::id::processors::{self, ProcessorKind};
 use crate::beyond::code::intel_gpu;
+use crate::beyond::inventory::Pattern;
 use crate::beyond::products;
-use crate::beyond::runtime::{Device, DeviceError, Machine, Named};
+use crate::beyond::runtime::{Device, DeviceError, Machine, MachineError, Named};
 
 use super::gpus::without_brand;
 use super::meant::meant;
@@ -120,21 +122,15 @@ fn unknown_product(typed: &str) -> Option<String> {
     if !may_be_product || is_known_product {
         return None;
     }
-    let meant = products_meant(name);
-    let is_digit = |c: char| c.is_ascii_digit();
-    // A number alone may be the model of a product, such as 5090, and a name without a number that of a series. If no
-    // product is like it, nothing shows that it is about a GPU at all.
-    if let Some(meant) = &meant
-        && (name.chars().all(is_digit) || !name.contains(is_digit))
-    {
-        return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?"));
-    }
-    let series = series_of(name)?;
-    if !names_vendor(name) && !is_known_series(&series) {
-        return None;
-    }
-    if let Some(meant) = meant {
-        return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
+    let is_like_product = series_of(name).is_some_and(|series| names_vendor(name) || is_known_series(&series));
+    match products_meant(name) {
+        Some(meant) if is_like_product => {
+            return Some(format!("the table of products has no '{name}'; did you mean {meant}?"));
+        }
+        Some(meant) => return Some(format!("'{name}' is not the name of a GPU; did you mean {meant}?")),
+        // Nothing shows that it is about a GPU at all.
+        None if !is_like_product => return None,
+        None => {}
     }
     Some(format!(
         "the table of products has no '{name}': name its processor, such as gfx1100, which rocminfo prints, or sm_89, which is compute \
@@ -199,13 +195,59 @@ pub(super) fn is_gpu(name: &str) -> bool {
 /// Our word for the GPUs of this machine.
 const NATIVE: &str = "native";
 
-/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names.
+/// Returns the GPUs of this machine if a name means them, in any case, and `None` for other names. With a suffix, such
+/// as that for features or for PTX, it is an error.
 pub(super) fn native_gpus(name: &str) -> Option<Result<Vec<Device>, String>> {
-    if !name.eq_ignore_ascii_case(NATIVE) {
+    let (typed, suffix) = name.split_at(name.find([':', '+']).unwrap_or(name.len()));
+    if !typed.eq_ignore_ascii_case(NATIVE) {
         return None;
     }
-    let machine = Machine::read().map_err(|error| printable(&error.to_string()));
-    Some(machine.map(|machine| machine.devices.into_iter().map(|device| device.typed_as(NATIVE)).collect()))
+    match suffix.get(..1) {
+        None => {}
+        Some("+") => {
+            return Some(Err(format!(
+                "native means the GPUs of this machine, without '{suffix}': native,ptx adds PTX"
+            )));
+        }
+        Some(_) => {
+            return Some(Err(format!(
+                "native means the GPUs of this machine, which have their own settings: '{suffix}' cannot follow"
+            )));
+        }
+    }
+    let devices = |machine: &Machine| machine.devices.iter().map(|device| device.clone().typed_as(NATIVE)).collect();
+    Some(machine().as_ref().map(devices).map_err(|error| printable(&error.to_string())))
+}
+
+/// Returns the GPUs that a pattern names. `native` comes with the driver of this machine.
+pub(super) fn devices_of(pattern: &Pattern) -> Result<Vec<Device>, String> {
+    match pattern.typed().and_then(native_gpus) {
+        Some(native) => Ok(native?.into_iter().filter(|device| device.name() == pattern.as_str()).collect()),
+        None => devices(pattern.as_str()),
+    }
+}
+
+/// Returns the GPUs of this machine, which are looked for once.
+pub(super) fn machine() -> &'static Result<Machine, MachineError> {
+    static MACHINE: LazyLock<Result<Machine, MachineError>> = LazyLock::new(Machine::read);
+    &MACHINE
+}
+
+/// Describes what is not known of this machine, if GPUs of it are among some, and what is assumed.
+pub(super) fn unread_of_machine(devices: &[Device]) -> Vec<String> {
+    let own: Vec<&Device> = devices.iter().filter(|device| device.typed() == Some(NATIVE)).collect();
+    if own.is_empty() {
+        return Vec::new();
+    }
+    let fault = machine().as_ref().ok().and_then(|machine| machine.nvidia_fault.as_ref());
+    let without_nvidia = fault.map(|fault| format!("native leaves out NVIDIA's GPUs: {}", printable(fault)));
+    let open = own.into_iter().filter(|device| device.has_open_settings()).map(|device| {
+        let name = device.name();
+        format!(
+            "native means {name} with XNACK on and off, because the kernel does not say which; {name}:xnack- means one"
+        )
+    });
+    without_nvidia.into_iter().chain(open).collect()
 }
 
 /// Returns the GPUs in a list, each once: see [`Device::parse_list`]. `native` means the GPUs of this machine. The error
@@ -247,14 +289,13 @@ fn describe_unknown_gpu(error: &DeviceError) -> String {
     }
 }
 
-/// Describes a GPU that no public table has, and the names that it may mean: it may be newer than the tables. `None`
-/// for a known GPU.
+/// Describes a GPU that is not in our tables, and the names that it may mean. `None` for a known GPU.
 pub(super) fn unknown_gpu(device: &Device) -> Option<String> {
     if device.is_known() {
         return None;
     }
     let meant = known_gpu(device.name()).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
-    Some(format!("no public table has the GPU '{}', which may be newer than this program{meant}", device.name()))
+    Some(format!("this program does not know the GPU '{}'{meant}", device.name()))
 }
 
 /// Returns whether a target ID with an error has the name of a processor. The error then is about its features, and a
@@ -361,9 +402,9 @@ mod tests {
         for typed in [
             "GTX 1650X",
             "RTX 5095",
-            "L20",
-            "GeForce GTX 960M",
-            "Radeon RX 6800M",
+            "L25",
+            "GeForce GTX 1080M",
+            "Radeon RX 6900M",
             "RX 6800S",
             "RTX 1660",
             "GTX 1250",
@@ -404,7 +445,9 @@ mod tests {
             ("RTX 4000", "Quadro RTX 4000 (sm_75) or RTX 4000 Ada (sm_89)"),
             ("NVIDIA RTX 5000", "Quadro RTX 5000 (sm_75) or RTX 5000 Ada (sm_89)"),
             ("Tesla MI300X", "MI300X (gfx942)"),
-            ("AMD A10", "A10 or A10G (both sm_86)"),
+            ("AMD A10", "A10 (sm_86)"),
+            ("7900 XT", "RX 7900 XT (gfx1100)"),
+            ("6000 Ada", "RTX 6000 Ada (sm_89)"),
             ("RX 7900", "RX 7900 XTX, RX 7900 XT or RX 7900 GRE (all gfx1100)"),
         ] {
             let text = unknown_product(typed).unwrap_or_else(|| panic!("{typed}"));

@@ -25,7 +25,15 @@ pub(crate) struct GpuHeader {
     pub(crate) flags: u32,
 }
 
+/// The operating system HSA in the header of an ELF file for an AMD GPU.
+pub(crate) const HSA: u8 = 64;
+
 impl GpuHeader {
+    /// Returns the code object version of a file for an AMD GPU and HSA, or `None` for other files.
+    pub(crate) fn code_object_version(self) -> Option<u8> {
+        if self.machine == EM_AMDGPU && self.system == HSA { self.version.checked_add(2) } else { None }
+    }
+
     /// Reads the header at the start of a code object. Returns `None` for other content, and if `head` ends before.
     pub(crate) fn read(head: &[u8]) -> Option<Self> {
         let header = Header::read(head)?;

@@ -25,6 +25,15 @@ use crate::beyond::code::elf::File;
 /// The architecture that DPC++ gives code for Intel GPUs.
 pub(crate) const ARCH: &str = "spir64_gen";
 
+/// Whether a triple, or its architecture alone, is that of SPIR-V or of code that DPC++ compiles from it for Intel's
+/// GPUs. DPC++ compiles for CPUs and FPGAs too, and AMD has SPIR-V of its own.
+pub(crate) fn is_for_intel(triple: &str) -> bool {
+    let mut fields = triple.split('-');
+    let arch = fields.next().unwrap_or_default();
+    let is_other = matches!(arch, "spir64_x86_64" | "spir64_fpga") || fields.next() == Some("amd");
+    arch.starts_with("spir") && !is_other
+}
+
 const SECTION: &[u8] = b".note.intelgt.compat";
 
 /// The owner of the notes, with the zero at its end.

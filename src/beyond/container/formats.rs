@@ -100,7 +100,8 @@ pub(crate) enum Rule {
     Nested,
     /// It need not serve every GPU of a program, because other containers or files may serve the rest.
     ForSomeGpus,
-    /// The code objects are not alternatives: a program needs each that runs on its GPU. So several may have one ID.
+    /// The code objects are not alternatives: a program needs each that runs on its GPU. So several may have one ID. All
+    /// of a library serve a GPU together.
     EachNeeded,
     /// Compilers write a container for each target, one after another, which a program uses together.
     OnePerTarget,

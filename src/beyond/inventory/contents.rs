@@ -179,7 +179,7 @@ impl Contents {
     /// [place](Place::library)'s to say. Files that serve GPUs together with others of their directory are not among
     /// the libraries, but [`files`](Self::files).
     pub(crate) fn libraries(&self) -> Vec<(Place, LibraryContents<'_>)> {
-        let mut libraries: Groups<Place, LibraryContents<'_>> = Groups::new();
+        let mut libraries: Groups<Place, LibraryContents<'_>> = Groups::default();
         for bundle in self.bundles.iter().filter(|bundle| bundle.directory.is_none()) {
             libraries.at(bundle.info.place.library()).bundles.push(bundle);
         }

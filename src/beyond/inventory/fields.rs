@@ -30,7 +30,8 @@ struct File<'r> {
     /// The number of bundles that a program may load from the file. Offload binaries at one place count as one bundle
     /// for each source file, and so does the code that one wrapper of a split library loads from kpack archives. Files
     /// of a directory in a package that are code objects, bundles or fatbins themselves count as one together, and so
-    /// does a file that is one. Other code objects without a bundle and device images of SYCL are not counted.
+    /// does a file that is one. All device images of a library count as one. Other code objects without a bundle are not
+    /// counted.
     bundles: usize,
     /// For each GPU that a bundle has code for, in the order of their names, PTX and SPIR-V last: the number of bundles
     /// that serve it, with code that a runtime loads there. Null if there are too many GPUs and bundles to compare.

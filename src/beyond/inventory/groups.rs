@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// A value for each key, in the order in which the keys were first asked for.
+#[derive(Debug)]
 pub(super) struct Groups<K, V> {
     by_key: HashMap<K, (usize, V)>,
 }
 
-impl<K: Eq + Hash, V: Default> Groups<K, V> {
-    pub(super) fn new() -> Self {
+impl<K, V> Default for Groups<K, V> {
+    fn default() -> Self {
         Self { by_key: HashMap::new() }
     }
+}
 
+impl<K: Eq + Hash, V: Default> Groups<K, V> {
     /// Returns the value of a key, which is a new one at first.
     pub(super) fn at(&mut self, key: K) -> &mut V {
         let next = self.by_key.len();

@@ -227,19 +227,6 @@ impl Libraries {
         libraries
     }
 
-    /// Returns the files with libraries, by path, each with the GPUs that the bundles of all
-    /// its libraries serve. Returns no files if some libraries are not kept.
-    #[cfg(feature = "cli")]
-    pub(crate) fn by_file(&self) -> BTreeMap<&str, Coverage> {
-        let mut files: BTreeMap<&str, Coverage> = BTreeMap::new();
-        if self.number_in_rest == 0 {
-            for library in &self.kept {
-                files.entry(&library.path).or_default().merge(&library.coverage);
-            }
-        }
-        files
-    }
-
     /// Returns the sizes of each GPU in all libraries.
     pub fn gpus(&self) -> SizesByGpu {
         let mut all = SizesByGpu::new();

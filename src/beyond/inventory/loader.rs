@@ -6,8 +6,7 @@ use super::read::each_bundle;
 use super::unit::{FoundUnit, UnitBuilder, UnitRole};
 use crate::base::error::Result;
 use crate::base::io::input::Slice;
-use crate::beyond::container::Rule;
-use crate::beyond::runtime::{Code, Device, UnfoundCode};
+use crate::beyond::runtime::{Code, CodeUse, Device, UnfoundCode};
 use crate::beyond::scan::{CodeObject, FoundBundle, Place, Scan};
 
 /// A code object that runtimes load.
@@ -88,9 +87,8 @@ impl Loader {
         self.waiting.extend((first..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let mut loaded = Vec::new();
         for unit in self.units.add(found) {
-            // Of code that need not serve every GPU, a program may need each code object that runs on its GPU. Such a
-            // unit is that of this bundle: only others wait for later bundles.
-            if unit.role != UnitRole::Whole && found.format.has(Rule::EachNeeded) {
+            // A program may need each device image that runs on its GPU.
+            if unit.role == UnitRole::Together && unit.code_use == CodeUse::Each {
                 self.note_unfound(&unit.unfound);
                 unit.codes.chunks(1).for_each(|code| loaded.extend(self.choose(code)));
             } else {

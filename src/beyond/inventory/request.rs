@@ -92,6 +92,12 @@ impl Pattern {
         }
     }
 
+    /// Returns the name that was typed for the target, if that is another one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn typed(&self) -> Option<&str> {
+        self.typed.as_deref()
+    }
+
     /// Returns the pattern with the name that was typed for it, such as that of a product, which messages show.
     #[cfg(feature = "cli")]
     pub(crate) fn typed_as(self, name: &str) -> Self {

@@ -100,7 +100,8 @@ impl LibraryCode {
             match unit.role {
                 UnitRole::Whole => library.add_whole(Arc::clone(&unit.code)),
                 UnitRole::Relinked => _ = library.relinked.insert(Arc::clone(&unit.code)),
-                UnitRole::Some | UnitRole::SomeOfFiles => {}
+                // Units of device images are whole once the search is over.
+                UnitRole::Together | UnitRole::Some | UnitRole::SomeOfFiles => {}
             }
         }
         library
@@ -167,7 +168,7 @@ impl LibraryCode {
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
         let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
         let has_ptx =
-            |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(_)) && device.takes(code));
+            |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
         self.relinked.iter().any(has_ptx)
             && self
                 .relinked
@@ -235,8 +236,9 @@ impl FileSet {
 /// Offload binaries at one place count as one bundle, one for each source file and offload kind. All code in kpack
 /// archives that one wrapper of a library loads counts as one too. Files of a directory that are code objects, bundles
 /// or fatbins themselves count as one together: a program loads those for its GPU. Relocatable CUDA code in a linked
-/// file counts as one if the file has no other bundles. Other code objects without a bundle, and device images of SYCL,
-/// are not counted: each of them need not serve every GPU.
+/// file counts as one if the file has no other bundles. All device images of a library count as one, and so do its HCF
+/// data and the code of a SYCLBIN file: which of them have the same kernels is not recorded with them. Other code
+/// objects without a bundle are not counted: each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// The number of libraries with each code.

@@ -23,7 +23,10 @@ pub(crate) enum UnitRole {
     /// Relocatable CUDA code of one object of a linked file. The driver links it with that of the other objects, for
     /// GPUs that the linked code does not serve.
     Relinked,
-    /// Code for some GPUs, because other units of the file may serve the rest: device images, for example.
+    /// A part of the code of a library that counts as one unit together: device images, for example. Which of them have
+    /// the same kernels for other GPUs is not recorded with them.
+    Together,
+    /// Code for some GPUs, because other units of the file may serve the rest: code objects without a bundle.
     Some,
     /// Code for some GPUs, because other files may serve the rest: kpack archives, and files that are no bundles.
     SomeOfFiles,
@@ -89,6 +92,8 @@ enum UnitPart {
     Objects(usize, u64),
     /// Code in kpack archives that a library with a reference at this place loads.
     Archives,
+    /// All device images of the library at this place.
+    Library,
 }
 
 impl UnitPlace {
@@ -109,17 +114,17 @@ impl UnitPlace {
     }
 
     /// Returns the index and the offset of the first container at its place, which may be a code object without a
-    /// bundle. `None` for code in kpack archives.
+    /// bundle. `None` for code in kpack archives, and for all device images of a library.
     pub(crate) fn container(&self) -> Option<(usize, u64)> {
         match self.part {
             UnitPart::Bundle(index, offset) | UnitPart::Objects(index, offset) => Some((index, offset)),
-            UnitPart::Archives => None,
+            UnitPart::Archives | UnitPart::Library => None,
         }
     }
 }
 
 /// Code that a program loads together, for several GPUs. A unit is usually a bundle, but may be several offload
-/// binaries, a file, or the code of a wrapper in kpack archives.
+/// binaries, all device images of a library, a file, or the code of a wrapper in kpack archives.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) at: UnitPlace,
@@ -145,7 +150,7 @@ impl Unit {
 
 /// Returns the libraries of some units, in the order of their first units.
 pub(crate) fn by_library<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<(Place, Vec<&'u Unit>)> {
-    let mut libraries: Groups<Place, Vec<&Unit>> = Groups::new();
+    let mut libraries: Groups<Place, Vec<&Unit>> = Groups::default();
     for unit in units {
         libraries.at(unit.library()).push(unit);
     }
@@ -158,7 +163,7 @@ pub(crate) fn by_library<'u>(units: impl IntoIterator<Item = &'u Unit>) -> Vec<(
 pub(crate) struct FoundUnit {
     at: UnitPlace,
     pub(crate) role: UnitRole,
-    code_use: CodeUse,
+    pub(crate) code_use: CodeUse,
     directory: Option<Place>,
     source: Option<String>,
     vendors: BTreeSet<GpuVendor>,
@@ -229,7 +234,8 @@ impl FoundUnit {
 
     /// Returns whether the unit has this code, found or not.
     fn has(&self, code: &Code) -> bool {
-        self.codes.iter().any(|(_, other)| other == code) || self.unfound.iter().any(|unfound| unfound.code == *code)
+        self.codes.iter().any(|(_, other)| other.has_target_of(code))
+            || self.unfound.iter().any(|unfound| unfound.code.has_target_of(code))
     }
 
     /// Returns the code without positions.
@@ -242,10 +248,13 @@ impl FoundUnit {
     }
 }
 
-/// The units of a file, in the order in which they end.
+/// The units of a file, in the order in which they end. Those of [device images](UnitRole::Together) follow, one for each
+/// library.
 #[derive(Debug, Default)]
 pub(crate) struct Units {
     building: UnitBuilder,
+    /// The code of the device images of each library.
+    together: Groups<Place, CodeSet>,
     /// Each different code, directory and source file once, because most units of a library share them.
     codes: HashSet<Arc<CodeSet>>,
     directories: HashSet<Arc<Place>>,
@@ -269,11 +278,25 @@ impl Units {
     pub(crate) fn finish(mut self) -> Vec<Unit> {
         let last = self.building.finish_all();
         self.keep(last);
+        for (library, code) in std::mem::take(&mut self.together).into_vec() {
+            self.units.push(Unit {
+                at: UnitPlace { place: Arc::new(library), part: UnitPart::Library },
+                role: UnitRole::Whole,
+                code_use: CodeUse::Each,
+                directory: None,
+                source: None,
+                code: shared(&mut self.codes, code),
+            });
+        }
         self.units
     }
 
     fn keep(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
+            if unit.role == UnitRole::Together {
+                self.together.at(unit.place().library()).merge(&unit.code());
+                continue;
+            }
             let code = shared(&mut self.codes, unit.code());
             let FoundUnit { at, role, code_use, directory, source, .. } = unit;
             let directory = directory.map(|place| shared(&mut self.directories, place));
@@ -310,6 +333,11 @@ pub(crate) struct UnitBuilder {
     /// `incomplete`, because nothing is added to it. It waits only for the next bundle: if that bundle is in the same
     /// file, the file counts in another way, see `end_file`.
     file: Option<FoundUnit>,
+    /// The place of the last container of device images. Findings inside of its images follow it.
+    images: Option<Arc<Place>>,
+    /// The code of the last archive in a device image, from which a driver chooses. The next code object may be in the
+    /// same archive.
+    archive: Option<FoundUnit>,
     /// Whether a file that is itself a bundle or a fatbin is a unit like any bundle, rather than a file of its
     /// directory. Code objects without a bundle need not serve every GPU then.
     ignores_files: bool,
@@ -328,6 +356,7 @@ impl UnitBuilder {
     /// Adds the next bundle of the search, and returns the units that are complete.
     pub(crate) fn add(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
         let mut complete: Vec<FoundUnit> = self.end_file(Some(found.place)).into_iter().collect();
+        complete.extend(self.end_archive(Some(found.place)));
         complete.extend(self.add_bundle(found));
         complete
     }
@@ -358,8 +387,16 @@ impl UnitBuilder {
         Some(FoundUnit { directory: None, role, ..file })
     }
 
+    /// Takes the code of the last archive in a device image, and returns its unit, unless the next bundle is in the same
+    /// archive. `next` is its place, or `None` if nothing follows.
+    fn end_archive(&mut self, next: Option<&Place>) -> Option<FoundUnit> {
+        let archive = self.archive.as_ref()?;
+        let is_same = next.is_some_and(|next| is_in_same_archive(next, archive.place()));
+        if is_same { None } else { self.archive.take() }
+    }
+
     /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
-    /// out of `self.file` before the call.
+    /// out of `self.file` before the call, and an archive that does not have this bundle out of `self.archive`.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
         // The position of the first code object of the bundle in the search.
         let first = self.code_objects;
@@ -384,7 +421,13 @@ impl UnitBuilder {
             self.file = Some(unit);
             return Vec::new();
         }
-        if found.is_relinked() {
+        if found.format.has(Rule::EachNeeded) {
+            self.images = Some(Arc::clone(&place));
+            unit.role = UnitRole::Together;
+        } else if self.is_in_image(found) {
+            self.add_to_archive(unit);
+            return Vec::new();
+        } else if found.is_relinked() {
             unit.role = UnitRole::Relinked;
         } else if found.format.has(Rule::Archive) {
             unit.role = UnitRole::SomeOfFiles;
@@ -394,6 +437,27 @@ impl UnitBuilder {
         // An archive may have any number of parts without code, which serve nothing.
         let is_needed = matches!(unit.role, UnitRole::Whole | UnitRole::Relinked);
         if is_needed || !unit.codes.is_empty() || !unit.unfound.is_empty() { vec![unit] } else { Vec::new() }
+    }
+
+    /// Returns whether a bundle is a code object in an archive that is a device image.
+    fn is_in_image(&self, found: &FoundBundle<'_>) -> bool {
+        let images = self.images.as_deref();
+        found.format == Format::CodeObject && images.is_some_and(|images| found.place.is_in_entry_at(images))
+    }
+
+    /// Adds a code object to the code of its archive.
+    fn add_to_archive(&mut self, code_object: FoundUnit) {
+        match &mut self.archive {
+            Some(archive) => {
+                archive.vendors.extend(code_object.vendors);
+                archive.codes.extend(code_object.codes);
+                archive.unfound.extend(code_object.unfound);
+            }
+            None => {
+                let (role, code_use) = (UnitRole::Together, CodeUse::Choice);
+                self.archive = Some(FoundUnit { role, code_use, ..code_object });
+            }
+        }
     }
 
     /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
@@ -462,6 +526,7 @@ impl UnitBuilder {
     pub(crate) fn finish_all(&mut self) -> Vec<FoundUnit> {
         let mut finished = self.take_all_incomplete();
         finished.extend(self.end_file(None));
+        finished.extend(self.end_archive(None));
         finished
     }
 
@@ -476,6 +541,11 @@ impl UnitBuilder {
         {
             finished.extend(self.end_file(None));
         }
+        if let Some(archive) = &self.archive
+            && is_over(archive.place())
+        {
+            finished.extend(self.end_archive(None));
+        }
         finished
     }
 
@@ -484,15 +554,23 @@ impl UnitBuilder {
         std::mem::take(&mut self.incomplete).into_iter().map(|(_, unit)| unit).collect()
     }
 
-    /// Returns whether the next offload binary may add code to some units. The file in `self.file` does not count:
-    /// nothing is added to it.
+    /// Returns whether the next bundle may add code to some units. The file in `self.file` does not count: nothing is
+    /// added to it.
     pub(crate) fn has_incomplete(&self) -> bool {
-        !self.incomplete.is_empty()
+        !self.incomplete.is_empty() || self.archive.is_some()
     }
 
     /// Returns the number of code objects of all bundles so far.
     pub(crate) fn code_objects(&self) -> usize {
         self.code_objects
+    }
+}
+
+/// Returns whether two places are members of one archive.
+fn is_in_same_archive(one: &Place, other: &Place) -> bool {
+    match (one.parent(), other.parent()) {
+        (Some((one, _)), Some((other, _))) => one == other,
+        _ => false,
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn word_and_rest(text: &str) -> (&str, &str) {
 }
 
 /// Returns the first of the nearest names that a misspelled one may mean: one that differs in case and separators only,
-/// begins with the typed letters, or has one letter more, less or wrong. Returns `None` if no name is so near.
+/// begins with the typed letters, or has one letter more, less or wrong, or two swapped. Returns `None` if no name is so near.
 pub(super) fn nearest_name<'n>(typed: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let typed = letters(typed);
     if typed.len() < 3 {
@@ -93,7 +93,7 @@ pub(super) fn nearest_name<'n>(typed: &str, names: impl IntoIterator<Item = &'n 
         if plain == typed {
             return Some(name);
         }
-        if near.is_none() && (plain.starts_with(&typed) || has_one_wrong_letter(&typed, &plain)) {
+        if near.is_none() && (plain.starts_with(&typed) || strsim::osa_distance(&typed, &plain) <= 1) {
             near = Some(name);
         }
     }
@@ -102,12 +102,4 @@ pub(super) fn nearest_name<'n>(typed: &str, names: impl IntoIterator<Item = &'n 
 
 fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect()
-}
-
-/// Returns whether a word has at most one letter more, less or wrong.
-fn has_one_wrong_letter(typed: &str, name: &str) -> bool {
-    let same = |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
-    let start = same(&mut typed.bytes().zip(name.bytes()));
-    let end = same(&mut typed.bytes().rev().zip(name.bytes().rev()));
-    start + end + 1 >= typed.len().max(name.len())
 }

@@ -8,11 +8,13 @@ use crate::base::id::triple::Triple;
 use crate::base::id::{EntryId, OffloadKind};
 pub(crate) use crate::beyond::code::GpuVendor;
 use crate::beyond::code::intel_gpu;
+use crate::beyond::codec::Codec;
 use crate::beyond::container::{ContentKind, kpack};
 use crate::beyond::ids::is_kind_of_vendor;
 use crate::beyond::runtime::loadable::{self, UnfoundReason};
+use crate::beyond::runtime::need::Need;
 use crate::beyond::scan::sections::HIP_SECTIONS;
-use crate::beyond::scan::{FoundBundle, Place};
+use crate::beyond::scan::{CodeObjectRef, Format, FoundBundle, Place};
 
 /// A code object that a runtime may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,10 +23,10 @@ pub(crate) enum Code {
     Amd(TargetId),
     /// SPIR-V that AMD's runtime compiles.
     AmdSpirV,
-    /// Machine code for an NVIDIA GPU.
-    Cubin(Sm),
-    /// PTX, which NVIDIA's driver compiles.
-    Ptx(Sm),
+    /// Machine code for an NVIDIA GPU, and what its driver must know to load it.
+    Cubin(Sm, Option<Need>),
+    /// PTX, which NVIDIA's driver compiles, and what the driver must know for that.
+    Ptx(Sm, Option<Need>),
     /// LTO-IR, which a program links for its GPU with NVIDIA's linker.
     LtoIr(Sm),
     /// Machine code for a GPU of Intel's or of another vendor, with this target ID.
@@ -92,8 +94,8 @@ impl Code {
         match self {
             Self::Amd(target) => target.to_string(),
             Self::AmdSpirV => AMD_SPIR_V.to_owned(),
-            Self::Cubin(sm) => sm.with_prefix("sm"),
-            Self::Ptx(sm) => sm.with_prefix("compute"),
+            Self::Cubin(sm, _) => sm.with_prefix("sm"),
+            Self::Ptx(sm, _) => sm.with_prefix("compute"),
             Self::LtoIr(sm) => sm.with_prefix("lto"),
             Self::Other(name) | Self::SpirV(name) => name.clone(),
         }
@@ -102,14 +104,40 @@ impl Code {
     /// Returns whether the code is compiled when a program starts, or links it: it is not machine code.
     pub(crate) fn is_jit(&self) -> bool {
         match self {
-            Self::AmdSpirV | Self::SpirV(_) | Self::Ptx(_) | Self::LtoIr(_) => true,
-            Self::Amd(_) | Self::Cubin(_) | Self::Other(_) => false,
+            Self::AmdSpirV | Self::SpirV(_) | Self::Ptx(..) | Self::LtoIr(_) => true,
+            Self::Amd(_) | Self::Cubin(..) | Self::Other(_) => false,
         }
     }
 
     /// Returns whether the code is for NVIDIA's GPUs.
     fn is_of_nvidia(&self) -> bool {
-        matches!(self, Self::Cubin(_) | Self::Ptx(_) | Self::LtoIr(_))
+        matches!(self, Self::Cubin(..) | Self::Ptx(..) | Self::LtoIr(_))
+    }
+
+    /// Returns the code with what the driver must know to load it: of several needs, the one of the latest release.
+    fn with_needs(self, needs: impl IntoIterator<Item = Need>) -> Self {
+        let latest = needs.into_iter().max_by_key(|need| need.cuda());
+        match self {
+            Self::Cubin(sm, _) => Self::Cubin(sm, latest),
+            Self::Ptx(sm, _) => Self::Ptx(sm, latest),
+            other => other,
+        }
+    }
+
+    /// Returns what the driver must know to load the code, if it is known.
+    pub(crate) fn need(&self) -> Option<Need> {
+        match self {
+            Self::Cubin(_, need) | Self::Ptx(_, need) => *need,
+            _ => None,
+        }
+    }
+
+    /// Returns whether two codes are for the same target, whatever a driver must know to load them.
+    pub(crate) fn has_target_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cubin(one, _), Self::Cubin(other, _)) | (Self::Ptx(one, _), Self::Ptx(other, _)) => one == other,
+            (one, other) => one == other,
+        }
     }
 
     /// Returns the code of an entry with this ID. `recorded` is the target ID that its content records, which counts if
@@ -166,9 +194,9 @@ impl Code {
         let (form, sm) = processor.split_once('_')?;
         let sm = Sm::parse(sm)?;
         match (form, content) {
-            ("sm", Some(ContentKind::Ptx)) | ("compute", _) => Some(Self::Ptx(sm)),
+            ("sm", Some(ContentKind::Ptx)) | ("compute", _) => Some(Self::Ptx(sm, None)),
             ("sm", Some(ContentKind::LtoIr)) | ("lto", _) => Some(Self::LtoIr(sm)),
-            ("sm", _) => Some(Self::Cubin(sm)),
+            ("sm", _) => Some(Self::Cubin(sm, None)),
             _ => None,
         }
     }
@@ -262,6 +290,7 @@ impl BundleCodes {
             let has_recorded = id.target().is_empty() && !lacks_target(&id);
             let recorded = if has_recorded { code_object.recorded_target() } else { None };
             let Some(code) = Code::of_entry(&id, content, recorded.as_deref()) else { continue };
+            let code = code.with_needs(needs_of(&code_object));
             match unfound.get(&index) {
                 None => codes.found.push(FoundCode { index, kind, code }),
                 Some(reason) => {
@@ -289,6 +318,14 @@ impl BundleCodes {
     }
 }
 
+/// Returns what a CUDA driver must know to load a code object.
+fn needs_of(code_object: &CodeObjectRef<'_>) -> impl Iterator<Item = Need> {
+    let is_zstd = code_object.found.format == Format::Fatbin
+        && code_object.packed().is_some_and(|packed| packed.codec == Codec::Zstd);
+    let zstd = is_zstd.then_some(Need::CudaZstd);
+    code_object.ptx_version().map(Need::Ptx).into_iter().chain(zstd)
+}
+
 /// Returns whether HIP's runtime finds no code with this ID, whatever its content is for: it compares IDs, and this one
 /// has no target ID.
 pub(crate) fn lacks_target(id: &EntryId) -> bool {
@@ -302,15 +339,9 @@ fn vendor_in(id: &EntryId) -> GpuVendor {
         _ if is_kind_of_vendor(id.kind()) => GpuVendor::Of(id.kind()),
         ("amdgpu", _) | (_, "amd") => GpuVendor::Amd,
         ("nvptx" | "nvptx64", _) => GpuVendor::Nvidia,
-        _ if is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
+        _ if intel_gpu::is_for_intel(id.triple().arch_name()) => GpuVendor::Intel,
         _ => GpuVendor::Other,
     }
-}
-
-/// Whether an architecture is that of SPIR-V or of code that DPC++ compiles from it for Intel's GPUs. It compiles for
-/// CPUs and FPGAs too.
-fn is_for_intel(arch_name: &str) -> bool {
-    arch_name.starts_with("spir") && !matches!(arch_name, "spir64_x86_64" | "spir64_fpga")
 }
 
 /// Whether a place is in a section for the bundles of HIP programs.

@@ -36,6 +36,7 @@ use crate::beyond::ids::{ANY_PTX, bitcode_counterpart, is_any_ptx, vendor_kind_o
 /// | `compute_90` | any of NVIDIA's of this or a later version, with PTX of this or an earlier one |
 /// | `lto_90` | the same, with LTO-IR, which programs link at run time |
 /// | `amdgcnspirv` | any of AMD's, with SPIR-V |
+/// | `spir64`, `spirv64` | any of Intel's, with SPIR-V |
 /// | `bmg-g21`, `12.55.8`, `dg2` | Intel's of this name or IP version, or all of a product family |
 /// | others, such as `mp_31` | other vendors', with code of exactly this target ID |
 /// | `RTX 4090`, `Instinct MI300X`, `Arc B580` | the GPU of this product |
@@ -52,6 +53,8 @@ pub struct Device {
     variants: Vec<GpuVariant>,
     /// Whether only machine code counts: none that is compiled when a program starts.
     is_without_jit: bool,
+    /// The CUDA release of the driver, which reads code of its release and of earlier ones. `None` for any driver.
+    driver: Option<(u16, u16)>,
 }
 
 /// A GPU with known features.
@@ -69,6 +72,8 @@ pub(crate) enum GpuVariant {
     LtoIr(Sm),
     /// An Intel GPU, with its main name.
     Intel(String),
+    /// All Intel GPUs, which take SPIR-V alone.
+    IntelSpirV,
     /// Another GPU, with the target IDs of the code that it takes, the best first.
     Other(Vec<String>),
 }
@@ -160,10 +165,13 @@ impl Device {
         Ok(devices)
     }
 
+    fn new(name: &str, variants: Vec<GpuVariant>) -> Self {
+        Self { name: name.to_owned(), typed: None, variants, is_without_jit: false, driver: None }
+    }
+
     /// Returns the GPU with the name of a target.
     fn of_target(text: &str) -> Result<Self, DeviceError> {
-        let device =
-            |name: &str, variants| Ok(Self { name: name.to_owned(), typed: None, variants, is_without_jit: false });
+        let device = |name: &str, variants| Ok(Self::new(name, variants));
         if is_any_ptx(text) {
             return device(ANY_PTX, vec![GpuVariant::Ptx(LATEST)]);
         }
@@ -178,6 +186,15 @@ impl Device {
         }
         if let Some(name) = intel_gpu::canonical(text) {
             return device(&name, intel_variants(&name));
+        }
+        // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
+        if processors::find(text).is_some()
+            && let Some(name) = intel_gpu::of_code(text)
+        {
+            return device(&name, intel_variants(&name));
+        }
+        if matches!(Code::from_name(text), Some(Code::SpirV(_))) {
+            return device(text, vec![GpuVariant::IntelSpirV]);
         }
         let target = text.parse::<TargetId>().map_err(|reason| DeviceError::new(text, reason))?;
         target.check_features().map_err(|reason| DeviceError::new(text, reason))?;
@@ -207,17 +224,23 @@ impl Device {
     /// Returns the GPUs in an item of a list: a name with or without spaces, or several names.
     fn all_in(item: &str) -> Result<Vec<Self>, DeviceError> {
         let whole = Self::all_named(item);
-        let mut words = item.split_whitespace();
-        // If the first word is not a GPU, the error is about the whole name.
-        match words.next().map(Self::all_named) {
-            Some(Ok(mut devices)) if whole.is_err() => {
-                for word in words {
-                    devices.extend(Self::all_named(word)?);
+        let words: Vec<&str> = item.split_whitespace().collect();
+        let (mut devices, mut rest) = (Vec::new(), words.as_slice());
+        // The longest name comes first: `RTX 4090 gfx906` are two.
+        while whole.is_err() && !rest.is_empty() {
+            let lengths = (1..=rest.len()).rev();
+            let mut names = lengths.filter_map(|length| rest.split_at_checked(length));
+            match names.find_map(|(name, others)| Some((Self::all_named(&name.join(" ")).ok()?, others))) {
+                Some((named, others)) => {
+                    devices.extend(named);
+                    rest = others;
                 }
-                Ok(devices)
+                // If the first word is not a GPU, the error is about the whole name.
+                None if devices.is_empty() => return whole,
+                None => return Self::all_named(&unknown_name(rest)),
             }
-            _ => whole,
         }
+        if devices.is_empty() { whole } else { Ok(devices) }
     }
 
     /// Returns the GPU that code is for, or `None` if the name of its target does not name a GPU.
@@ -225,12 +248,7 @@ impl Device {
         if let Code::Other(target) = code
             && let Some(gpu) = intel_gpu::of_code(target)
         {
-            return Some(Self {
-                name: target.clone(),
-                typed: None,
-                variants: intel_variants(&gpu),
-                is_without_jit: false,
-            });
+            return Some(Self::new(target, intel_variants(&gpu)));
         }
         Self::of_target(&code.name()).ok()
     }
@@ -246,9 +264,13 @@ impl Device {
         let is_known = |name: String| processors::find(&name).is_some();
         self.variants.iter().all(|variant| match variant {
             GpuVariant::Amd(target, _) => is_known(target.processor().to_owned()),
-            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }).name()),
+            GpuVariant::Nvidia(sm) => is_known(Code::Cubin(Sm { suffix: Suffix::None, ..*sm }, None).name()),
             GpuVariant::Intel(name) => intel_gpu::all().any(|gpu| gpu.name == name),
-            GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_) | GpuVariant::Other(_) => true,
+            GpuVariant::AmdSpirV
+            | GpuVariant::IntelSpirV
+            | GpuVariant::Ptx(_)
+            | GpuVariant::LtoIr(_)
+            | GpuVariant::Other(_) => true,
         })
     }
 
@@ -256,6 +278,12 @@ impl Device {
     #[cfg(feature = "cli")]
     pub(crate) fn typed_as(self, name: &str) -> Self {
         Self { typed: Some(name.to_owned()), ..self }
+    }
+
+    /// Returns the name that was typed for it, if that is another one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn typed(&self) -> Option<&str> {
+        self.typed.as_deref()
     }
 
     /// The name in quotes, for messages about it: `'gfx90a'`, or `'H100' (sm_90)` if a product was typed.
@@ -278,7 +306,9 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(target, _)) => !target.processor().ends_with("-generic"),
             Some(GpuVariant::Nvidia(sm)) => sm.suffix == Suffix::None,
-            Some(GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => false,
+            Some(GpuVariant::AmdSpirV | GpuVariant::IntelSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) | None => {
+                false
+            }
             Some(GpuVariant::Intel(_)) => self.variants.len() == 1,
             Some(GpuVariant::Other(_)) => true,
         }
@@ -314,14 +344,35 @@ impl Device {
 
     /// Returns whether the name means GPUs by the code that is compiled for them, as `compute_90` does.
     pub(crate) fn is_by_code(&self) -> bool {
-        let is_by_code =
-            |variant: &GpuVariant| matches!(variant, GpuVariant::AmdSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_));
-        self.variants.iter().any(is_by_code)
+        self.variants.iter().any(|variant| match variant {
+            GpuVariant::AmdSpirV | GpuVariant::IntelSpirV | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_) => true,
+            GpuVariant::Amd(..) | GpuVariant::Nvidia(_) | GpuVariant::Intel(_) | GpuVariant::Other(_) => false,
+        })
     }
 
     /// Returns whether some code counts for the GPU, which may take it or not.
     fn counts(&self, code: &Code) -> bool {
-        !(self.is_without_jit && code.is_jit())
+        !(self.is_without_jit && code.is_jit()) && self.beyond_driver(code).is_none()
+    }
+
+    /// Returns the GPU of a machine whose driver is of this CUDA release. Code that the driver does not read does not
+    /// serve the GPU.
+    pub(crate) fn with_driver(self, cuda: Option<(u16, u16)>) -> Self {
+        Self { driver: cuda, ..self }
+    }
+
+    /// Says what some code needs that the driver of the GPU's machine does not have, as in `PTX 9.0 needs a driver of CUDA
+    /// 13.0, and this machine has 12.4`. Returns `None` if the driver reads the code.
+    fn beyond_driver(&self, code: &Code) -> Option<String> {
+        let driver @ (major, minor) = self.driver?;
+        let needed = code.need()?.beyond(driver)?;
+        Some(format!("{needed}, and this machine has {major}.{minor}"))
+    }
+
+    /// Says what code for the GPU needs that the driver of its machine does not have.
+    pub(crate) fn unread_by_driver<'c>(&self, mut codes: impl Iterator<Item = &'c Code>) -> Option<String> {
+        let takes = |code: &Code| self.variants.iter().any(|variant| variant.rank(code).is_some());
+        codes.find_map(|code| self.beyond_driver(code).filter(|_| takes(code)))
     }
 
     /// Describes a bundle without any code for the GPU, for the end of a message.
@@ -340,7 +391,7 @@ impl Device {
         match self.variants.first() {
             Some(GpuVariant::Amd(..) | GpuVariant::AmdSpirV) => GpuVendor::Amd,
             Some(GpuVariant::Nvidia(_) | GpuVariant::Ptx(_) | GpuVariant::LtoIr(_)) => GpuVendor::Nvidia,
-            Some(GpuVariant::Intel(_)) => GpuVendor::Intel,
+            Some(GpuVariant::Intel(_) | GpuVariant::IntelSpirV) => GpuVendor::Intel,
             Some(GpuVariant::Other(targets)) => {
                 match targets.first().and_then(|target| vendor_kind_of_processor(target)) {
                     Some(kind) => GpuVendor::Of(kind),
@@ -386,6 +437,12 @@ impl Device {
         self.variants.iter().filter(move |variant| codes.clone().all(|code| variant.rank(code).is_none()))
     }
 
+    /// Returns whether the name leaves settings of one GPU open, such as that of XNACK.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_open_settings(&self) -> bool {
+        self.variants.len() > 1 && self.is_one()
+    }
+
     /// Returns the number of variants of the GPU.
     pub(crate) fn variant_count(&self) -> usize {
         self.variants.len()
@@ -408,7 +465,8 @@ impl Device {
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.variants, self.is_without_jit) == (&other.name, &other.variants, other.is_without_jit)
+        let settings = |device: &Self| (device.is_without_jit, device.driver);
+        (&self.name, &self.variants, settings(self)) == (&other.name, &other.variants, settings(other))
     }
 }
 
@@ -430,6 +488,14 @@ impl fmt::Display for Device {
     }
 }
 
+/// Returns the unknown name at the start of some words: a word with a digit, such as a processor, or all of them.
+fn unknown_name(words: &[&str]) -> String {
+    match words {
+        [first, ..] if first.contains(|c: char| c.is_ascii_digit()) => (*first).to_owned(),
+        words => words.join(" "),
+    }
+}
+
 const NOT_A_GPU: &str = "expected a name like gfx90a:xnack+ or sm_90";
 
 const NOT_SM: &str = "expected a number of two or three digits, and the suffix a, f or none";
@@ -444,11 +510,7 @@ fn variants_of(target: TargetId) -> Option<Vec<GpuVariant>> {
     let processor = target.processor().to_owned();
     match processors::find(&processor).map(|known| known.kind) {
         Some(ProcessorKind::SpirV) => Some(vec![GpuVariant::AmdSpirV]),
-        Some(ProcessorKind::Other | ProcessorKind::R600) => match intel_gpu::of_code(&processor) {
-            // LLVM's name for an Intel GPU, `bmg_g21`.
-            Some(gpu) => Some(intel_variants(&gpu)),
-            None => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
-        },
+        Some(ProcessorKind::Other | ProcessorKind::R600) => Some(vec![GpuVariant::Other(vec![target.to_string()])]),
         // The caller has parsed NVIDIA's names already.
         Some(ProcessorKind::Nvidia) => None,
         Some(ProcessorKind::AmdGcn) => {
@@ -557,7 +619,7 @@ impl GpuVariant {
                 all.extend(targets.iter().filter_map(|target| bitcode_counterpart(target)));
                 vec![Self::Other(all.into_iter().collect())]
             }
-            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) | Self::Intel(_) => vec![self.clone()],
+            Self::AmdSpirV | Self::Ptx(_) | Self::LtoIr(_) | Self::Intel(_) | Self::IntelSpirV => vec![self.clone()],
         }
     }
 
@@ -571,20 +633,20 @@ impl GpuVariant {
                 (1, 0, Suffix::None)
             }
             (Self::Amd(..) | Self::AmdSpirV, Code::AmdSpirV) => (2, 0, Suffix::None),
-            (Self::Nvidia(gpu), Code::Cubin(code)) => {
+            (Self::Nvidia(gpu), Code::Cubin(code, _)) => {
                 (0, code.distance_to(*gpu, is_same_line(*code, *gpu))?, code.suffix)
             }
             // PTX and LTO-IR are compiled for the GPU when the program runs, so any later version takes them.
-            (Self::Nvidia(gpu), Code::Ptx(code)) => (1, code.distance_to(*gpu, true)?, code.suffix),
+            (Self::Nvidia(gpu), Code::Ptx(code, _)) => (1, code.distance_to(*gpu, true)?, code.suffix),
             (Self::Nvidia(gpu), Code::LtoIr(code)) => (2, code.distance_to(*gpu, true)?, code.suffix),
             // These variants mean all later GPUs too, so all of them have to take the code.
-            (Self::Ptx(gpu), Code::Ptx(code)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
+            (Self::Ptx(gpu), Code::Ptx(code, _)) | (Self::LtoIr(gpu), Code::LtoIr(code)) => {
                 (1, code.distance_to_virtual(*gpu)?, code.suffix)
             }
             (Self::Intel(gpu), Code::Other(target)) => {
                 (intel_gpu::preference(&intel_gpu::of_code(target)?, gpu)?, 0, Suffix::None)
             }
-            (Self::Intel(_), Code::SpirV(_)) => (2, 0, Suffix::None),
+            (Self::Intel(_) | Self::IntelSpirV, Code::SpirV(_)) => (2, 0, Suffix::None),
             // The targets are in the order of preference, so their index is the form.
             (Self::Other(own), Code::Other(target)) => {
                 let (form, _) = (0..).zip(own).find(|(_, own)| *own == target)?;
@@ -669,8 +731,8 @@ mod tests {
 
     fn code(name: &str) -> Code {
         match (name.strip_prefix("sm_"), name.strip_prefix("compute_")) {
-            (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap()),
-            (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap()),
+            (Some(sm), _) => Code::Cubin(Sm::parse(sm).unwrap(), None),
+            (_, Some(sm)) => Code::Ptx(Sm::parse(sm).unwrap(), None),
             _ if name == AMD_SPIR_V => Code::AmdSpirV,
             _ if name.starts_with("lto_") => Code::from_name(name).unwrap(),
             _ if name.starts_with("gfx") => Code::Amd(name.parse().unwrap()),
@@ -741,11 +803,11 @@ mod tests {
     #[test]
     fn a_device_is_that_of_its_name_whatever_was_typed() {
         for (typed, name, shown, products) in [
-            ("H100", "sm_90", "H100 (sm_90)", 4),
+            ("H100", "sm_90", "H100 (sm_90)", 5),
             ("MI250X:xnack-", "gfx90a:xnack-", "MI250X (gfx90a:xnack-)", 3),
-            ("8.6", "sm_86", "8.6 (sm_86)", 22),
-            ("ats-m150", "dg2-g10", "ats-m150 (dg2-g10)", 9),
-            ("fiji", "gfx803", "fiji (gfx803)", 7),
+            ("8.6", "sm_86", "8.6 (sm_86)", 23),
+            ("ats-m150", "dg2-g10", "ats-m150 (dg2-g10)", 8),
+            ("fiji", "gfx803", "fiji (gfx803)", 9),
             ("PTX", "ptx", "ptx", 0),
             ("gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+", "gfx90a:sramecc-:xnack+", 3),
         ] {
@@ -762,9 +824,13 @@ mod tests {
             assert_eq!(Device::parse(name).unwrap().is_known(), is_known, "{name}");
         }
         // The error is about the whole name, or about the word that is not a GPU.
-        for (list, text) in
-            [("H100,RTX 7900 XTX", "RTX 7900 XTX"), ("gfx906 gfx1O30", "gfx1O30"), ("dg2_g10", "dg2_g10")]
-        {
+        for (list, text) in [
+            ("H100,RTX 7900 XTX", "RTX 7900 XTX"),
+            ("gfx906 gfx1O30", "gfx1O30"),
+            ("gfx906 gfx1O30 gfx942", "gfx1O30"),
+            ("sm_90 RTX 4091", "RTX 4091"),
+            ("dg2_g10", "dg2_g10"),
+        ] {
             assert_eq!(Device::parse_list(list).unwrap_err().text(), text);
         }
     }
@@ -873,8 +939,9 @@ mod tests {
 
     #[test]
     fn names_of_gpus() {
-        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg_g21"];
-        let devices = Device::parse_list("gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21").unwrap();
+        let expected = ["gfx90a:sramecc-:xnack+", "sm_90", "compute_90", "gfx803", "bmg-g21", "sm_89", "gfx1100"];
+        let list = "gfx90a:xnack+:sramecc-,sm_90+ptx\nfiji; sm_90 bmg_g21,bmg-g21;sm_90 RTX 4090 RX 7900 XTX fiji";
+        let devices = Device::parse_list(list).unwrap();
         assert_eq!(devices.iter().map(Device::name).collect::<Vec<_>>(), expected);
         for text in [
             "gfx90a:xnack",

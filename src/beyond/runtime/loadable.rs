@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
 use crate::base::id::OffloadKind;
-use crate::beyond::code::gpu_header::GpuHeader;
+use crate::beyond::code::gpu_header::{GpuHeader, HSA};
 use crate::beyond::code::target::processor_by_elf_number;
 use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::{Bundle, ContentKind, FormatUse, Rule};
@@ -45,9 +45,6 @@ use crate::llvm::work::loadable::{self, EntryContent, first_lost};
 /// The beginnings of entry IDs that HIP's runtime finds, after the kind. The target ID follows. The head of this file
 /// says why SPIR-V has two.
 const TRIPLES: [&[u8]; 3] = [b"amdgcn-amd-amdhsa--", b"spirv64-amd-amdhsa--", b"spirv64-amd-amdhsa-unknown-"];
-
-/// The operating system HSA in the header of an ELF file for an AMD GPU.
-const HSA: u8 = 64;
 
 /// The latest version of HSA's interface, of code object version 6. Earlier ones have no generic versions.
 const HSA_VERSION_MAX: u8 = 4;

@@ -6,6 +6,7 @@ mod directory;
 pub(crate) mod loadable;
 mod names;
 mod native;
+mod need;
 mod needed;
 mod ptx_versions;
 
@@ -16,5 +17,6 @@ pub(crate) use names::processor_in;
 #[cfg(feature = "cli")]
 pub(crate) use names::{Named, products_of};
 pub use native::{Machine, MachineError};
+pub use need::Need;
 pub(crate) use needed::{CodeUse, NeedingGpus};
 pub use ptx_versions::cuda_of;

@@ -103,6 +103,8 @@ pub(crate) fn products_of(target: &str) -> Vec<&'static str> {
     if let Some(gpu) = intel_gpu::of_code(processor) {
         return intel_gpu::members(&gpu).iter().flat_map(|name| products::with_processor(name)).copied().collect();
     }
+    // CUDA 13 has another name for the GPU.
+    let processor = if processor.trim_end_matches(['a', 'f']) == "sm_101" { "sm_110" } else { processor };
     // `gfx11-generic` and `sm_100f` are code for a family of processors.
     if processor.ends_with("-generic") || is_sm && processor.ends_with('f') {
         return products_of_family(processor);
@@ -174,7 +176,8 @@ mod tests {
     fn targets_have_the_products_that_take_their_code() {
         for (target, products) in [
             ("sm_103a", &["GB300", "B300"][..]),
-            ("sm_100f", &["GB200", "B200", "GB300", "B300"]),
+            ("sm_100f", &["GB200", "B200", "B100", "GB300", "B300"]),
+            ("sm_101", &["Jetson T5000", "Jetson T4000"]),
             ("bmg_g21", &["Arc B580", "Arc B570", "Arc Pro B60", "Arc Pro B50"]),
             ("gfx9999", &[]),
             ("compute_90", &[]),

@@ -6,10 +6,11 @@
 //! | AMD | `gfx_target_version` in `/sys/class/kfd/kfd/topology/nodes/*/properties`: 10,000 times the major version, plus 100 times the minor version, plus the stepping; 0 for a CPU |
 //! | Intel | the PCI IDs in `/sys/class/drm/card*/device/{vendor,device}` |
 //!
-//! Linux alone has the files. An Intel GPU that is part of a processor counts only if the machine has no other GPU:
-//! programs run on the other one. The settings of AMD's features, such as XNACK, are not read, so they stay open.
+//! Linux alone has the files. A GPU that is part of a processor, of any vendor, counts only if the machine has no card:
+//! programs run on the card. The kernel does not say whether XNACK is on: each process sets it. So AMD's features stay
+//! open.
 //!
-//! Sources: the documentation of nvidia-smi; Linux's `kfd_topology.c` and ROCR-Runtime; the lists of device IDs of
+//! Sources: the documentation of nvidia-smi; LLVM's User Guide for AMDGPU Backend for what is part of a processor; Linux's `kfd_topology.c` and ROCR-Runtime; the lists of device IDs of
 //! Intel's Compute Runtime (2026), which has no older GPUs.
 
 use std::io::{self, Read as _};
@@ -19,6 +20,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use super::code::GpuVendor;
 use super::device::Device;
 use crate::base::bytes::text_lossy;
 
@@ -35,11 +37,13 @@ const INTEL: u32 = 0x8086;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Machine {
-    /// The GPUs, each kind once: NVIDIA's, then AMD's, then Intel's.
+    /// The GPUs, each kind once: NVIDIA's, then AMD's, then Intel's. The driver of NVIDIA's decides which code they take.
     pub devices: Vec<Device>,
     /// The newest CUDA version that NVIDIA's driver knows, such as 12 and 4. `None` without such a driver, or if
     /// `nvidia-smi` does not print it.
-    pub cuda: Option<(u32, u32)>,
+    pub cuda: Option<(u16, u16)>,
+    /// The reason why `nvidia-smi`, which the machine has, lists no GPU.
+    pub nvidia_fault: Option<String>,
 }
 
 /// The error for a machine without a GPU that could be found. Its text says where it was looked for.
@@ -67,18 +71,48 @@ impl Machine {
     }
 
     fn read_from(sources: &Sources) -> Result<Self, MachineError> {
-        let mut machine = Self::default();
-        let found = [machine.add_nvidia(sources), machine.add_amd(&sources.sys), machine.add_intel(&sources.sys)];
-        if machine.devices.is_empty() {
-            return Err(MachineError { reasons: found.into_iter().filter_map(Result::err).collect() });
+        let mut found = Found::default();
+        let nvidia = found.add_nvidia(sources);
+        let others = [found.add_amd(&sources.sys), found.add_intel(&sources.sys)];
+        if found.devices.is_empty() {
+            let reasons = [nvidia].into_iter().chain(others).filter_map(Result::err).collect();
+            return Err(MachineError { reasons });
         }
-        Ok(machine)
+        let nvidia_fault = nvidia.err().filter(|reason| reason != NOT_IN_PATH);
+        Ok(Self { nvidia_fault, ..found.into_machine() })
+    }
+}
+
+/// What a GPU is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GpuKind {
+    Card,
+    PartOfProcessor,
+}
+
+/// The GPUs that are found so far.
+#[derive(Default)]
+struct Found {
+    devices: Vec<(GpuKind, Device)>,
+    cuda: Option<(u16, u16)>,
+}
+
+impl Found {
+    fn add(&mut self, kind: GpuKind, device: Device) {
+        if self.devices.iter().all(|(_, known)| *known != device) {
+            self.devices.push((kind, device));
+        }
     }
 
-    fn add(&mut self, device: Device) {
-        if !self.devices.contains(&device) {
-            self.devices.push(device);
-        }
+    /// Returns the GPUs that count.
+    fn into_machine(self) -> Machine {
+        let has_card = self.devices.iter().any(|(kind, _)| *kind == GpuKind::Card);
+        let counting = self.devices.into_iter().filter(|(kind, _)| !has_card || *kind == GpuKind::Card);
+        let devices = counting.map(|(_, device)| match device.vendor() {
+            GpuVendor::Nvidia => device.with_driver(self.cuda),
+            _ => device,
+        });
+        Machine { devices: devices.collect(), cuda: self.cuda, nvidia_fault: None }
     }
 
     /// Adds NVIDIA's GPUs and the CUDA version. Otherwise the error says why there are none.
@@ -89,7 +123,7 @@ impl Machine {
         if devices.is_empty() {
             return Err(format!("nvidia-smi lists no GPU: {}", first_line(&listed)));
         }
-        devices.into_iter().for_each(|device| self.add(device));
+        devices.into_iter().for_each(|device| self.add(GpuKind::Card, device));
         // Without the version, the GPUs are known still.
         self.cuda = smi.output(&[]).ok().and_then(|text| cuda_version(&text));
         Ok(())
@@ -103,8 +137,10 @@ impl Machine {
         for node in entries(&nodes)? {
             match read(&node.join("properties")) {
                 Ok(properties) => {
-                    let processor = amd_processor(&properties);
-                    processor.and_then(|name| Device::parse(&name).ok()).into_iter().for_each(|gpu| self.add(gpu));
+                    let processor = amd_processor(&properties).unwrap_or_default();
+                    let is_part = AMD_PARTS_OF_PROCESSORS.contains(&processor.as_str());
+                    let kind = if is_part { GpuKind::PartOfProcessor } else { GpuKind::Card };
+                    Device::parse(&processor).into_iter().for_each(|gpu| self.add(kind, gpu));
                 }
                 // A container may use some of the GPUs only.
                 Err(error) => unread = Some(error),
@@ -116,10 +152,10 @@ impl Machine {
         Err(unread.unwrap_or_else(|| format!("'{}' has no GPU of AMD", nodes.display())))
     }
 
-    /// Adds Intel's GPUs, after those of other vendors. Otherwise the error says why there are none.
+    /// Adds Intel's GPUs. Otherwise the error says why there are none.
     fn add_intel(&mut self, sys: &Path) -> Result<(), String> {
         let cards = sys.join("class/drm");
-        let (mut own, mut parts, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut unknown) = (Vec::new(), Vec::new());
         for card in entries(&cards)? {
             // Names such as `card0-DP-1` are connectors of a card.
             let name = card.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -129,21 +165,19 @@ impl Machine {
             }
             let Some(id) = pci_id(&card, "device") else { continue };
             match INTEL_GPUS.iter().find(|(_, _, ids)| ids.contains(&id)) {
-                Some((gpu, IntelKind::Card, _)) => own.push(*gpu),
-                Some((gpu, IntelKind::PartOfProcessor, _)) => parts.push(*gpu),
+                Some((gpu, kind, _)) => found.push((*kind, *gpu)),
                 None => unknown.push(format!("{id:#06x}")),
             }
         }
-        let devices = if own.is_empty() && self.devices.is_empty() { parts } else { own };
-        if devices.is_empty() && !unknown.is_empty() {
+        if found.is_empty() && !unknown.is_empty() {
             let ids = unknown.join(", ");
             return Err(format!("Intel's public table has no GPU with the PCI device ID {ids}"));
         }
-        if devices.is_empty() {
+        if found.is_empty() {
             return Err(format!("'{}' has no GPU of Intel", cards.display()));
         }
-        for name in devices {
-            self.add(Device::parse(name).map_err(|error| error.to_string())?);
+        for (kind, name) in found {
+            self.add(kind, Device::parse(name).map_err(|error| error.to_string())?);
         }
         Ok(())
     }
@@ -228,7 +262,7 @@ fn nvidia_gpu(line: &str) -> Option<Device> {
 
 /// Returns the CUDA version in the table that `nvidia-smi` prints: `CUDA Version: 12.4`. Newer ones write
 /// `CUDA UMD Version: 13.2`.
-fn cuda_version(text: &str) -> Option<(u32, u32)> {
+fn cuda_version(text: &str) -> Option<(u16, u16)> {
     let after = text.split_once("CUDA ")?.1.split_once("Version")?.1.trim_start_matches([' ', ':']);
     let version = after.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     let (major, minor) = version.split_once('.')?;
@@ -270,53 +304,52 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("'{}' cannot be read: {error}", path.display()))
 }
 
-/// Whether an Intel GPU is part of a processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IntelKind {
-    Card,
-    PartOfProcessor,
-}
+/// AMD's GPUs that are part of processors.
+const AMD_PARTS_OF_PROCESSORS: [&str; 13] = [
+    "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1103", "gfx1150", "gfx1151",
+    "gfx1152", "gfx1153", "gfx801",
+];
 
 /// Intel's GPUs with their PCI device IDs.
 #[rustfmt::skip]
-static INTEL_GPUS: &[(&str, IntelKind, &[u32])] = &[
-    ("tgllp", IntelKind::PartOfProcessor, &[0x9a49, 0x9a40, 0x9a59, 0x9a60, 0x9a68, 0x9a70, 0x9a78]),
-    ("rkl", IntelKind::PartOfProcessor, &[0x4c80, 0x4c8a, 0x4c8b, 0x4c8c, 0x4c90, 0x4c9a]),
-    ("adl-s", IntelKind::PartOfProcessor, &[
+static INTEL_GPUS: &[(&str, GpuKind, &[u32])] = &[
+    ("tgllp", GpuKind::PartOfProcessor, &[0x9a49, 0x9a40, 0x9a59, 0x9a60, 0x9a68, 0x9a70, 0x9a78]),
+    ("rkl", GpuKind::PartOfProcessor, &[0x4c80, 0x4c8a, 0x4c8b, 0x4c8c, 0x4c90, 0x4c9a]),
+    ("adl-s", GpuKind::PartOfProcessor, &[
         0x4680, 0x4682, 0x4688, 0x468a, 0x468b, 0x4690, 0x4692, 0x4693, 0xa780, 0xa781, 0xa782, 0xa783, 0xa788, 0xa789,
         0xa78a, 0xa78b,
     ]),
-    ("adl-p", IntelKind::PartOfProcessor, &[
+    ("adl-p", GpuKind::PartOfProcessor, &[
         0x46a0, 0x46b0, 0x46a1, 0x46a3, 0x46a6, 0x46a8, 0x46aa, 0x462a, 0x4626, 0x4628, 0x46b1, 0x46b3, 0x46c0, 0x46c1,
         0x46c3, 0xa7a0, 0xa720, 0xa7a8, 0xa7a1, 0xa721, 0xa7a9, 0xa7aa, 0xa7ab, 0xa7ac, 0xa7ad,
     ]),
-    ("adl-n", IntelKind::PartOfProcessor, &[0x46d0, 0x46d1, 0x46d2, 0x46d3, 0x46d4]),
-    ("dg1", IntelKind::Card, &[0x4905, 0x4906, 0x4907, 0x4908, 0x4909]),
-    ("dg2-g10", IntelKind::Card, &[
+    ("adl-n", GpuKind::PartOfProcessor, &[0x46d0, 0x46d1, 0x46d2, 0x46d3, 0x46d4]),
+    ("dg1", GpuKind::Card, &[0x4905, 0x4906, 0x4907, 0x4908, 0x4909]),
+    ("dg2-g10", GpuKind::Card, &[
         0x4f80, 0x4f81, 0x4f82, 0x4f83, 0x4f84, 0x5690, 0x5691, 0x5692, 0x56a0, 0x56a1, 0x56a2, 0x56af, 0x56be, 0x56bf,
         0x56c0, 0x56c2,
     ]),
-    ("dg2-g11", IntelKind::Card, &[
+    ("dg2-g11", GpuKind::Card, &[
         0x4f87, 0x4f88, 0x5693, 0x5694, 0x5695, 0x56a5, 0x56a6, 0x56b0, 0x56b1, 0x56ba, 0x56bb, 0x56bc, 0x56bd, 0x56c1,
     ]),
-    ("dg2-g12", IntelKind::Card, &[0x4f85, 0x4f86, 0x5696, 0x5697, 0x56a3, 0x56a4, 0x56b2, 0x56b3]),
-    ("pvc", IntelKind::Card, &[
+    ("dg2-g12", GpuKind::Card, &[0x4f85, 0x4f86, 0x5696, 0x5697, 0x56a3, 0x56a4, 0x56b2, 0x56b3]),
+    ("pvc", GpuKind::Card, &[
         0x0bd0, 0x0bd5, 0x0bd6, 0x0bd7, 0x0bd8, 0x0bd9, 0x0bda, 0x0bdb, 0x0b69, 0x0b6e,
     ]),
-    ("pvc-vg", IntelKind::Card, &[0x0bd4]),
-    ("mtl-u", IntelKind::PartOfProcessor, &[0x7d40, 0x7d45, 0x7d67, 0x7d41]),
-    ("mtl-h", IntelKind::PartOfProcessor, &[0x7d55, 0x7dd5]),
-    ("arl-h", IntelKind::PartOfProcessor, &[0x7d51, 0x7dd1]),
-    ("bmg-g21", IntelKind::Card, &[
+    ("pvc-vg", GpuKind::Card, &[0x0bd4]),
+    ("mtl-u", GpuKind::PartOfProcessor, &[0x7d40, 0x7d45, 0x7d67, 0x7d41, 0xb640]),
+    ("mtl-h", GpuKind::PartOfProcessor, &[0x7d55, 0x7dd5]),
+    ("arl-h", GpuKind::PartOfProcessor, &[0x7d51, 0x7dd1]),
+    ("bmg-g21", GpuKind::Card, &[
         0xe202, 0xe209, 0xe20b, 0xe20c, 0xe20d, 0xe210, 0xe211, 0xe212, 0xe215, 0xe216,
     ]),
-    ("bmg-g31", IntelKind::Card, &[0xe220, 0xe221, 0xe222, 0xe223]),
-    ("lnl-m", IntelKind::PartOfProcessor, &[0x6420, 0x64a0, 0x64b0]),
-    ("ptl-h", IntelKind::PartOfProcessor, &[
+    ("bmg-g31", GpuKind::Card, &[0xe220, 0xe221, 0xe222, 0xe223]),
+    ("lnl-m", GpuKind::PartOfProcessor, &[0x6420, 0x64a0, 0x64b0]),
+    ("ptl-h", GpuKind::PartOfProcessor, &[
         0xb080, 0xb081, 0xb082, 0xb083, 0xb084, 0xb085, 0xb086, 0xb087, 0xb08f, 0xb0a0, 0xb0b0,
     ]),
-    ("ptl-u", IntelKind::PartOfProcessor, &[0xb090]),
-    ("wcl", IntelKind::PartOfProcessor, &[0xfd80, 0xfd81]),
+    ("ptl-u", GpuKind::PartOfProcessor, &[0xb090]),
+    ("wcl", GpuKind::PartOfProcessor, &[0xfd80, 0xfd81]),
 ];
 
 #[cfg(test)]
@@ -358,7 +391,9 @@ mod tests {
             (&two, "gfx_target_version 90402\n"),
             (&three, "gfx_target_version 110501\n"),
         ];
-        assert_eq!(found(&amd), Ok(vec!["gfx942".to_owned(), "gfx1151".to_owned()]));
+        // A GPU of a processor does not count beside a card, whose vendor does not matter.
+        assert_eq!(found(&amd), Ok(vec!["gfx942".to_owned()]));
+        assert_eq!(found(&amd[3..]), Ok(vec!["gfx1151".to_owned()]));
         let arc =
             [("sys/class/drm/card1/device/vendor", "0x8086\n"), ("sys/class/drm/card1/device/device", "0x56a0\n")];
         let own = [
@@ -369,10 +404,12 @@ mod tests {
             ("sys/class/drm/renderD128/device/vendor", "0x8086\n"),
         ];
         assert_eq!(found(&own), Ok(vec!["mtl-h".to_owned()]));
-        // A GPU of a processor does not count beside another one.
         assert_eq!(found(&[&arc[..], &own[..]].concat()), Ok(vec!["dg2-g10".to_owned()]));
         let both = found(&[&amd[..], &own[..]].concat()).unwrap();
-        assert_eq!(both, ["gfx942", "gfx1151"]);
+        assert_eq!(both, ["gfx942"]);
+        // Without a card, all count.
+        let parts = found(&[&amd[3..], &own[..]].concat()).unwrap();
+        assert_eq!(parts, ["gfx1151", "mtl-h"]);
         let other =
             [("sys/class/drm/card0/device/vendor", "0x10de\n"), ("sys/class/drm/card0/device/device", "0x56a0\n")];
         assert!(found(&other).is_err());
@@ -395,9 +432,10 @@ mod tests {
     fn gpus_of_nvidia_are_those_that_nvidia_smi_prints() {
         use std::os::unix::fs::PermissionsExt as _;
 
-        let read = |script: &str, time_max| {
+        let read_beside = |script: &str, files: &[(&str, &str)], time_max| {
             let directory = tempfile::tempdir().unwrap();
-            let sources = sources(&[("nvidia-smi", &format!("#!/bin/sh\n{script}\n"))], directory.path());
+            let script = format!("#!/bin/sh\n{script}\n");
+            let sources = sources(&[&[("nvidia-smi", script.as_str())], files].concat(), directory.path());
             fs::set_permissions(&sources.nvidia_smi, fs::Permissions::from_mode(0o755)).unwrap();
             // Another thread of the tests may have started a process while the file was open for writing.
             for _ in 0..50 {
@@ -409,6 +447,7 @@ mod tests {
             }
             panic!("{script}");
         };
+        let read = |script: &str, time_max| read_beside(script, &[], time_max);
         let script = "case \"$1\" in --query*) printf 'NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA GeForce RTX 4090, 8.9\\n\
                       NVIDIA H100 80GB HBM3, 9.0\\nTesla T4, [N/A]\\n';; \
                       *) echo '| NVIDIA-SMI 550.54.15  Driver Version: 550.54.15  CUDA Version: 12.4 |';; esac";
@@ -423,6 +462,11 @@ mod tests {
             let error = read(script, TIME_MAX).unwrap_err();
             assert!(error.contains(reason), "{error}");
         }
+        // With another GPU, the fault is not an error.
+        let node = "sys/class/kfd/kfd/topology/nodes/1/properties";
+        let machine = read_beside("exit 9", &[(node, "gfx_target_version 90402\n")], TIME_MAX).unwrap();
+        assert_eq!(machine.devices[0].name(), "gfx942");
+        assert_eq!(machine.nvidia_fault.as_deref(), Some("nvidia-smi fails (exit status: 9): it prints nothing"));
         let error = read("exec sleep 60", Duration::from_millis(300)).unwrap_err();
         assert!(error.contains("nvidia-smi gave no answer in 0.3 s"), "{error}");
     }

@@ -60,8 +60,9 @@ impl NeedingGpus {
         };
         let chosen_codes: BTreeSet<&Code> =
             codes.iter().filter(|(key, _)| chosen.contains(key)).map(|(_, code)| code).collect();
+        let is_chosen = |code: &Code| chosen_codes.iter().any(|chosen| chosen.has_target_of(code));
         let is_needed = |code: &Code| match code_use {
-            CodeUse::Choice => chosen_codes.contains(code) || self.is_named(code),
+            CodeUse::Choice => is_chosen(code) || self.is_named(code),
             CodeUse::Each => self.takes(code),
         };
         codes.iter().filter(|(_, code)| is_needed(code)).map(|(key, _)| *key).collect()

@@ -127,6 +127,8 @@ pub struct CodeObject {
     pub recorded_target: Option<Box<str>>,
     /// The version of PTX, as [`CodeObjectRef::ptx_version`].
     pub ptx_version: Option<(u16, u16)>,
+    /// The code object version, as [`CodeObjectRef::code_object_version`].
+    pub code_object_version: Option<u8>,
     /// The name of the source file, safe to print on a terminal, if the container records it.
     pub source: Option<Box<str>>,
     /// Whether the code object is itself a container, and the search lists the code objects in it too. Then only these
@@ -285,7 +287,7 @@ fn parse_id(id: &[u8], format: Format) -> Result<EntryId, String> {
     let parsed = match format {
         // A code object without a bundle has a triple and a target ID, but no kind. The usual kind makes an entry ID of
         // them.
-        Format::CodeObject if text.starts_with(intel_gpu::ARCH) => EntryId::parse_any(&["sycl-", &text].concat()),
+        Format::CodeObject if intel_gpu::is_for_intel(&text) => EntryId::parse_any(&["sycl-", &text].concat()),
         Format::CodeObject => EntryId::parse_any(&["hip-", &text].concat()),
         _ => EntryId::parse_any(&text),
     };
@@ -347,6 +349,7 @@ impl<'f> CodeObjectRef<'f> {
             packed: self.packed().cloned().map(Box::new),
             recorded_target: self.recorded_target().map(Into::into),
             ptx_version: self.ptx_version(),
+            code_object_version: self.code_object_version(),
             source: self.shown_source().map(Into::into),
             // Whether it has parts is known only once all of its file is searched, and is set then.
             has_parts: false,
@@ -494,6 +497,14 @@ impl<'f> CodeObjectRef<'f> {
         let header = head.and_then(|head| GpuHeader::read(&head));
         facts.note_header(self.index, header);
         header
+    }
+
+    /// Returns the code object version of an ELF file for an AMD GPU, such as 6. Returns `None` for other content, and if
+    /// its first bytes are not known.
+    pub fn code_object_version(&self) -> Option<u8> {
+        let is_packed = self.packed().is_some();
+        let header = if is_packed { None } else { GpuHeader::read(&self.head()?) };
+        header?.code_object_version()
     }
 
     /// Notes the facts about the content of the code object that decide whether its runtime loads it, after the content
@@ -648,6 +659,7 @@ impl CodeObject {
             packed: None,
             recorded_target: None,
             ptx_version: None,
+            code_object_version: None,
             source: None,
             has_parts: false,
             shared: 0,

@@ -17,7 +17,7 @@ use super::by_file::ByFile;
 use super::lines::Line;
 use super::matrix::cell;
 use crate::beyond::cli::gpus::{
-    by_generation, family_of, label_of_family, products_of, short_target, some_products_of,
+    by_generation, family_of, label_of_family, loaded_here, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
 use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
@@ -126,6 +126,8 @@ struct GpuLine {
     serving: ServingNumber,
     /// The number of bundles in each file that serve them, if files have columns.
     by_file: Vec<ServedBundles>,
+    /// Whether the GPUs of this machine load code for one of them.
+    is_loaded_here: bool,
     /// The sums of the code objects for these GPUs.
     sums: Line,
 }
@@ -133,11 +135,12 @@ struct GpuLine {
 impl GpuLine {
     /// Returns the names of the GPUs, in short unless `is_full` is set; safe to print.
     fn label(&self, style: Style, is_full: bool) -> String {
-        match self.targets.as_slice() {
+        let label = match self.targets.as_slice() {
             [_] if is_full => self.sums.label.clone(),
             [_] => short_target(&self.sums.label).to_owned(),
             _ => label_of_family(&self.targets(), style.range()),
-        }
+        };
+        if self.is_loaded_here { format!("{label} *") } else { label }
     }
 
     fn targets(&self) -> Vec<&str> {
@@ -163,14 +166,17 @@ fn gpu_lines(totals: &[Line], servers: Servers<'_>, files: Option<&ByFile>, is_f
     let serving = servers.serving();
     let mut sorted: Vec<&Line> = totals.iter().filter(|line| line.gpu != "host").collect();
     sorted.sort_by_cached_key(|line| listed_order(&line.gpu));
+    let loaded_here = loaded_here(sorted.iter().map(|line| line.gpu.as_str()));
     let mut lines: Vec<GpuLine> = Vec::new();
     for total in sorted {
         let serving = serving.get(&total.gpu).copied().unwrap_or(ServingNumber::Unknown);
         let by_file = files.map(|files| files.served(&total.gpu)).unwrap_or_default();
-        let line = GpuLine { targets: vec![total.gpu.clone()], serving, by_file, sums: total.clone() };
+        let is_loaded_here = loaded_here.contains(total.gpu.as_str());
+        let line = GpuLine { targets: vec![total.gpu.clone()], serving, by_file, is_loaded_here, sums: total.clone() };
         match lines.last_mut() {
             Some(last) if !is_full && last.merges_with(&line) => {
                 last.targets.extend(line.targets);
+                last.is_loaded_here |= line.is_loaded_here;
                 last.sums.add(&line.sums);
             }
             _ => lines.push(line),
@@ -289,6 +295,9 @@ pub(super) fn write(
     text.write_table(Table { indent: INDENT, columns }, || lines.iter())?;
     if let Some(files) = &files {
         files.write_rest(&mut text)?;
+    }
+    if lines.iter().any(|line| line.is_loaded_here) {
+        text.write_item("*: what the GPUs of this machine load")?;
     }
     // An example explains such numbers. It is not about this file.
     if has_serving && lines.iter().any(|line| line.serving.is_partial()) {

@@ -1,7 +1,7 @@
 //! The text report of `inspect`: a table for each place, and the totals for each GPU.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
 use crate::base::display::{printable, printable_start};

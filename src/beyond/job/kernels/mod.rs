@@ -12,13 +12,15 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use object::elf::{EM_AMDGPU, EM_CUDA};
+
 use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
-use crate::beyond::container::ContentKind;
+use crate::beyond::container::{ContentKind, Rule};
 use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::{Facts, Request, Selection};
 use crate::beyond::inventory::{BadPart, Contents, Keep, Reading, Visit};
@@ -27,6 +29,7 @@ use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, FoundBundle, OverlapLimit, ReadList, Scan, contents, weight_of,
 };
 use crate::llvm::container::limits::Allowance;
+use crate::llvm::container::magic::elf_machine;
 use crate::llvm::container::sequence::Inflate;
 pub use column::{FLAGS, KernelColumn, NUMBERS, RecordedKeys, SortKey};
 pub(super) use column::{LDS, SCRATCH, spills};
@@ -190,8 +193,10 @@ impl KernelsOrKind {
             Some(kind) => kind,
             None => ContentKind::identify(bytes::slice(code, 0, ContentKind::HEAD_LEN).unwrap_or(code)),
         };
+        // Kernels of other GPUs, such as Intel's, are not read.
+        let is_for_others = elf_machine(code).is_some_and(|machine| ![EM_AMDGPU, EM_CUDA].contains(&machine));
         match kind {
-            ContentKind::Elf | ContentKind::Cubin => {
+            ContentKind::Elf | ContentKind::Cubin if !is_for_others => {
                 Ok(Self::Kernels(target::target_id(code), locate_kernel_error(code_object, read(code))?))
             }
             other => Ok(Self::Other(other)),
@@ -228,6 +233,8 @@ impl<'j> Search<'j> {
                 Some(ContentKind::Elf | ContentKind::Cubin) => {}
                 // The kind is identified when the bundle is inflated and the code object read.
                 None if self.inflate == Inflate::Headers && found.bundle.compressed.is_some() => {}
+                // The code objects in it count.
+                Some(ContentKind::Archive) if found.format.has(Rule::KnownByContent) => continue,
                 other => {
                     self.add_other(other.unwrap_or(ContentKind::Unknown), found.bundle.compressed.is_some());
                     continue;

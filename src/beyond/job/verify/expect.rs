@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::cell::LazyCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -288,7 +288,9 @@ impl<'e> ExpectComparison<'e> {
         let code_use = if unit.role == UnitRole::Whole { unit.code_use } else { CodeUse::Each };
         let codes: Vec<(usize, Code)> = unit.code.codes.iter().map(|(code, index)| (*index, code.clone())).collect();
         let needed = self.needing.needed(&codes, code_use);
-        codes.iter().filter(|(index, _)| !needed.contains(index)).map(|(_, code)| Mismatch::unexpected(code)).collect()
+        // Code of one target may have several entries, which need different drivers.
+        let unexpected = codes.iter().filter(|(index, _)| !needed.contains(index)).map(|(_, code)| (code.name(), code));
+        unexpected.collect::<BTreeMap<_, _>>().into_values().map(Mismatch::unexpected).collect()
     }
 
     /// Returns the source file of the unit with a single bundle, or `None` if it is not known. Only the symbol table of
@@ -516,6 +518,9 @@ fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
 fn describe_unfound(device: &Device, set: &CodeSet) -> String {
     if let Some(unfound) = set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
         return format!("; {unfound}");
+    }
+    if let Some(reason) = device.unread_by_driver(set.codes.keys()) {
+        return format!("; {reason}");
     }
     match device.overriding(set.codes.keys()).and_then(|similar| Some((similar, override_version(similar)?))) {
         Some((similar, version)) => format!(

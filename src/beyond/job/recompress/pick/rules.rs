@@ -145,7 +145,7 @@ impl<'j> TargetRules<'j> {
         let chosen = self.needing.needed(&choice, bundle.code_use);
         // LTO-IR is compiled for the same GPUs as PTX.
         let is_linkable =
-            |sm| self.needing.gpus().iter().any(|gpu| gpu.takes(&Code::LtoIr(sm)) || gpu.takes(&Code::Ptx(sm)));
+            |sm| self.needing.gpus().iter().any(|gpu| gpu.takes(&Code::LtoIr(sm)) || gpu.takes(&Code::Ptx(sm, None)));
         let is_needed = |index, candidate: &Candidate| match (&candidate.code, &candidate.loading) {
             (None, _) => true,
             (Some(_), Loading::Refused(_)) => false,
