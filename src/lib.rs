@@ -15,6 +15,7 @@
 //! | [`io`] | files: mapped inputs, plans of outputs |
 //! | [`display`] | make text from files safe to print |
 //! | [`error`] | [`Error`] and [`Malformed`] |
+//! | [`threads`] | how many threads jobs use |
 //!
 //! Most programs need only [`inventory`], [`scan`] and [`io`]. Sizes and offsets are in bytes. A *bundle* is any single
 //! container of code objects, such as a CUDA fatbin.
@@ -205,8 +206,7 @@ mod beyond;
 pub mod llvm;
 
 pub use base::error::{Error, ErrorKind, Malformed, Result};
-pub use base::threads::set_threads;
-pub use base::{display, error, id, io};
+pub use base::{display, error, id, io, threads};
 #[cfg(feature = "search")]
 pub use beyond::code::kernels;
 #[cfg(feature = "search")]

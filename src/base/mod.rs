@@ -11,4 +11,4 @@ pub mod io;
 pub(crate) mod malformed;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod threads;
+pub mod threads;

@@ -1,4 +1,4 @@
-//! The number of threads that the jobs of this process may use together.
+//! The number of threads that the jobs of this process use together.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the number of threads that the jobs of this process may use. With 1, a job starts no thread. The default is the
 /// number of processors that the process may use, at most 16. What a job writes does not depend on this number.
-pub fn set_threads(count: NonZero<usize>) {
+pub fn set(count: NonZero<usize>) {
     REQUESTED.store(count.get(), Ordering::Relaxed);
 }
 

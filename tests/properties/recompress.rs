@@ -11,7 +11,7 @@ use offload_bundle::io::Input;
 use offload_bundle::job::{Fault, KernelNames, Recompress, Recompressed, Verify};
 use offload_bundle::runtime::{self, Device};
 use offload_bundle::scan::{CodeObjectRef, Format, FoundBundle, Scan, Step};
-use offload_bundle::set_threads;
+use offload_bundle::threads;
 
 use super::choices::{Choices, digest};
 use super::extract::chosen;
@@ -343,7 +343,7 @@ impl Change {
     /// The written file, which must be the same on one thread and on several; none after an error.
     pub(super) fn run(&self, room: &Room) -> Option<(Vec<u8>, Recompressed)> {
         let on_threads = |count| {
-            set_threads(NonZero::new(count).unwrap());
+            threads::set(NonZero::new(count).unwrap());
             self.run_once(room)
         };
         let (output, result) = on_threads(1);

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use crate::base::display::{is_shown, printable};
 use crate::base::error::Error;
 use crate::base::io::sys;
-use crate::base::threads::set_threads;
+use crate::base::threads;
 use crate::beyond::cli::PROGRAM;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -260,8 +260,8 @@ impl Subcommand {
     /// Runs the subcommand after its command line has been parsed.
     fn run_parsed(self, matches: &ArgMatches, all: &Catalogue, console: &mut Console) -> anyhow::Result<ExitCode> {
         let options = CommonOptions::from_arg_matches(matches)?;
-        if let Some(threads) = options.threads {
-            set_threads(threads);
+        if let Some(count) = options.threads {
+            threads::set(count);
         }
         if options.message_format == MessageFormat::Json {
             console.as_line = Some(json_line);
