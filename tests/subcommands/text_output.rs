@@ -314,19 +314,22 @@ fn several_packages_have_a_column_each() {
     let names = ["all-1.0-py3-none-any.whl", "one-1.0-py3-none-any.whl", "cuda-1.0-py3-none-any.whl"];
     let said = printed(&[(names[0], &wheels[0]), (names[1], &wheels[1]), (names[2], &cuda)]);
     let rows: Vec<String> =
-        said.lines().skip(1).map(|line| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ")).collect();
-    assert_eq!(rows[0], "GPU all cuda one", "{said}");
-    assert_eq!(rows[1..3], ["gfx906 all all MI60,", "gfx90a 1/2 - MI250X,"], "{said}");
-    assert!(rows.contains(&"sm_90 all GH200, H200,".to_owned()), "{said}");
+        said.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ")).collect();
     assert!(
-        said.contains("\n  all: all bundles serve the GPU; 1/3: one of three does; -: none does; empty: "),
+        said.lines().nth(1).unwrap().split_whitespace().eq(["GPU", "all", "cuda", "one", "SIZE", "PRODUCTS"]),
         "{said}"
     );
+    assert_eq!(rows[1..3], ["gfx906 all all", "gfx90a 1/2 -"], "{said}");
+    assert!(rows.iter().any(|row| row.starts_with("sm_90 all ")), "{said}");
+    assert!(said.contains("\n  all: all bundles serve the GPU; 1/3: one of three does; -: none does"), "{said}");
     assert!(said.contains("\n  one needs: compressed bundles of version 3: ") && !said.contains("all needs"), "{said}");
     // Two versions of a package differ after its name.
     let names = ["all-1.0-py3-none-any.whl", "all-2.0-py3-none-any.whl"];
     let said = printed(&[(names[0], &wheels[0]), (names[1], &wheels[1])]);
-    assert_eq!(said.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(), ["GPU", "1.0", "2.0", "PRODUCTS"]);
+    assert_eq!(
+        said.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>(),
+        ["GPU", "all-1.0", "all-2.0", "SIZE", "PRODUCTS"]
+    );
 }
 
 /// A place whose bundles are compressed and plain in turn has a line for each kind, not for each change.

@@ -17,9 +17,8 @@ impl Contents {
     }
 }
 
-/// The first code object version of AMD's that counts: compilers of today write this version and later ones, and all
-/// runtimes in use read earlier ones.
-const NEW_CODE_OBJECTS: u8 = 5;
+/// The first version of AMD's code objects that counts: all releases of ROCm 6 and 7 read earlier ones.
+const NEW_CODE_OBJECTS: u8 = 6;
 
 /// What a machine needs to read the code of some files.
 #[derive(Clone, Debug, Default)]

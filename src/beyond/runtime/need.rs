@@ -30,8 +30,7 @@ impl Need {
     }
 
     /// What it needs. The releases of drivers are those of NVIDIA's table of PTX versions, and of the release notes of
-    /// CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6. Those of clang 18, which
-    /// writes version 5, name no release of ROCm.
+    /// CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6.
     pub fn needs(self) -> String {
         match self {
             Self::Ptx(version) => match cuda_of(version) {
@@ -45,7 +44,7 @@ impl Need {
             Self::CompressedBundles(3) => "the HIP runtime of ROCm 7.0 or newer".to_owned(),
             Self::CompressedBundles(_) => "a HIP runtime that knows it".to_owned(),
             Self::AmdCode(6) => "ROCm 6.3 or newer".to_owned(),
-            Self::AmdCode(_) => "a ROCm that knows it; its release is not documented".to_owned(),
+            Self::AmdCode(_) => "a ROCm that knows it; its release is not known".to_owned(),
         }
     }
 
@@ -90,7 +89,7 @@ mod tests {
             (Need::CompressedBundles(3), "compressed bundles of version 3: the HIP runtime of ROCm 7.0 or newer"),
             (Need::CompressedBundles(4), "compressed bundles of version 4: a HIP runtime that knows it"),
             (Need::AmdCode(6), "AMD code objects of version 6: ROCm 6.3 or newer"),
-            (Need::AmdCode(5), "AMD code objects of version 5: a ROCm that knows it; its release is not documented"),
+            (Need::AmdCode(7), "AMD code objects of version 7: a ROCm that knows it; its release is not known"),
         ] {
             assert_eq!(need.to_string(), text);
         }
