@@ -79,6 +79,18 @@ pub fn cubin(sm: u8, fill: usize) -> Vec<u8> {
     elf
 }
 
+/// A cubin as nvcc writes it for a source without code for GPUs: of its two sections, one has a table that is not loaded.
+pub fn cubin_without_code(sm: u8) -> Vec<u8> {
+    let mut elf = cubin(sm, 0);
+    elf.truncate(128);
+    elf[32..40].fill(0);
+    (elf[56], elf[60]) = (0, 2);
+    let mut section = [0; 64];
+    section[4..8].copy_from_slice(&0x7000_0001_u32.to_le_bytes());
+    elf.extend(section);
+    elf
+}
+
 fn short(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap().to_le_bytes()
 }

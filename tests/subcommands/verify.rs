@@ -1033,3 +1033,23 @@ fn verify_prints_nothing_wrong_exactly_if_its_status_is_0() {
         "verify: {clean} runs with nothing wrong, {faulty} with faults, {on_standard_error} with lacking code"
     ));
 }
+
+/// nvcc writes a cubin without code for a source file without code for GPUs. No program needs it, so it says nothing about
+/// the GPUs that a library serves.
+#[test]
+fn cubins_without_code_serve_nothing_and_are_not_missed() {
+    let fatbin = |cubin: &[u8]| fatbins::fatbin(&[fatbins::entry(&Code::new(2, 90, cubin))]);
+    let [code, stub] = [fatbins::cubin(90, 3000), fatbins::cubin_without_code(52)].map(|cubin| fatbin(&cubin));
+    let library = |fatbins: &[&[u8]]| Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbins.concat())]);
+    for (name, data, serves) in [
+        ("with code", library(&[&code]), true),
+        ("with code and a stub", library(&[&code, &stub]), true),
+        ("with a stub", library(&[&stub]), false),
+    ] {
+        for gpu in ["sm_90", "sm_52"] {
+            let outcome = tool(&["verify", "--expect", gpu, "in"], &[("in", &data)]);
+            let said = String::from_utf8_lossy(&outcome.stdout);
+            assert_eq!(outcome.status == 0, serves && gpu == "sm_90", "{name} {gpu}: {said}");
+        }
+    }
+}

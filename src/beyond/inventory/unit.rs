@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::groups::Groups;
 use crate::base::id::OffloadKind;
-use crate::beyond::container::{Rule, kpack};
+use crate::beyond::code::check;
+use crate::beyond::container::{ContentKind, Rule, kpack};
 use crate::beyond::runtime::{
     BundleCodes, Code, CodeUse, Device, FoundCode, GpuVendor, UnfoundCode, directory_of, is_loaded_file,
 };
@@ -30,6 +31,21 @@ pub(crate) enum UnitRole {
     Some,
     /// Code for some GPUs, because other files may serve the rest: kpack archives, and files that are no bundles.
     SomeOfFiles,
+}
+
+/// The largest cubin in bytes that is read to see whether it has code: one without code has about 900 bytes.
+const WITHOUT_CODE_MAX: u64 = 4096;
+
+/// Returns whether all code objects of a bundle are cubins without code. No program needs anything of it.
+fn is_without_code(found: &FoundBundle<'_>) -> bool {
+    let mut code_objects = found.code_objects().filter(|code_object| code_object.size() > 0).peekable();
+    let has_any = code_objects.peek().is_some();
+    has_any
+        && code_objects.all(|code_object| {
+            code_object.kind() == Some(ContentKind::Cubin)
+                && code_object.size() <= WITHOUT_CODE_MAX
+                && code_object.in_place().is_some_and(|content| check::is_without_code(content.bytes()))
+        })
 }
 
 /// The code of one or more units, without places.
@@ -405,7 +421,7 @@ impl UnitBuilder {
         let place = self.shared_place(found.place);
         let codes = BundleCodes::of(found);
         // The search reports the containers in such a bundle as bundles themselves.
-        if codes.is_outer {
+        if codes.is_outer || is_without_code(found) {
             return Vec::new();
         }
         if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {

@@ -48,7 +48,7 @@ pub(super) fn check(data: &[u8]) -> Result {
 }
 
 /// Returns whether a section takes memory in a running program.
-fn is_loaded(section: &Section) -> bool {
+pub(crate) fn is_loaded(section: &Section) -> bool {
     !section.is(SHT_NULL) && section.flags & SHF_ALLOC.0 != 0 && section.size > 0
 }
 

@@ -18,7 +18,9 @@ mod spirv;
 
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
+use crate::beyond::code::elf::File;
 use crate::beyond::code::{CodeMagic, bitcode, ptx};
+use object::elf::{EM_CUDA, SectionType};
 
 /// The start of data that is not a code object, whatever its kind.
 const ZEROS: [u8; 4] = [0; 4];
@@ -44,6 +46,18 @@ pub(crate) fn code_object(magic: Option<CodeMagic>, data: &[u8]) -> Result<(), M
 /// Returns false for objects that are inputs of linkers, and for code for other runtimes (PAL, Mesa).
 pub(crate) fn lacks_strtab(data: &[u8]) -> bool {
     CodeMagic::identify(data).is_some_and(CodeMagic::is_elf) && amdgpu::lacks_strtab(data)
+}
+
+/// The type of the section `.nv.callgraph` in cubins.
+const SHT_CUDA_CALLGRAPH: u32 = 0x7000_0001;
+
+/// Returns whether a cubin has tables of its compiler, but nothing that is loaded: neither code nor data. nvcc writes such
+/// a cubin for a source file without code for GPUs.
+pub(crate) fn is_without_code(cubin: &[u8]) -> bool {
+    let Ok(file) = File::read(cubin) else { return false };
+    file.header.machine() == EM_CUDA
+        && file.sections.iter().any(|section| section.is(SectionType(SHT_CUDA_CALLGRAPH)))
+        && !file.sections.iter().any(|section| elf::is_loaded(&section))
 }
 
 /// Checks the first bytes of a code object of `len` bytes for a device. Zeros in place of a header were never replaced,
