@@ -1,14 +1,14 @@
 //! Names under which GPUs are sold, and their processors.
 //!
-//! A product is in the table if its vendor says which processor it has. Names that vendors used for several processors,
-//! such as RTX 4000, are not.
+//! A product is in the table if one of these sources says which processor it has. Names that vendors used for several
+//! processors, such as RTX 4000, GT 1030 and Radeon 840M, are not.
 //!
 //! | vendor | source |
 //! |---|---|
-//! | AMD | AMD's page "GPU specifications" of ROCm 7.13 (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026), in which RX 580 is the `polaris10` of RX 480; MI308X: AMD's ROCm blog (2026); RX 6500 XT, Radeon 680M, RX 7700S, Strix, MI450 and the chip of the Steam Deck (Van Gogh): the targets of AMD's TheRock (2026); others: products with the same chip in pci.ids (2026), such as RX 6400 and RX 6500 XT, which have Navi 24 |
-//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026); GTX 16xx, MX450 and RTX 3500 Ada: their product pages say the architecture, which has one processor for such GPUs; A800, H800, H20, L20 and L2 likewise; variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
+//! | AMD | AMD's page "GPU specifications" of ROCm (2026); for older GPUs, LLVM's User Guide for AMDGPU Backend (2026); MI308X: AMD's ROCm blog (2026); RX 6500 XT, Radeon 680M, RX 7700S, Radeon 820M, Strix, MI450 and the chip of the Steam Deck (Van Gogh): the targets of AMD's TheRock (2026); others: products with the same chip in pci.ids or in `amdgpu.ids` of libdrm (2026), such as RX 6400 and RX 6500 XT, which have Navi 24 |
+//! | NVIDIA | NVIDIA's pages "CUDA GPU Compute Capability" and "Legacy CUDA GPU Compute Capability" (2026) and earlier copies of them; others, such as GTX 16xx, H20 and RTX 3500 Ada: their chip in pci.ids (2026), whose processor is in `sm_for_chipset` of Mesa's driver for nouveau (2026); variants of these that `nvidia-smi` names, such as A10G, V100S and K40m, have the same processor |
 //! | Intel | the devices of Intel's Compute Runtime (2026); names as `ocloc` writes them, see `code/intel_gpu.rs`; GPUs that are part of processors: Intel's product pages (2026) |
-//! | series | `gfx110X-all` and its like: the families in `therock_amdgpu_targets.cmake` of TheRock (2026); Jetson Orin and Thor: the modules in NVIDIA's table |
+//! | series | `gfx110X-all` and its like: the families in `therock_amdgpu_targets.cmake` of TheRock (2026); Jetson Orin and Thor: the modules in NVIDIA's table; `adl`, `acm`, `arl` and `lnl`: the first part of the names that `ocloc` takes |
 
 use std::slice;
 
@@ -116,9 +116,9 @@ fn is_memory_size(word: &str) -> bool {
 /// Words, besides the [`BRANDS`], that do not distinguish products with different processors.
 #[rustfmt::skip]
 const WITHOUT_MEANING: [&str; 32] = [
-    "accelerator", "blackwell", "center", "d", "data", "design", "edition", "generation", "gpu", "graphics", "hbm2", "hbm2e", "hbm3",
-    "hbm3e", "hf", "laptop", "nvl", "oam", "pcie", "r", "series", "server", "sff", "super", "sxm2", "sxm3", "sxm4",
-    "sxm5", "tm", "vf", "with", "workstation",
+    "accelerator", "blackwell", "center", "d", "data", "design", "edition", "generation", "gpu", "graphics", "hbm2",
+    "hbm2e", "hbm3", "hbm3e", "hf", "laptop", "nvl", "oam", "pcie", "r", "series", "server", "sff", "super", "sxm2",
+    "sxm3", "sxm4", "sxm5", "tm", "vf", "with", "workstation",
 ];
 
 /// Processors with the names of their products.
@@ -152,7 +152,7 @@ static PRODUCTS: &[(&str, &[&str])] = &[
     ("gfx1150", &["Radeon 890M", "Radeon 880M", "Ryzen AI 9 HX 375", "Ryzen AI 9 HX 370", "Ryzen AI 9 365"]),
     ("gfx1151", &["Radeon 8060S", "Radeon 8050S", "Radeon 8040S", "Ryzen AI Max+ 395", "Ryzen AI Max 390",
         "Ryzen AI Max 385"]),
-    ("gfx1152", &["Radeon 860M", "Radeon 840M", "Ryzen AI 7 350"]),
+    ("gfx1152", &["Radeon 860M", "Ryzen AI 7 350"]),
     ("gfx1153", &["Radeon 820M"]),
     ("gfx1200", &["Radeon RX 9060 XT", "Radeon RX 9060"]),
     ("gfx1201", &["Radeon RX 9070 XT", "Radeon RX 9070", "Radeon RX 9070 GRE", "Radeon AI PRO R9700"]),
@@ -164,27 +164,29 @@ static PRODUCTS: &[(&str, &[&str])] = &[
         "Tesla K20c", "GeForce GTX 780 Ti", "GeForce GTX 780", "GeForce GTX TITAN Z",
         "GeForce GTX TITAN Black", "GeForce GTX TITAN", "Quadro K6000", "Quadro K5200"]),
     ("sm_37", &["Tesla K80"]),
-    ("sm_50", &["GeForce GTX 750 Ti", "GeForce GTX 750", "GeForce GTX 960M", "GeForce GTX 950M", "GeForce 940M", "Quadro K2200",
-        "Quadro K1200", "Quadro K620"]),
+    ("sm_50", &["GeForce GTX 750 Ti", "GeForce GTX 750", "GeForce GTX 960M", "GeForce GTX 950M", "GeForce 940M",
+        "Quadro K2200", "Quadro K1200", "Quadro K620"]),
     ("sm_52", &["Tesla M60", "Tesla M40", "Quadro M6000", "Quadro M5000", "Quadro M4000", "Quadro M2000",
         "GeForce GTX TITAN X", "GeForce GTX 980 Ti", "GeForce GTX 980", "GeForce GTX 970", "GeForce GTX 960",
         "GeForce GTX 950", "GeForce GTX 980M", "GeForce GTX 970M"]),
     ("sm_53", &["Jetson TX1", "Jetson Nano"]),
     ("sm_60", &["Tesla P100", "Quadro GP100"]),
     ("sm_61", &["Tesla P40", "Tesla P4", "Quadro P6000", "Quadro P5000", "Quadro P4000", "Quadro P2200", "Quadro P2000",
-        "Quadro P1000", "Quadro P620", "Quadro P600", "Quadro P400", "TITAN Xp", "TITAN X (Pascal)", "GeForce GTX 1080 Ti", "GeForce GTX 1080", "GeForce GTX 1070 Ti", "GeForce GTX 1070", "GeForce GTX 1060",
-        "GeForce GTX 1050 Ti", "GeForce GTX 1050", "GeForce GT 1030", "GeForce MX150"]),
+        "Quadro P1000", "Quadro P620", "Quadro P600", "Quadro P400", "TITAN Xp", "TITAN X (Pascal)",
+        "GeForce GTX 1080 Ti", "GeForce GTX 1080", "GeForce GTX 1070 Ti", "GeForce GTX 1070", "GeForce GTX 1060",
+        "GeForce GTX 1050 Ti", "GeForce GTX 1050", "GeForce MX150"]),
     ("sm_62", &["Jetson TX2"]),
     ("sm_70", &["V100", "V100S", "Quadro GV100", "TITAN V"]),
     ("sm_72", &["Jetson AGX Xavier", "Jetson Xavier NX"]),
-    ("sm_75", &["T4", "Quadro RTX 8000", "Quadro RTX 6000", "Quadro RTX 5000", "Quadro RTX 4000", "Quadro RTX 3000", "T1000", "T600", "T400", "TITAN RTX",
-        "GeForce RTX 2080 Ti", "GeForce RTX 2080", "GeForce RTX 2070", "GeForce RTX 2060", "GeForce GTX 1660 Ti",
-        "GeForce GTX 1660", "GeForce GTX 1650 Ti", "GeForce GTX 1650", "GeForce GTX 1630", "GeForce MX450"]),
+    ("sm_75", &["T4", "Quadro RTX 8000", "Quadro RTX 6000", "Quadro RTX 5000", "Quadro RTX 4000", "Quadro RTX 3000",
+        "T1000", "T600", "T400", "TITAN RTX", "GeForce RTX 2080 Ti", "GeForce RTX 2080", "GeForce RTX 2070",
+        "GeForce RTX 2060", "GeForce GTX 1660 Ti", "GeForce GTX 1660", "GeForce GTX 1650 Ti", "GeForce GTX 1650",
+        "GeForce GTX 1630", "GeForce MX450"]),
     ("sm_80", &["A100", "A800", "A30"]),
     ("sm_86", &["A40", "A10", "A10G", "A16", "A2", "RTX A6000", "RTX A5500", "RTX A5000", "RTX A4500", "RTX A4000",
-        "RTX A3000", "RTX A2000", "RTX A1000", "RTX A400", "GeForce RTX 3090 Ti", "GeForce RTX 3090", "GeForce RTX 3080 Ti",
-        "GeForce RTX 3080", "GeForce RTX 3070 Ti", "GeForce RTX 3070", "GeForce RTX 3060 Ti", "GeForce RTX 3060",
-        "GeForce RTX 3050"]),
+        "RTX A3000", "RTX A2000", "RTX A1000", "RTX A400", "GeForce RTX 3090 Ti", "GeForce RTX 3090",
+        "GeForce RTX 3080 Ti", "GeForce RTX 3080", "GeForce RTX 3070 Ti", "GeForce RTX 3070", "GeForce RTX 3060 Ti",
+        "GeForce RTX 3060", "GeForce RTX 3050"]),
     ("sm_87", &["Jetson AGX Orin", "Jetson Orin NX", "Jetson Orin Nano"]),
     ("sm_89", &["L4", "L40", "L40S", "L20", "L2", "RTX 6000 Ada", "RTX 5000 Ada", "RTX 4500 Ada", "RTX 4000 Ada",
         "RTX 3500 Ada", "RTX 3000 Ada", "RTX 2000 Ada", "RTX 1000 Ada", "RTX 500 Ada",

@@ -10,8 +10,9 @@
 //! programs run on the card. The kernel does not say whether XNACK is on: each process sets it. So AMD's features stay
 //! open.
 //!
-//! Sources: the documentation of nvidia-smi; LLVM's User Guide for AMDGPU Backend for what is part of a processor; Linux's `kfd_topology.c` and ROCR-Runtime; the lists of device IDs of
-//! Intel's Compute Runtime (2026), which has no older GPUs.
+//! Sources: the documentation of nvidia-smi; LLVM's User Guide for AMDGPU Backend for what is part of a processor, and
+//! AMD's TheRock (2026) for `gfx1153`; Linux's `kfd_topology.c` and ROCR-Runtime; the lists of device IDs of Intel's
+//! Compute Runtime (2026), which has no older GPUs; `0xb640`, an Arrow Lake-S: Linux's `pciids.h` and Mesa (2026).
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -305,9 +306,9 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// AMD's GPUs that are part of processors.
-const AMD_PARTS_OF_PROCESSORS: [&str; 13] = [
-    "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1103", "gfx1150", "gfx1151",
-    "gfx1152", "gfx1153", "gfx801",
+const AMD_PARTS_OF_PROCESSORS: [&str; 18] = [
+    "gfx700", "gfx703", "gfx705", "gfx801", "gfx810", "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035",
+    "gfx1036", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1170",
 ];
 
 /// Intel's GPUs with their PCI device IDs.
