@@ -1,13 +1,13 @@
 //! Processes many items on all processors, and gives the results in the order of the items.
 //!
 //! All calls of a process share its threads ([`threads::count`]), also calls inside of the work on an item. The thread
-//! that takes the results works on items too while the next result is missing. Other threads join it while there are
-//! free ones, and leave it when nothing is left to begin, so that others can use them.
+//! that takes the results works on items too while the next result is missing. Other threads join it when there is a
+//! place for them, and leave it when nothing is left to begin.
 
 mod read_ahead;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 use std::{env, iter, mem, thread, vec};
@@ -65,13 +65,17 @@ pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>) -> bool {
 }
 
 /// The threads that help the ones that call [`in_order`].
-static HELPERS: Helpers = Helpers { most: None, running: AtomicIsize::new(0) };
+static HELPERS: Helpers = Helpers::new(None);
 
 struct Helpers {
     /// The most threads at a time, or `None` for one less than the process may use: the caller works too.
     most: Option<usize>,
     /// The number of threads that run, without callers that wait for them.
     running: AtomicIsize,
+    /// Held while a thread looks for a place, so that it does not miss that one becomes free.
+    gate: Mutex<()>,
+    /// Notified when there may be a place, and when nobody needs a thread that waits for one.
+    changed: Condvar,
 }
 
 /// A thread that is counted as running until this is dropped.
@@ -79,7 +83,8 @@ struct Running<'h>(&'h Helpers);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+        self.0.notify();
     }
 }
 
@@ -88,23 +93,51 @@ struct Waiting<'h>(&'h Helpers);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_add(1, Ordering::Relaxed);
+        self.0.running.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl Helpers {
+    const fn new(most: Option<usize>) -> Self {
+        Self { most, running: AtomicIsize::new(0), gate: Mutex::new(()), changed: Condvar::new() }
+    }
+
+    /// Returns the most threads that may run beside the callers.
+    fn most(&self) -> usize {
+        self.most.unwrap_or_else(|| threads::count().saturating_sub(1))
+    }
+
+    /// Wakes the threads that look for a place.
+    fn notify(&self) {
+        drop(self.gate.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
     /// Lets another thread run in place of this one.
     fn wait(&self) -> Waiting<'_> {
-        self.running.fetch_sub(1, Ordering::Relaxed);
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        self.notify();
         Waiting(self)
     }
 
-    /// Takes a free thread. Returns `None` if none is free.
+    /// Waits for a place for another thread. Returns `None` once it `is_needed` no longer.
+    fn take_when_free(&self, is_needed: impl Fn() -> bool) -> Option<Running<'_>> {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        while is_needed() {
+            if let Some(running) = self.take() {
+                return Some(running);
+            }
+            gate = self.changed.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+
+    /// Takes a place for another thread. Returns `None` if none is free.
     fn take(&self) -> Option<Running<'_>> {
-        let most = self.most.unwrap_or_else(|| threads::count().saturating_sub(1));
+        let most = self.most();
         let is_free = |running| usize::try_from(running).unwrap_or_default() < most;
         let more = |running: isize| if is_free(running) { Some(running.saturating_add(1)) } else { None };
-        self.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Running(self))
+        self.running.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Running(self))
     }
 
     fn in_order<I: Send, T: Send, R>(
@@ -115,9 +148,17 @@ impl Helpers {
         weight: impl Fn(&T) -> usize + Sync,
         consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
     ) -> R {
-        let state =
-            State { items: items.into_iter(), begun: 0, done: BTreeMap::new(), taken: 0, weight: 0, is_over: false };
-        let crew = Crew { helpers: self, state: Mutex::new(state), changed: Condvar::new(), work, weight };
+        let state = State {
+            items: items.into_iter(),
+            begun: 0,
+            done: BTreeMap::new(),
+            taken: 0,
+            weight: 0,
+            is_over: false,
+            has_next: false,
+        };
+        let (state, changed, is_closed) = (Mutex::new(state), Condvar::new(), AtomicBool::new(false));
+        let crew = Crew { helpers: self, state, changed, is_closed, work, weight };
         thread::scope(|scope| {
             // If `consume` returns early or panics, the threads have to end: the scope waits for them.
             let _guard = EndOnDrop(&crew);
@@ -132,6 +173,8 @@ struct Crew<'h, I, T, W, G> {
     state: Mutex<State<I, T>>,
     /// Notified when a result is done, and when the work is over.
     changed: Condvar,
+    /// Whether no further item will be begun.
+    is_closed: AtomicBool,
     work: W,
     weight: G,
 }
@@ -148,6 +191,8 @@ struct State<I, T> {
     weight: usize,
     /// Whether [`Crew::next`] will not be called again, so that no further item has to be processed.
     is_over: bool,
+    /// Whether a further thread waits for its place.
+    has_next: bool,
 }
 
 impl<I, T> State<I, T> {
@@ -183,7 +228,7 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
                 state.taken = index.saturating_add(1);
                 state.weight = state.weight.saturating_sub((self.weight)(&result));
                 // Threads that left because the results were too heavy may be needed again.
-                self.recruit(&state, scope);
+                self.recruit(&mut state, scope);
                 return Some(result);
             }
             if state.is_over || (state.begun == index && state.items.len() == 0) {
@@ -191,7 +236,7 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
             }
             state = match state.begin() {
                 Some((index, item)) => {
-                    self.recruit(&state, scope);
+                    self.recruit(&mut state, scope);
                     drop(state);
                     self.keep(index, work(item));
                     self.state()
@@ -205,23 +250,34 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Starts another thread if there is an item for it, and a free thread.
-    fn recruit<'s>(&'s self, state: &State<I, T>, scope: &'s Scope<'s, 'h>) {
-        if state.may_begin()
-            && let Some(running) = self.helpers.take()
-        {
+    /// Starts another thread if there is an item for it, and none waits for its place already.
+    fn recruit<'s>(&'s self, state: &mut State<I, T>, scope: &'s Scope<'s, 'h>) {
+        if state.items.len() == 0 {
+            self.close();
+        }
+        if state.may_begin() && !state.has_next && self.helpers.most() > 0 {
             // If the system allows no more threads, those that run do all the work.
-            drop(thread::Builder::new().spawn_scoped(scope, move || self.help(running, scope)));
+            state.has_next = thread::Builder::new().spawn_scoped(scope, move || self.help(scope)).is_ok();
         }
     }
 
-    /// Processes items until nothing may be begun.
-    fn help<'s>(&'s self, _running: Running<'h>, scope: &'s Scope<'s, 'h>) {
+    /// Ends the thread that waits for its place: no further item will be begun.
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::SeqCst) {
+            self.helpers.notify();
+        }
+    }
+
+    /// Processes items from the time on when there is a place for this thread, until nothing may be begun.
+    fn help<'s>(&'s self, scope: &'s Scope<'s, 'h>) {
+        let is_needed = || !self.is_closed.load(Ordering::SeqCst);
+        let Some(_running) = self.helpers.take_when_free(is_needed) else { return };
+        self.state().has_next = false;
         let ends_on_panic = EndOnDrop(self);
         loop {
             let mut state = self.state();
             let Some((index, item)) = state.begin() else { break };
-            self.recruit(&state, scope);
+            self.recruit(&mut state, scope);
             drop(state);
             self.keep(index, (self.work)(item));
         }
@@ -246,6 +302,8 @@ impl<I, T, W, G> Drop for EndOnDrop<'_, '_, I, T, W, G> {
     fn drop(&mut self) {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.0.changed.notify_all();
+        self.0.is_closed.store(true, Ordering::SeqCst);
+        self.0.helpers.notify();
     }
 }
 
@@ -260,7 +318,7 @@ mod tests {
     const THREADS: [usize; 3] = [0, 1, 4];
 
     fn helpers(most: usize) -> Helpers {
-        Helpers { most: Some(most), running: AtomicIsize::new(0) }
+        Helpers::new(Some(most))
     }
 
     /// Calls [`Helpers::in_order`] with the same work for all threads.
