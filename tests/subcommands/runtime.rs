@@ -690,7 +690,7 @@ fn the_picture_names_every_gpu_with_its_bundles() {
     for (number, gpu) in gpus.iter().enumerate() {
         let (_, row) = served.split_once(&format!(">{gpu}</text>")).unwrap();
         let (row, _) = row.split_once("</text>").unwrap();
-        let (numbers, color) = if number < 7 { ("3 of 3", "#0072b2") } else { ("1 of 3", "#d1242f") };
+        let (numbers, color) = if number < 7 { ("all", "#0072b2") } else { ("1/3", "#d1242f") };
         assert!(row.ends_with(&format!(">{numbers}")) && row.contains(&format!("fill=\"{color}\"")), "{gpu}: {row}");
     }
     assert!(served.contains("3 bundles; 7 GPUs are served by all bundles for GPUs of their vendor"), "{served}");

@@ -17,9 +17,6 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::beyond::inventory::{ServedBundles, ServedGpu};
-use crate::beyond::runtime::Device;
-
 /// A report, with the fields that all reports have.
 ///
 /// All offsets and sizes are in bytes. The document is UTF-8. Control characters in strings, and characters that change
@@ -89,14 +86,6 @@ pub(crate) fn shown(path: &Path) -> Cow<'_, str> {
 /// Serializes a path, with U+FFFD for bytes that are not UTF-8.
 pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     shown(path).serialize(serializer)
-}
-
-/// Serializes GPUs with the bundles that serve them.
-pub(crate) fn served<S: Serializer>(
-    gpus: &Option<Vec<(Device, ServedBundles)>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    gpus.as_ref().map(|gpus| ServedGpu::all(gpus.iter().cloned())).serialize(serializer)
 }
 
 /// Serializes a text that is shared.

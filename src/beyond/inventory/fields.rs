@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 #[cfg(test)]
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{Contents, KpackReference, MemberCopies, Need, ServedBundles, UnreadPart};
 use crate::beyond::document::{serialized_as, shown};
@@ -124,6 +124,14 @@ impl ServedGpu {
         gpus.into_iter()
             .map(|(gpu, served)| Self { gpu: gpu.name().to_owned(), products: gpu.products(), served })
             .collect()
+    }
+
+    /// Serializes GPUs with the bundles that serve them.
+    pub(crate) fn serialize_all<S: Serializer>(
+        gpus: &Option<Vec<(Device, ServedBundles)>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        gpus.as_ref().map(|gpus| Self::all(gpus.iter().cloned())).serialize(serializer)
     }
 }
 

@@ -47,14 +47,14 @@ pub(crate) fn in_order_here<I: Send, T: Send, R>(
 }
 
 /// Returns whether the disk has space for the temporary files of parts of these sizes, in bytes, as many as may exist at a
-/// time: each thread has a part that it makes or that waits, one more is used, and each may need a file of the same size
-/// for what is inside of it or made of it. Returns false if the system does not say how much is free.
-pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>) -> bool {
+/// time: each thread has a part that it makes or that waits, and one more is used. Each part may need so many `files` of
+/// its size. Returns false if the system does not say how much is free.
+pub(crate) fn has_disk_space(sizes: impl Iterator<Item = u64>, files: u64) -> bool {
     // Smaller parts stay in memory.
     let mut sizes: Vec<u64> = sizes.filter(|size| *size > MEMORY_MAX).collect();
     sizes.sort_unstable();
     let largest = sizes.iter().rev().take(threads::count().saturating_add(1));
-    let needed = total(largest.copied()).saturating_mul(2);
+    let needed = total(largest.copied()).saturating_mul(files);
     if needed == 0 {
         return true;
     }

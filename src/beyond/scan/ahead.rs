@@ -36,7 +36,9 @@ pub(super) fn inflate<I: Send, T: Send, R>(
             large.push(item);
         }
     }
-    if !has_disk_space(sizes.into_iter()) {
+    // The search may need as much again for containers inside of the parts.
+    const FILES: u64 = 2;
+    if !has_disk_space(sizes.into_iter(), FILES) {
         large.clear();
     }
     let is_full = AtomicBool::new(false);

@@ -288,7 +288,7 @@ impl<'a> ZipContent<'a> {
     }
 
     /// Passes a reader of the whole content to `consume`, as [`reader`](Self::reader) returns it. A large member is
-    /// inflated on another thread if one is free.
+    /// inflated on another thread, if the process may use several.
     pub(crate) fn read<T>(&self, consume: impl FnOnce(&mut dyn Read) -> std::io::Result<T>) -> std::io::Result<T> {
         if self.form.is_none() || self.size < LARGE {
             return consume(&mut self.reader()?);

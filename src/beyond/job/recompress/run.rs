@@ -103,7 +103,11 @@ impl<'j> Recompression<'j> {
         if !self.job.removes() {
             return Ok(None);
         }
-        let picked = self.picks.take(bundle.offset).unwrap_or_else(|| Err(unexpected_parts(data.path(), "bundles")));
+        let picked = self.picks.take(bundle.offset).unwrap_or_else(|| {
+            // A broken bundle is not found either.
+            bundle.inflate_whole()?;
+            Err(unexpected_parts(data.path(), "bundles"))
+        });
         let mut picked = picked?;
         self.picked.extend(std::mem::take(&mut picked.total));
         Ok(Some(picked))

@@ -161,7 +161,9 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
             (member, made)
         };
         let mut make_here = |member| make(member, observer);
-        if !has_disk_space(members.iter().map(|member| member.content.size)) {
+        /// A member is inflated, its bundles are, and then it is written, and packed.
+        const FILES: u64 = 4;
+        if !has_disk_space(members.iter().map(|member| member.content.size), FILES) {
             return consume(&mut members.into_iter().map(make_here));
         }
         parallel::in_order_here(

@@ -7,7 +7,7 @@ use super::form::{BundleForm, PlainBundle, first_aligned_as};
 use super::linked_format::no_room_hint;
 use super::progress::ProgressRange;
 use super::{Rewriter, unexpected_parts};
-use crate::base::bytes::{bytes_in, is_zero, len_of, tail};
+use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, tail, total};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
@@ -18,10 +18,10 @@ use crate::beyond::base::io::spooled;
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
-use crate::beyond::parallel;
+use crate::beyond::parallel::{self, has_disk_space};
 use crate::beyond::scan::{AnyBundle, Format};
 use crate::llvm::container::offload_binary::{HipNumber, OffloadBinary, Version};
-use crate::llvm::container::sequence::Inflate;
+use crate::llvm::container::sequence::{Body, Inflate};
 use crate::llvm::container::{Limits, compressed};
 
 /// A file whose bundles are written again.
@@ -130,60 +130,66 @@ impl<'r> BundleWriter<'r> {
         limits: Limits,
         rewrite: &mut R,
     ) -> Result<MovedRanges> {
-        let (bundles, _) = self.read_bundles(data, limits)?;
-        let old = self.choose_all(data, limits, rewrite, bundles, |_| None)?;
         let (mut moved, start) = (Vec::new(), self.to.written());
-        make_all(old, rewrite, |rewrite, old, made| {
-            let (range, position) = (old.head.range()?, self.to.written() - start);
+        const STAY: bool = false;
+        self.rewrite_groups(data, limits, rewrite, STAY, |writer, rewrite, old, made| {
+            let (range, position) = (old.head.range()?, writer.to.written() - start);
             let range = range.start.saturating_sub(data.offset())..range.end.saturating_sub(data.offset());
             // Readers look for the next offload binary directly after the one before, without padding.
-            let new = if is_offload_binary(self.data, &old.head) {
-                position
-            } else {
-                first_aligned_as(range.start, position)
-            };
-            self.to.write(&[Piece::Zeros(new - position)])?;
-            self.to.skip_until(old.head.offset);
-            rewrite.write(self, old, made)?;
-            moved.push((range, new..self.to.written() - start));
+            let is_adjacent = is_offload_binary(writer.data, &old.head);
+            let new = if is_adjacent { position } else { first_aligned_as(range.start, position) };
+            writer.to.write(&[Piece::Zeros(new - position)])?;
+            writer.to.skip_until(old.head.offset);
+            rewrite.write(writer, old, made)?;
+            moved.push((range, new..writer.to.written() - start));
             Ok(())
         })?;
         Ok(moved)
     }
 
-    /// Reads the bundles at the start of `data` that are rewritten, without inflating more than their headers. A fat
-    /// object is copied, with everything after it. Returns also the end of the room of the last one: data that is not a
-    /// bundle that is rewritten, or the end of `data`.
-    fn read_bundles(&self, data: Slice<'r>, limits: Limits) -> Result<(Vec<Bundle<'r>>, u64)> {
-        let (mut all, mut read) = (Vec::new(), bundles_in(data, Inflate::Headers, limits));
-        while let Some(bundle) = read.next().transpose()? {
-            if is_fat_object(self.data, &bundle)? {
-                return Ok((all, bundle.offset));
-            }
-            all.push(bundle);
-        }
-        Ok((all, read.stopped_at().unwrap_or(data.end())))
-    }
-
-    /// Lets `rewrite` decide about all bundles. `room_end` returns the end of the room of the bundle with an index, or
-    /// `None` if it may move.
-    fn choose_all<R: RewriteBundles<'r>>(
-        &self,
+    /// Reads the bundles at the start of `data`, makes them, and passes them to `write`, in order. They are read in groups,
+    /// because a file may have any number of bundles, and no more is inflated than their headers. If bundles `stay` at
+    /// their offsets, the room of each ends where the next one starts, or other data.
+    fn rewrite_groups<R: RewriteBundles<'r>>(
+        &mut self,
         data: Slice<'r>,
         limits: Limits,
         rewrite: &mut R,
-        bundles: Vec<Bundle<'r>>,
-        room_end: impl Fn(usize) -> Option<u64>,
-    ) -> Result<Vec<OldBundle<'r, R::Choice>>> {
-        let mut all = Vec::with_capacity(bundles.len());
-        for (index, head) in bundles.into_iter().enumerate() {
-            let choice = rewrite.choose(&head)?;
-            let room = room_end(index).map(|end| end.saturating_sub(head.offset));
-            let data = data.tail(head.offset.saturating_sub(data.offset()));
-            let data = data.ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))?;
-            all.push(OldBundle { head, data, limits, room, choice });
+        stay: bool,
+        mut write: impl FnMut(&mut Self, &mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
+    ) -> Result<()> {
+        let mut heads = Heads { file: self.data, read: bundles_in(data, Inflate::Headers, limits), end: data.end() };
+        let mut next = heads.next()?;
+        while next.is_some() {
+            // The first error ends the list. The bundles before it are made first, because they may have errors too.
+            let (mut group, mut held, mut failure) = (Vec::new(), 0_u64, None);
+            while held < HELD_MAX && failure.is_none() {
+                let Some(head) = next.take() else { break };
+                match heads.next() {
+                    Ok(after) => next = after,
+                    // The room of this bundle is not known.
+                    Err(error) if stay => {
+                        failure = Some(error);
+                        break;
+                    }
+                    Err(error) => failure = Some(error),
+                }
+                let room_end = next.as_ref().map_or(heads.end, |next| next.offset);
+                let room = stay.then(|| room_end.saturating_sub(head.offset));
+                let rest = data.tail(head.offset.saturating_sub(data.offset()));
+                let rest = rest.ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))?;
+                held = held.saturating_add(held_by(&head));
+                match rewrite.choose(&head) {
+                    Ok(choice) => group.push(OldBundle { head, data: rest, limits, room, choice }),
+                    Err(error) => failure = Some(error),
+                }
+            }
+            make_all(group, rewrite, |rewrite, old, made| write(self, rewrite, old, made))?;
+            if let Some(error) = failure {
+                return Err(error);
+            }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
@@ -220,14 +226,10 @@ impl<'r> BundleWriter<'r> {
         rewrite: &mut R,
     ) -> Result<()> {
         for section in sections {
-            let (bundles, end) = self.read_bundles(section, limits)?;
-            // The room of a bundle ends where the next one starts.
-            let mut ends: Vec<u64> = bundles.iter().skip(1).map(|bundle| bundle.offset).collect();
-            ends.push(end);
-            let old = self.choose_all(section, limits, rewrite, bundles, |index| ends.get(index).copied())?;
-            make_all(old, rewrite, |rewrite, old, made| {
-                self.to.copy_until(old.head.offset)?;
-                rewrite.write(self, old, made)
+            const STAY: bool = true;
+            self.rewrite_groups(section, limits, rewrite, STAY, |writer, rewrite, old, made| {
+                writer.to.copy_until(old.head.offset)?;
+                rewrite.write(writer, old, made)
             })?;
         }
         Ok(())
@@ -281,6 +283,49 @@ impl<'r> BundleWriter<'r> {
     }
 }
 
+/// The bundles of some data that are rewritten, one after another.
+struct Heads<'r> {
+    /// The file that has the data.
+    file: Slice<'r>,
+    read: SearchBundles<'r>,
+    /// The end of the last bundle's room, once there is no next bundle.
+    end: u64,
+}
+
+impl<'r> Heads<'r> {
+    /// Reads the next bundle. Ends before a fat object, which is copied with everything after it.
+    fn next(&mut self) -> Result<Option<Bundle<'r>>> {
+        match self.read.next().transpose()? {
+            Some(bundle) if is_fat_object(self.file, &bundle)? => {
+                self.end = bundle.offset;
+                Ok(None)
+            }
+            Some(bundle) => Ok(Some(bundle)),
+            None => {
+                // Data that is not a bundle ends the room too.
+                self.end = self.read.stopped_at().unwrap_or(self.end);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The memory in bytes that the bundles of a group take at most, beside the last one.
+const HELD_MAX: u64 = 4 << 20;
+
+/// Estimates the memory that a bundle takes until it is written, in bytes: what is inflated of it, and its entries.
+fn held_by(bundle: &Bundle<'_>) -> u64 {
+    const OF_BUNDLE: u64 = 1000;
+    const OF_ENTRY: u64 = 200;
+    let inflated = match &bundle.body {
+        Body::Plain { .. } => 0,
+        Body::Inflated { input, .. } => input.len(),
+        Body::Stream { prefix, .. } => len_u64(prefix),
+    };
+    let entries = bundle.entries.iter().map(|entry| OF_ENTRY.saturating_add(len_u64(entry.id())));
+    total(entries.chain([OF_BUNDLE, inflated]))
+}
+
 /// Makes the new forms of bundles on all processors, and passes them to `write`, in order.
 fn make_all<'r, R: RewriteBundles<'r>>(
     bundles: Vec<OldBundle<'r, R::Choice>>,
@@ -288,20 +333,39 @@ fn make_all<'r, R: RewriteBundles<'r>>(
     mut write: impl FnMut(&mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
 ) -> Result<()> {
     let maker = rewrite.maker();
+    let make = |old: OldBundle<'r, R::Choice>| {
+        let made = R::make(&maker, &old);
+        (old, made)
+    };
+    /// A bundle may be inflated, and then written.
+    const FILES: u64 = 2;
+    if !has_disk_space(bundles.iter().map(|old| inflated_len(&old.head)), FILES) {
+        return bundles.into_iter().map(make).try_for_each(|(old, made)| write(rewrite, old, made));
+    }
     parallel::in_order(
         bundles,
-        |old| {
-            let made = R::make(&maker, &old);
-            (old, made)
+        make,
+        |(_, made)| {
+            let size = made.as_ref().map_or(0, R::size_of);
+            usize::try_from(size / 256).unwrap_or(usize::MAX).saturating_add(1)
         },
-        |(_, made)| made.as_ref().map_or(1, |made| usize::try_from(R::size_of(made) / 256).unwrap_or(usize::MAX)),
         |all| {
             for (old, made) in all {
+                let made = match made {
+                    // If the disk was full, it may have room now.
+                    Err(error) if error.io_error().is_some() => R::make(&maker, &old),
+                    made => made,
+                };
                 write(rewrite, old, made)?;
             }
             Ok(())
         },
     )
+}
+
+/// The length of a bundle in bytes, inflated if it is compressed.
+fn inflated_len(bundle: &Bundle<'_>) -> u64 {
+    bundle.compressed.map_or(bundle.inflated_len, |recorded| recorded.inflated.max(bundle.inflated_len))
 }
 
 /// Compresses a bundle as [`deflate`] does. If the result is longer than `room`, and no other form of the bundle fits,

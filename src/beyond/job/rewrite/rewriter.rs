@@ -22,12 +22,11 @@ const HOLE_MIN: u64 = 64 << 10;
 /// A file that is being written again.
 pub(crate) struct Rewriter<'d> {
     old: Slice<'d>,
-    /// The output. Bytes that are written to it directly must be [counted](Self::count), or
-    /// [removed](Self::truncate_to_counted) again.
+    /// The output.
     pub(crate) output: Output,
     /// The end of the copied or skipped part of the old file.
     read: u64,
-    /// The length of the output so far, in bytes, without bytes that are not counted.
+    /// The length of the output so far, in bytes.
     written: u64,
     /// The end of each skipped range in the old file, and the offset in the output of the bytes after that range.
     moves: Vec<(u64, u64)>,
@@ -73,15 +72,13 @@ impl<'d> Rewriter<'d> {
         Ok(())
     }
 
-    /// Counts new bytes that were written to the output directly.
-    pub(crate) fn count(&mut self, len: u64) -> Result<()> {
+    fn count(&mut self, len: u64) -> Result<()> {
         self.written = sum([self.written, len])?;
         Ok(())
     }
 
-    /// Sets the length of the output to its counted bytes. Removes bytes that were written directly and not counted,
-    /// and extends the output by a hole at its end.
-    pub(crate) fn truncate_to_counted(&mut self) -> Result<()> {
+    /// Sets the length of the output to that of what was written, which may end with a hole.
+    fn end_at_written(&mut self) -> Result<()> {
         self.output.end_at(self.written)
     }
 
@@ -107,15 +104,14 @@ impl<'d> Rewriter<'d> {
         (self.read, self.written) = (0, 0);
         self.moves.clear();
         self.holes.clear();
-        // No bytes are counted any more, so the output becomes empty.
-        self.truncate_to_counted()
+        self.end_at_written()
     }
 
     /// Copies the rest of the old file. Returns the output, and the ranges of it that are holes.
     pub(crate) fn finish(mut self) -> Result<(Output, Vec<Range<u64>>)> {
         self.copy_until(self.old.len())?;
         // Otherwise the file would end before a hole at its end.
-        self.truncate_to_counted()?;
+        self.end_at_written()?;
         Ok((self.output, self.holes))
     }
 }

@@ -99,7 +99,7 @@ pub struct Verified {
     pub kpack_references: usize,
     /// For each [expected](Verify::expect) GPU, in their order: the number of bundles of the file that should serve it,
     /// and of those that do. Null without expected GPUs, and if there are too many GPUs and bundles to compare.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::document::served"))]
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::beyond::inventory::ServedGpu::serialize_all"))]
     #[cfg_attr(all(test, feature = "serde"), schemars(with = "Option<Vec<crate::inventory::ServedGpu>>"))]
     pub expected: Option<Vec<(Device, ServedBundles)>>,
     /// The names of the [expected](Verify::expect) GPUs that some code of the file serves.
