@@ -1038,8 +1038,8 @@ fn verify_prints_nothing_wrong_exactly_if_its_status_is_0() {
 /// the GPUs that a library serves.
 #[test]
 fn cubins_without_code_serve_nothing_and_are_not_missed() {
-    let fatbin = |cubin: &[u8]| fatbins::fatbin(&[fatbins::entry(&Code::new(2, 90, cubin))]);
-    let [code, stub] = [fatbins::cubin(90, 3000), fatbins::cubin_without_code(52)].map(|cubin| fatbin(&cubin));
+    let fatbin = |sm, cubin: &[u8]| fatbins::fatbin(&[fatbins::entry(&Code::new(2, sm, cubin))]);
+    let (code, stub) = (fatbin(90, &fatbins::cubin(90, 3000)), fatbin(52, &fatbins::cubin_without_code(52)));
     let library = |fatbins: &[&[u8]]| Elf::LIBRARY.write(&[Section::new(".nv_fatbin", &fatbins.concat())]);
     for (name, data, serves) in [
         ("with code", library(&[&code]), true),
