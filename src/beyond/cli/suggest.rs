@@ -422,7 +422,7 @@ mod tests {
             "RTX 5090:x",
             "host-x86_64-linux",
             "hip-amdgcn-amd-amdhsa--gfx90x",
-            "x1",
+            "zz",
             "100",
             "",
             "İ1",
