@@ -7,11 +7,18 @@ use std::{mem, thread};
 use crate::base::threads;
 
 /// The length of the blocks that are read ahead, in bytes, and their number.
-const BLOCK: u64 = 256 << 10;
+const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 8;
 
-/// A block with bytes, or the error of reading it. A block without bytes is the end.
-type Block = io::Result<Vec<u8>>;
+/// The first `len` bytes of a buffer.
+#[derive(Default)]
+struct Block {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+/// A block, or the error of reading it. A block without bytes is the end.
+type Filled = io::Result<Block>;
 
 /// Calls `consume` with the reader that `open` returns. Another thread reads ahead, if the process may use several. The
 /// two count as one, because they wait for each other.
@@ -40,20 +47,33 @@ pub(crate) fn read_ahead<R: Read, T>(
             // If the thread has ended, `filled` has the reason.
             drop(to_fill.send(Vec::new()));
         }
-        consume(&mut ReadAhead { filled, to_fill, block: Vec::new(), position: 0, is_over: false })
+        consume(&mut ReadAhead { filled, to_fill, block: Block::default(), position: 0, is_over: false })
     })
 }
 
-/// Fills empty blocks until the reader ends or fails, or until nobody needs them.
-fn fill_blocks(mut reader: impl Read, empty: &Receiver<Vec<u8>>, full: &SyncSender<Block>) {
-    while let Ok(mut block) = empty.recv() {
-        let read = reader.by_ref().take(BLOCK).read_to_end(&mut block);
+/// Fills blocks until the reader ends or fails, or until nobody needs them.
+fn fill_blocks(mut reader: impl Read, empty: &Receiver<Vec<u8>>, full: &SyncSender<Filled>) {
+    while let Ok(mut bytes) = empty.recv() {
+        // A decoder is fastest with all of the block as its buffer.
+        bytes.resize(BLOCK, 0);
+        let (mut len, mut failure) = (0, None);
+        while let Some(rest) = bytes.get_mut(len..).filter(|rest| !rest.is_empty()) {
+            match reader.read(rest) {
+                Ok(0) => break,
+                Ok(count) => len = len.saturating_add(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        let is_end = len == 0 || failure.is_some();
         // Bytes before a fault are read before its error.
-        let (is_end, has_bytes) = (read.is_err() || block.is_empty(), !block.is_empty());
-        if (has_bytes || read.is_ok()) && full.send(Ok(block)).is_err() {
+        if (len > 0 || failure.is_none()) && full.send(Ok(Block { bytes, len })).is_err() {
             return;
         }
-        if let Err(error) = read {
+        if let Some(error) = failure {
             drop(full.send(Err(error)));
         }
         if is_end {
@@ -64,10 +84,10 @@ fn fill_blocks(mut reader: impl Read, empty: &Receiver<Vec<u8>>, full: &SyncSend
 
 /// A reader of blocks that another thread fills.
 struct ReadAhead {
-    filled: Receiver<Block>,
+    filled: Receiver<Filled>,
     to_fill: Sender<Vec<u8>>,
     /// The block that is being read, and the number of its bytes that were read.
-    block: Vec<u8>,
+    block: Block,
     position: usize,
     is_over: bool,
 }
@@ -75,20 +95,18 @@ struct ReadAhead {
 impl Read for ReadAhead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let rest = self.block.get(self.position..).unwrap_or_default();
+            let rest = self.block.bytes.get(self.position..self.block.len).unwrap_or_default();
             if !rest.is_empty() || self.is_over || buffer.is_empty() {
                 let count = (&mut &*rest).read(buffer)?;
                 self.position = self.position.saturating_add(count);
                 return Ok(count);
             }
-            let mut used = mem::take(&mut self.block);
             self.position = 0;
-            used.clear();
             // Once the thread has ended, it needs no more blocks.
-            drop(self.to_fill.send(used));
+            drop(self.to_fill.send(mem::take(&mut self.block).bytes));
             self.block =
                 self.filled.recv().unwrap_or_else(|_| Err(io::Error::other("the reading thread ended early")))?;
-            self.is_over = self.block.is_empty();
+            self.is_over = self.block.len == 0;
         }
     }
 }
@@ -112,8 +130,7 @@ mod tests {
 
     #[test]
     fn all_bytes_are_read_in_order_and_those_before_a_fault_before_its_error() {
-        let block = usize::try_from(BLOCK).unwrap();
-        for len in [0, 1, block - 1, block, block + 1, 20 * block + 5] {
+        for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 20 * BLOCK + 5] {
             let bytes: Vec<u8> = (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect();
             let mut read = Vec::new();
             read_ahead(|| Ok(&bytes[..]), |reader| reader.read_to_end(&mut read)).unwrap();
