@@ -120,11 +120,14 @@ impl Helpers {
         Waiting(self)
     }
 
-    /// Waits for a place for another thread. Returns `None` once it `is_needed` no longer.
-    fn take_when_free(&self, is_needed: impl Fn() -> bool) -> Option<Running<'_>> {
+    /// Waits for a place for another thread, and until it `may_begin` something. Returns `None` once it `is_needed` no
+    /// longer.
+    fn take_when_free(&self, is_needed: impl Fn() -> bool, may_begin: impl Fn() -> bool) -> Option<Running<'_>> {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while is_needed() {
-            if let Some(running) = self.take() {
+            if may_begin()
+                && let Some(running) = self.take()
+            {
                 return Some(running);
             }
             gate = self.changed.wait(gate).unwrap_or_else(PoisonError::into_inner);
@@ -155,10 +158,11 @@ impl Helpers {
             taken: 0,
             weight: 0,
             is_over: false,
-            has_next: false,
+            threads: 0,
         };
-        let (state, changed, is_closed) = (Mutex::new(state), Condvar::new(), AtomicBool::new(false));
-        let crew = Crew { helpers: self, state, changed, is_closed, work, weight };
+        let [is_closed, may_begin] = [false, true].map(AtomicBool::new);
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let crew = Crew { helpers: self, state, changed, is_closed, may_begin, work, weight };
         thread::scope(|scope| {
             // If `consume` returns early or panics, the threads have to end: the scope waits for them.
             let _guard = EndOnDrop(&crew);
@@ -175,6 +179,8 @@ struct Crew<'h, I, T, W, G> {
     changed: Condvar,
     /// Whether no further item will be begun.
     is_closed: AtomicBool,
+    /// Whether another item may be begun now, for threads that wait without the lock of the state.
+    may_begin: AtomicBool,
     work: W,
     weight: G,
 }
@@ -191,8 +197,8 @@ struct State<I, T> {
     weight: usize,
     /// Whether [`Crew::next`] will not be called again, so that no further item has to be processed.
     is_over: bool,
-    /// Whether a further thread waits for its place.
-    has_next: bool,
+    /// The number of threads that help, or wait for a place.
+    threads: usize,
 }
 
 impl<I, T> State<I, T> {
@@ -250,14 +256,19 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Starts another thread if there is an item for it, and none waits for its place already.
+    /// Lets other threads begin items if there are any. Starts a thread if there may be another one.
     fn recruit<'s>(&'s self, state: &mut State<I, T>, scope: &'s Scope<'s, 'h>) {
         if state.items.len() == 0 {
             self.close();
         }
-        if state.may_begin() && !state.has_next && self.helpers.most() > 0 {
+        let may_begin = state.may_begin();
+        if self.may_begin.swap(may_begin, Ordering::SeqCst) != may_begin {
+            self.helpers.notify();
+        }
+        if may_begin && state.threads < self.helpers.most() {
             // If the system allows no more threads, those that run do all the work.
-            state.has_next = thread::Builder::new().spawn_scoped(scope, move || self.help(scope)).is_ok();
+            let is_started = thread::Builder::new().spawn_scoped(scope, move || self.help(scope)).is_ok();
+            state.threads = state.threads.saturating_add(usize::from(is_started));
         }
     }
 
@@ -268,15 +279,25 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
         }
     }
 
-    /// Processes items from the time on when there is a place for this thread, until nothing may be begun.
+    /// Processes items whenever there is a place for this thread, until none is left. The thread stays while nothing may
+    /// be begun: a new one would take memory of its own.
     fn help<'s>(&'s self, scope: &'s Scope<'s, 'h>) {
         let is_needed = || !self.is_closed.load(Ordering::SeqCst);
-        let Some(_running) = self.helpers.take_when_free(is_needed) else { return };
-        self.state().has_next = false;
+        let may_begin = || self.may_begin.load(Ordering::SeqCst);
+        while let Some(_running) = self.helpers.take_when_free(is_needed, may_begin) {
+            self.help_until_heavy(scope);
+        }
+    }
+
+    /// Processes items until nothing may be begun.
+    fn help_until_heavy<'s>(&'s self, scope: &'s Scope<'s, 'h>) {
         let ends_on_panic = EndOnDrop(self);
         loop {
             let mut state = self.state();
-            let Some((index, item)) = state.begin() else { break };
+            let Some((index, item)) = state.begin() else {
+                self.may_begin.store(false, Ordering::SeqCst);
+                break;
+            };
             self.recruit(&mut state, scope);
             drop(state);
             self.keep(index, (self.work)(item));
