@@ -158,38 +158,24 @@ impl<'r> BundleWriter<'r> {
         stay: bool,
         mut write: impl FnMut(&mut Self, &mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
     ) -> Result<()> {
-        let mut heads = Heads { file: self.data, read: bundles_in(data, Inflate::Headers, limits), end: data.end() };
-        let mut next = heads.next()?;
-        while next.is_some() {
-            // The first error ends the list. The bundles before it are made first, because they may have errors too.
-            let (mut group, mut held, mut failure) = (Vec::new(), 0_u64, None);
-            while held < HELD_MAX && failure.is_none() {
-                let Some(head) = next.take() else { break };
-                match heads.next() {
-                    Ok(after) => next = after,
-                    // The room of this bundle is not known.
-                    Err(error) if stay => {
-                        failure = Some(error);
-                        break;
+        let mut heads = Heads::new(self.data, data, limits, stay);
+        let mut ended = None;
+        while ended.is_none() {
+            // An error ends the list. The bundles before it are made first, because they may have errors too.
+            let (mut group, mut held) = (Vec::new(), 0_u64);
+            while held < HELD_MAX && ended.is_none() {
+                match heads.next_chosen(rewrite) {
+                    Ok(Some(old)) => {
+                        held = held.saturating_add(held_by(&old.head));
+                        group.push(old);
                     }
-                    Err(error) => failure = Some(error),
-                }
-                let room_end = next.as_ref().map_or(heads.end, |next| next.offset);
-                let room = stay.then(|| room_end.saturating_sub(head.offset));
-                let rest = data.tail(head.offset.saturating_sub(data.offset()));
-                let rest = rest.ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))?;
-                held = held.saturating_add(held_by(&head));
-                match rewrite.choose(&head) {
-                    Ok(choice) => group.push(OldBundle { head, data: rest, limits, room, choice }),
-                    Err(error) => failure = Some(error),
+                    Ok(None) => ended = Some(Ok(())),
+                    Err(error) => ended = Some(Err(error)),
                 }
             }
             make_all(group, rewrite, |rewrite, old, made| write(self, rewrite, old, made))?;
-            if let Some(error) = failure {
-                return Err(error);
-            }
         }
-        Ok(())
+        ended.unwrap_or(Ok(()))
     }
 
     /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
@@ -287,26 +273,52 @@ impl<'r> BundleWriter<'r> {
 struct Heads<'r> {
     /// The file that has the data.
     file: Slice<'r>,
+    data: Slice<'r>,
+    limits: Limits,
+    /// Whether bundles stay at their offsets.
+    stay: bool,
     read: SearchBundles<'r>,
-    /// The end of the last bundle's room, once there is no next bundle.
-    end: u64,
+    /// The next bundle, if it was read to learn the room of the one before.
+    next: Option<Bundle<'r>>,
+    /// The end of the last bundle's room, once there are no more bundles.
+    end: Option<u64>,
 }
 
 impl<'r> Heads<'r> {
-    /// Reads the next bundle. Ends before a fat object, which is copied with everything after it.
-    fn next(&mut self) -> Result<Option<Bundle<'r>>> {
-        match self.read.next().transpose()? {
-            Some(bundle) if is_fat_object(self.file, &bundle)? => {
-                self.end = bundle.offset;
-                Ok(None)
-            }
-            Some(bundle) => Ok(Some(bundle)),
-            None => {
-                // Data that is not a bundle ends the room too.
-                self.end = self.read.stopped_at().unwrap_or(self.end);
-                Ok(None)
-            }
+    fn new(file: Slice<'r>, data: Slice<'r>, limits: Limits, stay: bool) -> Self {
+        let read = bundles_in(data, Inflate::Headers, limits);
+        Self { file, data, limits, stay, read, next: None, end: None }
+    }
+
+    /// Reads the next bundle, and lets `rewrite` decide about it.
+    fn next_chosen<R: RewriteBundles<'r>>(&mut self, rewrite: &mut R) -> Result<Option<OldBundle<'r, R::Choice>>> {
+        let Some(head) = self.next.take().map_or_else(|| self.read_next(), |next| Ok(Some(next)))? else {
+            return Ok(None);
+        };
+        let mut room = None;
+        if self.stay {
+            self.next = self.read_next()?;
+            let end = self.next.as_ref().map_or(self.end, |next| Some(next.offset));
+            room = end.map(|end| end.saturating_sub(head.offset));
         }
+        let rest = self.data.tail(head.offset.saturating_sub(self.data.offset()));
+        let data = rest.ok_or_else(|| unexpected_parts(self.data.path(), "bundles"))?;
+        let choice = rewrite.choose(&head)?;
+        Ok(Some(OldBundle { head, data, limits: self.limits, room, choice }))
+    }
+
+    /// Reads the next bundle. Ends before a fat object, which is copied with everything after it.
+    fn read_next(&mut self) -> Result<Option<Bundle<'r>>> {
+        if self.end.is_some() {
+            return Ok(None);
+        }
+        match self.read.next().transpose()? {
+            Some(bundle) if is_fat_object(self.file, &bundle)? => self.end = Some(bundle.offset),
+            Some(bundle) => return Ok(Some(bundle)),
+            // Data that is not a bundle ends the room too.
+            None => self.end = Some(self.read.stopped_at().unwrap_or(self.data.end())),
+        }
+        Ok(None)
     }
 }
 
