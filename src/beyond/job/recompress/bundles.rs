@@ -38,7 +38,7 @@ pub(super) enum NewForm<'d> {
         is_unchanged: bool,
     },
     /// A fatbin, or a compressed bundle.
-    Made(Input),
+    Made(Box<Input>),
     /// Not compressed. It is planned again when it is written. The bundle is there if it had to be inflated.
     Plain(Option<Box<Bundle<'d>>>),
 }
@@ -195,7 +195,7 @@ fn make_fatbin<'d>(
     let fatbin = data.claimed(&bundle.range()?)?;
     let is_kept = |index| kept.is_none_or(|kept| kept.binary_search(&index).is_ok());
     let made = spooled(data.path(), |to| fatbin::rewrite(fatbin, is_kept, packing, job.limits.inflated, to))?;
-    Ok(NewForm::Made(made))
+    Ok(NewForm::Made(Box::new(made)))
 }
 
 /// Chooses the smallest form of a bundle, or the first one in the list of [`Recompress`] if several have the same size.
@@ -226,7 +226,7 @@ fn choose_form<'d>(
         return Ok(NewForm::AsItWas { is_unchanged: deflated.len() > old_len });
     }
     if least == deflated.len() {
-        return Ok(NewForm::Made(deflated));
+        return Ok(NewForm::Made(Box::new(deflated)));
     }
     ensure_end_is_known(data, bundle, plain, room)?;
     Ok(AS_PLAIN)
