@@ -44,6 +44,12 @@ impl<R> Zlib<R> {
     }
 }
 
+/// Returns an encoder of a stream. zlib has the levels 0 to 9, to which `level` is clamped.
+pub(crate) fn encoder(has_header: bool, level: i32) -> Compress {
+    let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
+    Compress::new(level, has_header)
+}
+
 /// Compresses the bytes that `work` writes into `to`, in one stream, and returns `to`. Errors name `path`.
 pub(crate) fn write<W: Write>(
     has_header: bool,
@@ -52,9 +58,7 @@ pub(crate) fn write<W: Write>(
     path: &Path,
     work: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<W> {
-    // zlib has the levels 0 to 9.
-    let level = flate2::Compression::new(u32::try_from(level.clamp(0, 9)).unwrap_or_default());
-    let mut encoder = ZlibEncoder::new_with_compress(to, Compress::new(level, has_header));
+    let mut encoder = ZlibEncoder::new_with_compress(to, encoder(has_header, level));
     work(&mut encoder)?;
     encoder.finish().with_path(path)
 }

@@ -386,10 +386,8 @@ fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
 
 /// Writes the line of a fault: where it is, and what is wrong.
 fn write_fault(fault: &Fault, end: &str, text: &mut Text<'_>) -> io::Result<()> {
-    let line = fault.to_string();
-    let what = format!("{} [{}]", fault.text, fault.rule.name());
-    let place = line.strip_suffix(&what).unwrap_or_default();
-    text.write_verdict(place, Tone::Bad, &what, end)
+    let [place, what] = fault.parts();
+    text.write_verdict(&place, Tone::Bad, &what, end)
 }
 
 /// Counts how often each key appears.

@@ -8,9 +8,10 @@
 
 use std::io::{Read as _, Write};
 
-use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use flate2::{Crc, FlushCompress, Status};
 
 use crate::base::bytes::len_u64;
+use crate::base::codec::zlib;
 use crate::base::error::{Error, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::parallel;
@@ -20,9 +21,6 @@ const BLOCK: u64 = 1 << 20;
 
 /// The bytes before a block that it may refer to: the window of DEFLATE.
 const WINDOW: u64 = 32 << 10;
-
-/// The bytes that count as one unit of the weight of a block.
-const WEIGHT_UNIT: usize = 256;
 
 /// A block that is compressed.
 struct Block {
@@ -37,26 +35,23 @@ impl Block {
     fn content(&self) -> &[u8] {
         self.bytes.get(self.dictionary_len..).unwrap_or_default()
     }
+
+    fn weight(&self) -> usize {
+        parallel::weight_of_len(len_u64(&self.bytes).saturating_add(len_u64(&self.compressed)))
+    }
 }
 
 /// Writes `data` to `to` as a stream, and passes its bytes to `read`, in order. Returns their checksum.
 ///
 /// # Errors
 /// The errors of reading and writing.
-pub(super) fn write(
-    data: Slice<'_>,
-    level: Compression,
-    to: &mut impl Write,
-    read: &mut dyn FnMut(&[u8]),
-) -> Result<Crc> {
+pub(super) fn write(data: Slice<'_>, level: i32, to: &mut impl Write, read: &mut dyn FnMut(&[u8])) -> Result<Crc> {
     // Data without any byte has one block too, which ends the stream.
     let count = data.len().div_ceil(BLOCK).max(1);
     parallel::in_order(
         (0..count).collect(),
         |index| compress(data, index, index.saturating_add(1) == count, level),
-        |block| {
-            block.as_ref().map_or(1, |block| block.bytes.len().saturating_add(block.compressed.len()) / WEIGHT_UNIT)
-        },
+        |block| block.as_ref().map_or(1, Block::weight),
         |blocks| {
             let mut crc = Crc::new();
             for block in blocks {
@@ -71,7 +66,7 @@ pub(super) fn write(
 }
 
 /// Compresses the block of some data with an index.
-fn compress(data: Slice<'_>, index: u64, is_last: bool, level: Compression) -> Result<Block> {
+fn compress(data: Slice<'_>, index: u64, is_last: bool, level: i32) -> Result<Block> {
     let start = index.saturating_mul(BLOCK);
     let (dictionary, end) = (start.min(WINDOW), start.saturating_add(BLOCK).min(data.len()));
     let range = start.saturating_sub(dictionary)..end;
@@ -81,7 +76,7 @@ fn compress(data: Slice<'_>, index: u64, is_last: bool, level: Compression) -> R
     let dictionary_len = usize::try_from(dictionary).unwrap_or_default();
     let (before, content) = bytes.split_at(dictionary_len.min(bytes.len()));
     const HAS_ZLIB_HEADER: bool = false;
-    let mut encoder = Compress::new(level, HAS_ZLIB_HEADER);
+    let mut encoder = zlib::encoder(HAS_ZLIB_HEADER, level);
     let broken = |_| Error::internal("DEFLATE cannot compress a block");
     if !before.is_empty() {
         encoder.set_dictionary(before).map_err(broken)?;
@@ -133,7 +128,7 @@ mod tests {
             let bytes = data(len);
             let (mut stream, mut passed) = (Vec::new(), Vec::<u8>::new());
             let data = Slice::from(&bytes);
-            let crc = write(data, Compression::best(), &mut stream, &mut |block| passed.extend(block)).unwrap();
+            let crc = write(data, 9, &mut stream, &mut |block| passed.extend(block)).unwrap();
             assert!(passed == bytes);
             let mut expected = Crc::new();
             expected.update(&bytes);

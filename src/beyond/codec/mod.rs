@@ -230,8 +230,7 @@ impl StreamForm {
     pub(crate) fn pack<W: Write>(self, data: Slice<'_>, mut to: W, read: &mut dyn FnMut(&[u8])) -> Result<(W, u32)> {
         #[cfg(feature = "zlib")]
         if self == Self::Deflate {
-            let level = flate2::Compression::new(u32::try_from(self.usual_level()).unwrap_or_default());
-            let crc = deflate::write(data, level, &mut to, read)?;
+            let crc = deflate::write(data, self.usual_level(), &mut to, read)?;
             return Ok((to, crc.sum()));
         }
         let (mut crc, path) = (Crc::default(), data.path());

@@ -2,7 +2,7 @@
 //!
 //! All calls of a process share its threads ([`threads::count`]), also calls inside of the work on an item. The thread
 //! that takes the results works on items too while the next result is missing. Other threads join it when there is a
-//! place for them, and leave it when nothing is left to begin.
+//! place for them, and wait while nothing may be begun.
 
 mod read_ahead;
 
@@ -21,18 +21,26 @@ pub(crate) use read_ahead::read_ahead;
 /// The largest weight of results that wait for their turn. While they weigh more, no further item is begun.
 pub(crate) const WEIGHT_MAX: usize = 100_000;
 
+/// The number of bytes that count as one unit of a weight.
+const WEIGHT_UNIT: u64 = 256;
+
+/// Returns the weight of a result that takes so many bytes, of memory or of temporary files.
+pub(crate) fn weight_of_len(bytes: u64) -> usize {
+    usize::try_from(bytes / WEIGHT_UNIT).unwrap_or(usize::MAX).saturating_add(1)
+}
+
 /// Calls `work` for each item, on several threads if there are several items and processors. Passes the results to
 /// `consume`, in the order of the items, and returns its result. If `consume` ends early, items after the last result
 /// that it took may be skipped.
 ///
-/// `weight` estimates the memory of a result, in units of a few hundred bytes; see [`WEIGHT_MAX`].
+/// `weight` estimates the memory of a result, as [`weight_of_len`] does; see [`WEIGHT_MAX`].
 pub(crate) fn in_order<I: Send, T: Send, R>(
     items: Vec<I>,
     work: impl Fn(I) -> T + Sync,
     weight: impl Fn(&T) -> usize + Sync,
     consume: impl FnOnce(&mut dyn Iterator<Item = T>) -> R,
 ) -> R {
-    HELPERS.in_order(items, &work, &mut |item| work(item), weight, consume)
+    in_order_here(items, &work, &mut |item| work(item), weight, consume)
 }
 
 /// Does the same, and calls `work_here` in place of `work` for the items that this thread works on.
@@ -219,11 +227,20 @@ impl<I, T> State<I, T> {
     }
 }
 
-impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew<'h, I, T, W, G> {
+impl<I, T, W, G> Crew<'_, I, T, W, G> {
     fn state(&self) -> MutexGuard<'_, State<I, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the threads that wait for a place: no further item will be begun.
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::SeqCst) {
+            self.helpers.notify();
+        }
+    }
+}
+
+impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew<'h, I, T, W, G> {
     /// Returns the next result, in the order of the items. Works on items with `work` while it is missing. Returns `None`
     /// after the last result, or if the work is over.
     fn next<'s>(&'s self, work: &mut dyn FnMut(I) -> T, scope: &'s Scope<'s, 'h>) -> Option<T> {
@@ -233,7 +250,7 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
             if let Some(result) = state.done.remove(&index) {
                 state.taken = index.saturating_add(1);
                 state.weight = state.weight.saturating_sub((self.weight)(&result));
-                // Threads that left because the results were too heavy may be needed again.
+                // Threads that wait because the results were too heavy may go on.
                 self.recruit(&mut state, scope);
                 return Some(result);
             }
@@ -269,13 +286,6 @@ impl<'h, I: Send, T: Send, W: Fn(I) -> T + Sync, G: Fn(&T) -> usize + Sync> Crew
             // If the system allows no more threads, those that run do all the work.
             let is_started = thread::Builder::new().spawn_scoped(scope, move || self.help(scope)).is_ok();
             state.threads = state.threads.saturating_add(usize::from(is_started));
-        }
-    }
-
-    /// Ends the thread that waits for its place: no further item will be begun.
-    fn close(&self) {
-        if !self.is_closed.swap(true, Ordering::SeqCst) {
-            self.helpers.notify();
         }
     }
 
@@ -321,10 +331,9 @@ struct EndOnDrop<'q, 'h, I, T, W, G>(&'q Crew<'h, I, T, W, G>);
 
 impl<I, T, W, G> Drop for EndOnDrop<'_, '_, I, T, W, G> {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        self.0.state().is_over = true;
         self.0.changed.notify_all();
-        self.0.is_closed.store(true, Ordering::SeqCst);
-        self.0.helpers.notify();
+        self.0.close();
     }
 }
 

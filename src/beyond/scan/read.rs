@@ -13,6 +13,7 @@ use super::found::{Finding, FoundBundle, WalkEvent};
 use super::place::{Place, PlaceOrigin, Step};
 use super::walk::MemberFilter;
 use super::{Checksums, Scan};
+use crate::base::bytes::len_u64;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
@@ -27,18 +28,15 @@ use crate::llvm::container::{Contents, Limits};
 /// fat objects share bytes with their host. A hostile bundle could list the same bytes thousands of times.
 const SHARED_MAX: u64 = 4;
 
-/// The number of bytes that count as one unit of a weight of [`Scan::read_with`].
-const WEIGHT_UNIT: usize = 256;
-
 /// Copies the content of a code object: the simplest `work` for [`Scan::read_with`].
 pub(crate) fn copy_bytes(_: &CodeObject, code: Slice<'_>) -> Result<Vec<u8>> {
     Ok(code.bytes().to_vec())
 }
 
-/// Returns the weight of a content copied by [`copy_bytes`], in units of [`WEIGHT_UNIT`].
+/// Returns the weight of a content copied by [`copy_bytes`].
 #[allow(clippy::ptr_arg, reason = "the weight is that of a result, which is a vector")]
 pub(crate) fn weight_of_bytes(bytes: &Vec<u8>) -> usize {
-    bytes.len() / WEIGHT_UNIT
+    parallel::weight_of_len(len_u64(bytes))
 }
 
 /// The results for some of the wanted code objects: the index of the code object among all wanted ones, and the result
@@ -165,7 +163,7 @@ pub(crate) type CodeObjectsOfBundle<'b, K, C> = (Result<&'b Bundle<'b>>, Vec<(us
 impl Scan {
     /// Searches a file, and reads the code objects that `each` adds to the list, all with `read`. Code objects of
     /// inflated bundles are read when `each` returns from their visit, all others at the end of the data that has them,
-    /// on all processors. `weight` estimates the memory that a result of `read` takes, in units of [`WEIGHT_UNIT`].
+    /// on all processors. `weight` estimates the memory that a result of `read` takes: see [`parallel::in_order`].
     /// `each` receives the findings, the ends of data, and the results of `read`. In a zip file, `members`
     /// accepts the names of the members that are searched; all are if it is `None`.
     ///
@@ -309,8 +307,8 @@ impl Scan {
     ///
     /// - `work` makes a result of each content. Code objects that are compressed together are inflated once. Code objects
     ///   in members of zip files and packages are found by another search of these members.
-    /// - `weight` estimates the memory that a result takes, in units of [`WEIGHT_UNIT`]. While results of more than
-    ///   100,000 wait, nothing else is read.
+    /// - `weight` estimates the memory that a result takes, which limits how much is read ahead: see
+    ///   [`parallel::in_order`].
     /// - `take` gets the results of code objects that were read together, first those in the file itself, in order. If it
     ///   breaks off, nothing more is read.
     ///

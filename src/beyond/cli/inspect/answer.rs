@@ -20,7 +20,7 @@ use crate::beyond::cli::gpus::{
     by_generation, family_of, label_of_family, loaded_here, products_of, short_target, some_products_of,
 };
 use crate::beyond::cli::print::names::CommonParts;
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow, widest};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, GAP, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{bytes, count};
 
@@ -305,9 +305,6 @@ pub(super) fn write(
     }
     Ok(())
 }
-
-/// The space between columns.
-const GAP: usize = 2;
 
 /// The largest number of libraries that are listed.
 const LISTED_LIBRARIES_MAX: usize = 40;

@@ -9,12 +9,9 @@ use crate::beyond::inventory::{Libraries, ServedBundles};
 use super::matrix::legend;
 use super::products::write_names;
 use crate::beyond::cli::picture::{ServedFile, ServedFiles};
-use crate::beyond::cli::print::table::columns_of;
+use crate::beyond::cli::print::table::{GAP, columns_of};
 use crate::beyond::cli::print::text::Text;
 use crate::beyond::cli::print::units::count;
-
-/// The space before a column.
-const GAP: usize = 2;
 
 /// The least width of a column, for words such as `10/12`.
 const WORD: usize = 5;

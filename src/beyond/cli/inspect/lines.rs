@@ -10,7 +10,7 @@ use crate::beyond::job::GpuSizes;
 use crate::beyond::scan::{CodeObject, Sizes};
 
 use crate::beyond::cli::gpus::{Targets, products_of, some_products_of};
-use crate::beyond::cli::print::table::{BAR, Cell, Column, Table, WhenNarrow};
+use crate::beyond::cli::print::table::{BAR, Cell, Column, GAP, Table, WhenNarrow};
 use crate::beyond::cli::print::text::{Style, Text};
 use crate::beyond::cli::print::units::{bytes, percent, shown_uri};
 
@@ -280,9 +280,6 @@ const PRODUCTS_MIN: usize = 14;
 
 /// The width that products leave to bars, if there is room for both.
 const BAR_BESIDE_PRODUCTS: usize = 8;
-
-/// The space before a column, unless it has another one.
-const GAP: usize = 2;
 
 /// Writes a table. Shares and bars are relative to the sizes in `scale`.
 pub(super) fn write_lines(lines: &[Line], scale: Scale, shown: LineColumns, text: &mut Text<'_>) -> io::Result<()> {

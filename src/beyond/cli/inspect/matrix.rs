@@ -7,7 +7,7 @@ use crate::beyond::inventory::{Libraries, ServedBundles};
 
 use super::table::unfound_lines;
 use crate::beyond::cli::picture::{GpuGroup, ServedLibrary, ServedTable, word_of};
-use crate::beyond::cli::print::table::{Cell, Column, Table, WhenNarrow, widest};
+use crate::beyond::cli::print::table::{Cell, Column, GAP, Table, WhenNarrow, widest};
 use crate::beyond::cli::print::text::{Style, Text, Tone};
 use crate::beyond::cli::print::units::{count, grouped};
 
@@ -16,9 +16,6 @@ const NAME: usize = 32;
 
 /// The title of the first column: with libraries as rows, and with GPUs as rows.
 const TITLES: [&str; 2] = ["LIBRARY", "GPU"];
-
-/// The space before a column.
-const GAP: usize = 2;
 
 /// Writes the tables, or the reason why they cannot be shown.
 pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()> {

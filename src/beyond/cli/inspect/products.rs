@@ -4,7 +4,7 @@ use std::io;
 
 use crate::beyond::products;
 
-use crate::beyond::cli::print::table::{Cell, Column, Table, widest};
+use crate::beyond::cli::print::table::{Cell, Column, GAP, Table, widest};
 use crate::beyond::cli::print::text::Text;
 
 /// A line of a table: a name, and some of the names that belong to it. If the line continues the one before it, the
@@ -32,8 +32,6 @@ pub(super) fn write_names<'n, N: AsRef<str>>(
     indent: usize,
     text: &mut Text<'_>,
 ) -> io::Result<()> {
-    // The space between the columns.
-    const GAP: usize = 2;
     let [title, title_of_list] = titles;
     let first = widest(rows.iter().map(|(name, _)| *name), title);
     let room = text.style.width.map_or(usize::MAX, |width| width.saturating_sub(indent + first + GAP));

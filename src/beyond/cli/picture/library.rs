@@ -58,7 +58,7 @@ impl PicturedLibraries {
                 names.insert(library.name.clone(), LibraryName { file: file.clone(), library: label });
             }
         }
-        let files = if is_single { None } else { ServedFiles::new(&all) };
+        let files = ServedFiles::new(&all);
         all.keep_largest(SHOWN_MAX);
         Self { all, names, common, files }
     }

@@ -1,7 +1,7 @@
 //! The table of libraries and GPUs: the number of bundles of each library that serve each GPU. `inspect --matrix`,
 //! pictures and the page of `report` show it in the same order and with the same words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::display::printable;
 use crate::beyond::inventory::{COMPARED_GPUS_MAX, Libraries, Library, ServedBundles};
@@ -140,6 +140,12 @@ pub(crate) struct ServedFile {
 impl ServedFiles {
     /// Returns the files, or `None` unless there are several, and a package among them.
     pub(crate) fn new(libraries: &Libraries) -> Option<Self> {
+        // Mostly there is one file. Then nothing is compared.
+        let packages: BTreeSet<&str> = libraries.iter().filter_map(Library::package).collect();
+        let others = libraries.iter().filter(|library| library.package().is_none()).count();
+        if packages.is_empty() || packages.len() + others < 2 {
+            return None;
+        }
         let table = ServedTable::new(libraries)?;
         let gpus = table.gpus();
         let mut rows: Vec<(&Library, Vec<ServedBundles>)> = Vec::new();

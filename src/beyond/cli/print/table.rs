@@ -74,6 +74,9 @@ fn fitting(characters: impl Iterator<Item = char>, room: usize) -> String {
 /// Columns with numbers are left out before a name gets narrower than this.
 pub(crate) const NAME_MIN: usize = 30;
 
+/// The space before a column, unless it has another one.
+pub(crate) const GAP: usize = 2;
+
 /// The width of a bar in a table that is wide enough.
 pub(crate) const BAR: usize = 24;
 /// A shorter bar shows no differences, so the column is left out instead.
@@ -117,7 +120,7 @@ impl<'c, R> Column<'c, R> {
             is_left_aligned: true,
             when_narrow: WhenNarrow::Stays,
             width: 0,
-            gap: 2,
+            gap: GAP,
             is_zero: true,
             cell,
         }

@@ -133,10 +133,10 @@ fn kept_entries<'r, 'a>(
     Ok(entries)
 }
 
-/// Returns the memory that a piece takes until it is written, in units of 256 bytes.
+/// Returns the weight of a piece, which is that of the memory that it takes until it is written.
 fn weight_of(piece: &Piece<'_>) -> usize {
     match piece {
-        Piece::Bytes(bytes) => (bytes.len() / 256).saturating_add(1),
+        Piece::Bytes(bytes) => parallel::weight_of_len(len_u64(bytes)),
         Piece::Input(_) | Piece::Zeros(_) => 1,
     }
 }

@@ -10,6 +10,7 @@ use crate::base::io::input::{self, Input};
 use crate::beyond::container::Magic;
 use crate::beyond::container::zip::{self, ZipContent, ZipMember};
 use crate::beyond::job::digest::Digester;
+use crate::beyond::parallel;
 
 /// Returns the names of the members of two zip files that have the same recorded size and checksum in both. The set is
 /// empty if one of the files is not a zip file.
@@ -84,26 +85,24 @@ impl Diff {
         new: Option<&'i Input>,
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
-        std::thread::scope(|scope| {
-            let thread =
-                std::thread::Builder::new().spawn_scoped(scope, || self.search_new(digester, new, equal_members));
-            let old = Side::search(self, digester, old, &accept_all_members, equal_members);
-            let new = match thread {
-                Ok(thread) => thread.join().unwrap_or(Err(Error::internal("the search ended early"))),
-                // The system cannot start a thread.
-                Err(_) => self.search_new(digester, new, equal_members),
-            };
-            Ok([old?, new?])
-        })
-    }
-
-    /// Searches the new file, except the `equal_members`.
-    fn search_new<'i>(
-        &self,
-        digester: &Digester,
-        new: Option<&'i Input>,
-        equal_members: &HashSet<Vec<u8>>,
-    ) -> Result<Side<'i>> {
-        Side::search(self, digester, new, &|member| !equal_members.contains(member), equal_members)
+        let search = |is_new: bool| {
+            if is_new {
+                // The members that are equal are not searched again.
+                Side::search(self, digester, new, &|member| !equal_members.contains(member), equal_members)
+            } else {
+                Side::search(self, digester, old, &accept_all_members, equal_members)
+            }
+        };
+        const WEIGHT: usize = 0;
+        parallel::in_order(
+            vec![false, true],
+            search,
+            |_| WEIGHT,
+            |sides| {
+                let mut next = || sides.next().unwrap_or_else(|| Err(Error::internal("a search ended early")));
+                let (old, new) = (next(), next());
+                Ok([old?, new?])
+            },
+        )
     }
 }

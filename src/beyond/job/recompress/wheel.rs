@@ -137,13 +137,13 @@ impl<'m> MadeMember<'m> {
         Self { run, new: None, hash_and_size, is_rewritten: false, is_kept: false }
     }
 
-    /// Returns the memory and the space that the new contents take, in units of 256 bytes.
+    /// Returns the weight of the new contents.
     fn weight(&self) -> usize {
         let size = match &self.new {
             Some((new, packed)) => new.len().saturating_add(packed.header_values.stored),
             None => 0,
         };
-        usize::try_from(size / 256).unwrap_or(usize::MAX).saturating_add(1)
+        parallel::weight_of_len(size)
     }
 }
 

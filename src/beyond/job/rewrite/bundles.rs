@@ -349,30 +349,24 @@ fn make_all<'r, R: RewriteBundles<'r>>(
         let made = R::make(&maker, &old);
         (old, made)
     };
+    let mut write_all = |all: &mut dyn Iterator<Item = (OldBundle<'r, R::Choice>, Result<R::Made>)>| -> Result<()> {
+        for (old, made) in all {
+            let made = match made {
+                // If the disk was full, it may have room now.
+                Err(error) if error.io_error().is_some() => R::make(&maker, &old),
+                made => made,
+            };
+            write(rewrite, old, made)?;
+        }
+        Ok(())
+    };
     /// A bundle may be inflated, and then written.
     const FILES: u64 = 2;
     if !has_disk_space(bundles.iter().map(|old| inflated_len(&old.head)), FILES) {
-        return bundles.into_iter().map(make).try_for_each(|(old, made)| write(rewrite, old, made));
+        return write_all(&mut bundles.into_iter().map(make));
     }
-    parallel::in_order(
-        bundles,
-        make,
-        |(_, made)| {
-            let size = made.as_ref().map_or(0, R::size_of);
-            usize::try_from(size / 256).unwrap_or(usize::MAX).saturating_add(1)
-        },
-        |all| {
-            for (old, made) in all {
-                let made = match made {
-                    // If the disk was full, it may have room now.
-                    Err(error) if error.io_error().is_some() => R::make(&maker, &old),
-                    made => made,
-                };
-                write(rewrite, old, made)?;
-            }
-            Ok(())
-        },
-    )
+    let weight = |made: &Result<R::Made>| parallel::weight_of_len(made.as_ref().map_or(0, R::size_of));
+    parallel::in_order(bundles, make, |(_, made)| weight(made), write_all)
 }
 
 /// The length of a bundle in bytes, inflated if it is compressed.

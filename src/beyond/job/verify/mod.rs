@@ -289,16 +289,23 @@ impl Fault {
 }
 
 /// Writes the place, the bundle and the fault.
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place)?;
+impl Fault {
+    /// Returns the two parts of the line about the fault: where it is, and what is wrong.
+    pub(crate) fn parts(&self) -> [String; 2] {
+        let mut place = self.place.to_string();
         if let Some(bundle) = self.bundle {
-            write!(f, ": bundle {bundle}")?;
+            place.push_str(&format!(": bundle {bundle}"));
         }
         if let Some(offset) = self.offset {
-            write!(f, " at offset {offset}")?;
+            place.push_str(&format!(" at offset {offset}"));
         }
-        write!(f, ": {} [{}]", self.text, self.rule.name())
+        [place + ": ", format!("{} [{}]", self.text, self.rule.name())]
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.parts().concat())
     }
 }
 
