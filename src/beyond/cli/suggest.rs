@@ -108,7 +108,7 @@ pub(super) fn for_no_match(error: &Error) -> Option<String> {
 pub(super) fn known_gpu(typed: &str) -> Option<String> {
     let names = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
     // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
-    let names = names.filter(|name| intel_gpu::of_code(name).is_none());
+    let names = names.filter(|name| intel_gpu::name_of_target(name).is_none());
     nearest_names(typed, names.chain(intel_gpu::all().map(|gpu| gpu.name)))
 }
 

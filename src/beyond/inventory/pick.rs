@@ -1,4 +1,4 @@
-//! Picks the code objects that a request takes, and says what it has matched nothing of.
+//! Picks the code objects that a request takes, and says which parts of the request match nothing.
 //!
 //! A search keeps what it has [`Seen`]. Everything that a message says is computed from that when the message is made.
 
@@ -21,20 +21,20 @@ pub struct Seen {
     by_id: BTreeMap<SeenId, SeenCode>,
     /// Code that runtimes do not find or load, by the index of a GPU that would take it.
     unfound: BTreeMap<usize, UnfoundCode>,
-    /// The names of kernels that are the nearest to those that are asked for.
+    /// The names of kernels in the files that are similar to requested names.
     pub(crate) similar: SimilarNames,
-    /// Whether more code objects may have been there, so that no part of a request can be said to match nothing.
+    /// Whether the files may have more code objects, so that no part of a request is known to match nothing.
     is_incomplete: bool,
 }
 
-/// The ID of a code object as recorded, and whether it is that of a code object without a bundle, which is read in
+/// The ID of a code object as recorded, and whether the code object is without a bundle: then the ID is parsed in
 /// another way.
 type SeenId = (Box<[u8]>, bool);
 
 /// The code objects with an ID.
 #[derive(Debug)]
 struct SeenCode {
-    /// The number of IDs that were seen before.
+    /// The number of other IDs that were seen before this one.
     position: usize,
     facts: Facts,
 }
@@ -86,7 +86,8 @@ impl Seen {
         })
     }
 
-    /// Returns the targets of the code objects without that of hosts, or all entry IDs, as messages list them.
+    /// Returns the names that messages list: all entry IDs if `by_whole_id` is set, otherwise the targets of code
+    /// objects that are not for a host.
     pub(crate) fn present(&self, by_whole_id: bool) -> Vec<String> {
         let mut names = PresentNames::default();
         for (_, id, _) in self.codes() {
@@ -99,13 +100,13 @@ impl Seen {
         names.shown().to_vec()
     }
 
-    /// Returns the indices of the names of kernels that a code object defines.
+    /// Returns the requested names of kernels that any of the code objects defines, by their indices.
     pub(crate) fn defined_kernels(&self) -> BTreeSet<usize> {
         self.by_id.values().flat_map(|code| &code.facts.kernels).copied().collect()
     }
 }
 
-/// What a request picks of the code objects that were seen.
+/// The code objects that a request picks from those that were seen.
 #[derive(Debug)]
 pub(crate) struct Picked<'a> {
     request: &'a Request<'a>,
@@ -144,13 +145,13 @@ impl<'a> Picked<'a> {
         self.unmatched().map(|(_, part)| part.to_string()).collect()
     }
 
-    /// Returns the parts that match neither here nor in `other`, a pick of the same request, and the parts that match
-    /// only there, as messages name them.
+    /// Returns the names of the parts that match nothing here, in two lists: parts that match nothing in `other`
+    /// either, a pick of the same request, and parts that match only there.
     pub(crate) fn unmatched_names_without(&self, other: &Self) -> (Vec<String>, Vec<String>) {
-        let there: BTreeSet<usize> = other.unmatched().map(|(position, _)| position).collect();
+        let unmatched_there: BTreeSet<usize> = other.unmatched().map(|(position, _)| position).collect();
         let (mut nowhere, mut only_there) = (Vec::new(), Vec::new());
         for (position, part) in self.unmatched() {
-            let names = if there.contains(&position) { &mut nowhere } else { &mut only_there };
+            let names = if unmatched_there.contains(&position) { &mut nowhere } else { &mut only_there };
             names.push(part.to_string());
         }
         (nowhere, only_there)
@@ -161,12 +162,12 @@ impl<'a> Picked<'a> {
         self.seen.present(self.request.names_entries())
     }
 
-    /// Returns a sentence about code that a runtime does not find or load, for the first GPU without other code that
-    /// has such code. Returns `None` if no GPU has.
+    /// Returns a sentence about code that a runtime does not find or load. The code is for the first GPU of the request
+    /// that has such code and no other. Returns `None` without such a GPU.
     pub(crate) fn unfound(&self) -> Option<String> {
         let gpus = self.unmatched().filter(|(_, part)| matches!(part, Part::Gpu(_)));
-        let first_gpu = self.request.first_gpu();
-        gpus.filter_map(|(position, _)| self.seen.unfound.get(&position.checked_sub(first_gpu)?))
+        let first_gpu_position = self.request.first_gpu();
+        gpus.filter_map(|(position, _)| self.seen.unfound.get(&position.checked_sub(first_gpu_position)?))
             .next()
             .map(ToString::to_string)
     }

@@ -45,13 +45,13 @@ impl ServedBundles {
         self.serving == self.bundles
     }
 
-    /// Returns the numbers as a table has them beside the name of a GPU. The names of PTX and SPIR-V say already that they
-    /// are compiled when a program starts.
-    pub(crate) fn beside_name(self, gpu: &Device) -> Self {
+    /// Returns the numbers for a table that has them beside the name of the GPU. Names such as `compute_90` and
+    /// `spir64` already say that the code is compiled when a program starts, so `jit` is 0 then.
+    pub(crate) fn without_implied_jit(self, gpu: &Device) -> Self {
         if gpu.is_by_code() { Self { jit: 0, ..self } } else { self }
     }
 
-    /// Adds the bundles of `count` libraries.
+    /// Adds the bundles of `count` libraries, which have the numbers `more` each.
     pub(crate) fn add(&mut self, more: Self, count: usize) {
         self.serving = self.serving.saturating_add(more.serving.saturating_mul(count));
         self.bundles = self.bundles.saturating_add(more.bundles.saturating_mul(count));
@@ -73,7 +73,7 @@ impl fmt::Display for ServedBundles {
 }
 
 impl CodeSet {
-    /// Returns whether a bundle with this code, which should serve a GPU, does so.
+    /// Returns the numbers of one bundle with this code, which should serve the GPU.
     fn served(&self, device: &Device) -> ServedBundles {
         let is_served = self.serves(device);
         // Most code is machine code, and is not compared a second time.
@@ -100,8 +100,8 @@ impl LibraryCode {
             match unit.role {
                 UnitRole::Whole => library.add_whole(Arc::clone(&unit.code)),
                 UnitRole::Relinked => _ = library.relinked.insert(Arc::clone(&unit.code)),
-                // Units of device images are whole once the search is over.
-                UnitRole::Together | UnitRole::Some | UnitRole::SomeOfFiles => {}
+                // These need not serve every GPU. Device images become one whole unit when the search is over.
+                UnitRole::Together | UnitRole::RestInFile | UnitRole::RestInOtherFiles => {}
             }
         }
         library
@@ -117,13 +117,13 @@ impl LibraryCode {
         self.units.is_empty() && self.relinked.is_empty()
     }
 
-    /// Returns whether the library has relocatable code, and no bundles for the same GPUs.
+    /// Returns whether the library has relocatable code, and no bundles that may be for GPUs of the same vendor.
     fn has_relinked_alone(&self) -> bool {
-        let is_beside = |code: &Arc<CodeSet>| {
-            let is_shared = |object: &Arc<CodeSet>| !object.vendors.is_disjoint(&code.vendors);
-            code.vendors.is_empty() || self.relinked.iter().any(is_shared)
+        let may_share_vendor = |unit: &Arc<CodeSet>| {
+            let shares_vendor = |object: &Arc<CodeSet>| !object.vendors.is_disjoint(&unit.vendors);
+            unit.vendors.is_empty() || self.relinked.iter().any(shares_vendor)
         };
-        self.has_relinked() && !self.units.keys().any(is_beside)
+        self.has_relinked() && !self.units.keys().any(may_share_vendor)
     }
 
     /// Returns whether the library has nothing but relocatable code that should serve a GPU.
@@ -136,7 +136,7 @@ impl LibraryCode {
         !self.relinked.is_empty()
     }
 
-    /// The number of bundles. Relocatable code without any for its GPUs is one.
+    /// The number of bundles. Relocatable code counts as one if no bundle is for its GPUs.
     fn bundles(&self) -> usize {
         self.units.values().fold(usize::from(self.has_relinked_alone()), |sum, count| sum.saturating_add(*count))
     }
@@ -188,7 +188,7 @@ impl LibraryCode {
         all
     }
 
-    /// Returns the sets of code of the units, and those of the relocatable code.
+    /// Returns the sets of code of the units, and of the relocatable code.
     fn sets(&self) -> impl Iterator<Item = &CodeSet> {
         self.units.keys().chain(&self.relinked).map(Arc::as_ref)
     }
@@ -231,14 +231,16 @@ impl FileSet {
     }
 }
 
-/// The libraries of some files, by the GPUs that they serve.
+/// The libraries of some files, by the GPUs that they serve. Each of these counts as one bundle:
 ///
-/// Offload binaries at one place count as one bundle, one for each source file and offload kind. All code in kpack
-/// archives that one wrapper of a library loads counts as one too. Files of a directory that are code objects, bundles
-/// or fatbins themselves count as one together: a program loads those for its GPU. Relocatable CUDA code in a linked
-/// file counts as one if the file has no other bundles. All device images of a library count as one, and so do its HCF
-/// data and the code of a SYCLBIN file: which of them have the same kernels is not recorded with them. Other code
-/// objects without a bundle are not counted: each of them need not serve every GPU.
+/// - the offload binaries at one place that have the same source file and offload kind
+/// - all code in kpack archives that one wrapper of a library loads
+/// - the files of a directory that are code objects, bundles or fatbins themselves: a program loads those for its GPU
+/// - the relocatable CUDA code in a linked file without other bundles
+/// - all device images of a library, its HCF data, or the code of a SYCLBIN file: which of them have the same kernels
+///   is not recorded with them
+///
+/// Other code objects without a bundle are not counted, because each of them need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// The number of libraries with each code.
@@ -328,8 +330,7 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in &self.directories {
-            // A coverage with nothing but this directory finds out its GPUs. If there was too much to count, it reports
-            // no GPUs, like the whole coverage.
+            // A coverage of this directory alone lists its GPUs. If `self` has too much to count, no GPUs are listed.
             let alone = Self { has_too_many: self.has_too_many, ..Self::of_files(files) };
             directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
         }
@@ -337,8 +338,8 @@ impl Coverage {
         directories
     }
 
-    /// Returns all libraries, each with the number of those with the same code. A directory is one.
-    fn all(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
+    /// Returns the different libraries, each with the number of libraries that have the same code. A directory is one.
+    fn counted_libraries(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
         let libraries = self.libraries.iter().map(|(code, count)| (Cow::Borrowed(code), *count));
         let directories = self.directories.values().map(|files| (Cow::Owned(files.library()), 1));
         libraries.chain(directories).collect()
@@ -352,13 +353,13 @@ impl Coverage {
 
     /// Returns the number of bundles that serve a GPU, and the number that should.
     pub fn served(&self, device: &Device) -> ServedBundles {
-        served_in(&self.all(), device)
+        served_in(&self.counted_libraries(), device)
     }
 
     /// Describes the code that runtimes do not find or load: a sentence for each entry ID, with the reason.
     pub fn unfound(&self) -> Vec<String> {
         let mut unfound = BTreeSet::new();
-        for (library, _) in self.all() {
+        for (library, _) in self.counted_libraries() {
             unfound.extend(library.units.keys().flat_map(|set| &set.unfound).map(UnfoundCode::to_string));
         }
         unfound.into_iter().collect()
@@ -367,7 +368,7 @@ impl Coverage {
     /// Returns for each of some GPUs the number of bundles that serve it, and the number that should. Returns `None` if
     /// there are too many bundles or GPUs to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
-        self.served_each_in(&self.all(), devices)
+        self.served_each_in(&self.counted_libraries(), devices)
     }
 
     fn served_each_in(
@@ -387,7 +388,7 @@ impl Coverage {
     /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too many
     /// to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, ServedBundles)>> {
-        let libraries = self.all();
+        let libraries = self.counted_libraries();
         let mut codes: HashSet<&Code> = HashSet::new();
         for set in libraries.iter().flat_map(|(library, _)| library.sets()) {
             codes.extend(set.codes.keys());

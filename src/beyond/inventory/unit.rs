@@ -16,7 +16,7 @@ use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 /// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
 const NO_POSITION: usize = 0;
 
-/// What a program needs of a unit.
+/// The part of a unit that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnitRole {
     /// Code for each GPU, so the unit should serve all GPUs of its vendors.
@@ -27,16 +27,16 @@ pub(crate) enum UnitRole {
     /// A part of the code of a library that counts as one unit together: device images, for example. Which of them have
     /// the same kernels for other GPUs is not recorded with them.
     Together,
-    /// Code for some GPUs, because other units of the file may serve the rest: code objects without a bundle.
-    Some,
-    /// Code for some GPUs, because other files may serve the rest: kpack archives, and files that are no bundles.
-    SomeOfFiles,
+    /// Code for some GPUs. Other units of the file may serve the rest of the GPUs: code objects without a bundle.
+    RestInFile,
+    /// Code for some GPUs. Other files may serve the rest of the GPUs: kpack archives, and files that are not bundles.
+    RestInOtherFiles,
 }
 
 /// The largest cubin in bytes that is read to see whether it has code: one without code has about 900 bytes.
 const WITHOUT_CODE_MAX: u64 = 4096;
 
-/// Returns whether all code objects of a bundle are cubins without code. No program needs anything of it.
+/// Returns whether a bundle has code objects, and all of them are cubins without code, which no program needs.
 fn is_without_code(found: &FoundBundle<'_>) -> bool {
     let mut code_objects = found.code_objects().filter(|code_object| code_object.size() > 0).peekable();
     let has_any = code_objects.peek().is_some();
@@ -51,10 +51,10 @@ fn is_without_code(found: &FoundBundle<'_>) -> bool {
 /// The code of one or more units, without places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CodeSet {
-    /// The vendors of the GPUs that there are entries for, or none if they are unknown. The code should serve all their
-    /// GPUs.
+    /// The vendors of the GPUs that the unit has entries for. Empty if they are unknown. The code should serve all GPUs
+    /// of these vendors.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// The code that a runtime finds and loads, with the index of the first of it in its unit.
+    /// The code that a runtime finds and loads, each with the index in its unit of the first code object with it.
     pub(crate) codes: BTreeMap<Code, usize>,
     /// The code that a runtime does not find or load.
     pub(crate) unfound: BTreeSet<UnfoundCode>,
@@ -99,7 +99,7 @@ pub(crate) struct UnitPlace {
     part: UnitPart,
 }
 
-/// What is a unit at its place.
+/// Which part of its place a unit is.
 #[derive(Clone, Copy, Debug)]
 enum UnitPart {
     /// The bundle with this index and offset.
@@ -183,12 +183,13 @@ pub(crate) struct FoundUnit {
     directory: Option<Place>,
     source: Option<String>,
     vendors: BTreeSet<GpuVendor>,
+    /// The code that a runtime finds and loads, with positions.
     pub(crate) codes: Vec<(usize, Code)>,
     pub(crate) unfound: Vec<UnfoundCode>,
 }
 
 impl FoundUnit {
-    /// Returns a unit for a bundle, still without code.
+    /// Returns a unit for a bundle. Its code is not added yet.
     fn new(found: &FoundBundle<'_>, place: &Arc<Place>, vendors: BTreeSet<GpuVendor>) -> Self {
         Self {
             at: UnitPlace::of(found, Arc::clone(place)),
@@ -264,8 +265,8 @@ impl FoundUnit {
     }
 }
 
-/// The units of a file, in the order in which they end. Those of [device images](UnitRole::Together) follow, one for each
-/// library.
+/// The units of a file, in the order in which they end. The units of [device images](UnitRole::Together) follow, one
+/// for each library.
 #[derive(Debug, Default)]
 pub(crate) struct Units {
     building: UnitBuilder,
@@ -307,6 +308,7 @@ impl Units {
         self.units
     }
 
+    /// Adds complete units, and shares their code, directories and source files.
     fn keep(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
             if unit.role == UnitRole::Together {
@@ -397,8 +399,8 @@ impl UnitBuilder {
         if !has_more_bundles {
             return Some(file);
         }
-        // With more than one bundle, the file does not serve together with the other files of its directory. A bundle
-        // in it is a unit of its own, and a code object without a bundle need not serve every GPU.
+        // A file with more than one bundle does not serve together with the other files of its directory. Each of its
+        // bundles is a unit, and a code object without a bundle need not serve every GPU.
         let role = if file.at.bundle().is_some() { UnitRole::Whole } else { role_of_some(file.place(), true) };
         Some(FoundUnit { directory: None, role, ..file })
     }
@@ -414,21 +416,20 @@ impl UnitBuilder {
     /// Adds the next bundle of the search, and returns the units that are complete. `add` has taken the previous file
     /// out of `self.file` before the call, and an archive that does not have this bundle out of `self.archive`.
     fn add_bundle(&mut self, found: &FoundBundle<'_>) -> Vec<FoundUnit> {
-        // The position of the first code object of the bundle in the search.
-        let first = self.code_objects;
-        self.code_objects = first.saturating_add(found.bundle.entries.len());
+        let first_position = self.code_objects;
+        self.code_objects = first_position.saturating_add(found.bundle.entries.len());
         let is_file = !self.ignores_files && is_loaded_file(found);
         let place = self.shared_place(found.place);
-        let codes = BundleCodes::of(found);
-        // The search reports the containers in such a bundle as bundles themselves.
-        if codes.is_outer || is_without_code(found) {
+        let bundle_codes = BundleCodes::of(found);
+        // The search reports the containers in an outer bundle as bundles themselves.
+        if bundle_codes.is_outer || is_without_code(found) {
             return Vec::new();
         }
         if found.format.has(Rule::OnePerTarget) && !is_file && !found.is_for_some_gpus() {
-            return self.add_offload_binary(found, &place, (first, codes));
+            return self.add_offload_binary(found, &place, (first_position, bundle_codes));
         }
-        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
-        let codes = codes.into_iter().map(|code| (first.saturating_add(code.index), code.code)).collect();
+        let BundleCodes { found: codes, unfound, vendors, .. } = bundle_codes;
+        let codes = codes.into_iter().map(|code| (first_position.saturating_add(code.index), code.code)).collect();
         let unfound = unfound.into_iter().map(|(_, unfound)| unfound).collect();
         let mut unit = FoundUnit { codes, unfound, ..FoundUnit::new(found, &place, vendors) };
         if is_file {
@@ -446,7 +447,7 @@ impl UnitBuilder {
         } else if found.is_relinked() {
             unit.role = UnitRole::Relinked;
         } else if found.format.has(Rule::Archive) {
-            unit.role = UnitRole::SomeOfFiles;
+            unit.role = UnitRole::RestInOtherFiles;
         } else if found.is_for_some_gpus() {
             unit.role = role_of_some(found.place, found.is_file());
         }
@@ -477,17 +478,17 @@ impl UnitBuilder {
     }
 
     /// Adds an offload binary to the units of its place. Offload binaries of one source file and one offload kind,
-    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first` is the position of the
-    /// first code object. Returns the units that are complete.
+    /// which follow one another at a place, are one unit: clang writes one for each GPU. `first_position` is the
+    /// position of the first code object. Returns the units that are complete.
     fn add_offload_binary(
         &mut self,
         found: &FoundBundle<'_>,
         place: &Arc<Place>,
-        (first, codes): (usize, BundleCodes),
+        (first_position, bundle_codes): (usize, BundleCodes),
     ) -> Vec<FoundUnit> {
-        let BundleCodes { found: codes, unfound, vendors, .. } = codes;
+        let BundleCodes { found: codes, unfound, vendors, .. } = bundle_codes;
         let new_unit = || FoundUnit::new(found, place, vendors.clone());
-        // The first offload binary at a place has the index 0. A caller may have left it out, so the places are
+        // The first offload binary at a place has the index 0. Not every caller passes it on, so the places are
         // compared too.
         let is_new_place = found.index == 0 || self.incomplete.iter().any(|(_, unit)| unit.place() != found.place);
         // Nothing more is added to the units of the previous place.
@@ -499,7 +500,7 @@ impl UnitBuilder {
         for FoundCode { index, kind, code } in codes {
             if let Some(unit) = self.unit_for(kind, &code, &new_unit, &mut complete) {
                 unit.vendors.extend(&vendors);
-                unit.codes.push((first.saturating_add(index), code));
+                unit.codes.push((first_position.saturating_add(index), code));
             }
         }
         for (kind, unfound) in unfound {
@@ -590,10 +591,10 @@ fn is_in_same_archive(one: &Place, other: &Place) -> bool {
     }
 }
 
-/// Returns the role of code that need not serve every GPU. If `is_file` and there are no steps to it, it is the searched
-/// file itself, so only other files can serve the rest.
+/// Returns the role of code that need not serve every GPU. If `is_file` is set and the place has no steps, the code is
+/// the searched file itself, so only other files can serve the rest.
 fn role_of_some(place: &Place, is_file: bool) -> UnitRole {
-    if is_file && place.steps().is_empty() { UnitRole::SomeOfFiles } else { UnitRole::Some }
+    if is_file && place.steps().is_empty() { UnitRole::RestInOtherFiles } else { UnitRole::RestInFile }
 }
 
 #[cfg(test)]

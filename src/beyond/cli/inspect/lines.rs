@@ -147,7 +147,7 @@ pub(super) fn add_served(lines: &mut [Line], coverage: &Coverage) {
     }
     let Some(gpus) = coverage.gpus() else { return };
     let known: HashMap<&str, ServedBundles> =
-        gpus.iter().map(|(gpu, served)| (gpu.name(), served.beside_name(gpu))).collect();
+        gpus.iter().map(|(gpu, served)| (gpu.name(), served.without_implied_jit(gpu))).collect();
     for line in lines {
         line.served = known.get(line.gpu.as_str()).copied();
     }

@@ -51,8 +51,8 @@ pub(super) fn rewrite(
         let mut moved = Vec::new();
         for (before, now) in ranges {
             // Symbols and relocations may lead into a bundle only if its bytes are the same.
-            let is_same = old_section.claimed(&before)?.bytes() == new_section.claimed(&now)?.bytes();
-            moved.push(MovedBundle { before, now, is_same });
+            let keeps_bytes = old_section.claimed(&before)?.bytes() == new_section.claimed(&now)?.bytes();
+            moved.push(MovedBundle { before, now, keeps_bytes });
         }
         contents.push(NewContent { old, new: new_section, moved });
     }

@@ -112,7 +112,7 @@ impl<'e> ExpectComparison<'e> {
                     self.note_served(&unit.code);
                 }
                 // Other files may have the code for other GPUs.
-                if unit.role != UnitRole::SomeOfFiles {
+                if unit.role != UnitRole::RestInOtherFiles {
                     of_file.merge(&unit.code);
                 }
                 if let Some(directory) = &unit.directory {
@@ -581,11 +581,9 @@ mod tests {
     #[test]
     fn units_libraries_and_files_are_compared() {
         use ExpectExtent::{Bundles, Exactly, Libraries};
-        use UnitRole::{Relinked, Some, SomeOfFiles, Whole};
-        let in_directory = |name: &str, targets| Unit {
-            directory: Option::Some(Arc::new(place("w.whl(dir)"))),
-            ..unit(name, Whole, targets)
-        };
+        use UnitRole::{Relinked, RestInFile, RestInOtherFiles, Whole};
+        let in_directory =
+            |name: &str, targets| Unit { directory: Some(Arc::new(place("w.whl(dir)"))), ..unit(name, Whole, targets) };
         for (extent, gpus, units, expected) in [
             // Each bundle has to serve a GPU, or one of each library.
             (
@@ -627,14 +625,14 @@ mod tests {
                 &["in: it does not serve sm_90; it has code for sm_80"],
             ),
             // Other bundles, or other files, have the rest.
-            (Bundles, "gfx906", vec![unit("in", Some, "gfx906"), unit("in", Some, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInFile, "gfx906"), unit("in", RestInFile, "gfx90a")], &[]),
             (
                 Bundles,
                 "gfx906",
-                vec![unit("in", Some, "gfx90a")],
+                vec![unit("in", RestInFile, "gfx90a")],
                 &["in: it does not serve gfx906; it has code for gfx90a"],
             ),
-            (Bundles, "gfx906", vec![unit("in", SomeOfFiles, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInOtherFiles, "gfx90a")], &[]),
             // Only code that is loaded is expected.
             (
                 Exactly,
@@ -648,7 +646,7 @@ mod tests {
                 vec![unit("in", Whole, "sm_80 sm_86")],
                 &["in: it has code for sm_80, which no expected GPU needs"],
             ),
-            (Exactly, "sm_89", vec![unit("in", Some, "sm_80 sm_86")], &[]),
+            (Exactly, "sm_89", vec![unit("in", RestInFile, "sm_80 sm_86")], &[]),
             // Files of a directory serve together.
             (
                 Bundles,

@@ -327,7 +327,7 @@ mod tests {
         let expect = expected("gfx906,gfx90a");
         let of = |name: &str, targets| {
             let directory = Some(Arc::new(place("d")));
-            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::SomeOfFiles, targets) }])
+            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::RestInOtherFiles, targets) }])
         };
         let report = |files: &[Verified]| report(&expect, files, false);
         let both = report(&[of("d/k_gfx906.co", "gfx906"), of("d/k_gfx90a.co", "gfx90a")]);
