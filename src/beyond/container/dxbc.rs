@@ -17,29 +17,29 @@ use crate::base::bytes::{len_u64, number, slice, span};
 pub(crate) const MAGIC: [u8; 4] = *b"DXBC";
 
 /// The offsets of fields in the header.
-const VERSION: u64 = 20;
-const SIZE: u64 = 24;
-const PART_COUNT: u64 = 28;
+const VERSION_AT: u64 = 20;
+const SIZE_AT: u64 = 24;
+const PART_COUNT_AT: u64 = 28;
 
 /// The length of the header in bytes, without the offsets of parts that follow it.
-const HEADER: u64 = 32;
+const HEADER_LEN: u64 = 32;
 
 /// Returns the length of the container at the start of data, or `None` if there is none, or if it is cut short.
 pub(crate) fn len(data: &[u8]) -> Option<u64> {
     // Version 1.0: the major number in the lower 2 bytes, and the minor number in the upper ones.
-    if !data.starts_with(&MAGIC) || number::<4>(data, VERSION)? != 1 {
+    if !data.starts_with(&MAGIC) || number::<4>(data, VERSION_AT)? != 1 {
         return None;
     }
-    let (size, parts) = (number::<4>(data, SIZE)?, number::<4>(data, PART_COUNT)?);
-    let table_end = parts.checked_mul(4)?.checked_add(HEADER)?;
-    let first = number::<4>(data, HEADER)?;
+    let (size, part_count) = (number::<4>(data, SIZE_AT)?, number::<4>(data, PART_COUNT_AT)?);
+    let table_end = part_count.checked_mul(4)?.checked_add(HEADER_LEN)?;
+    let first_part_at = number::<4>(data, HEADER_LEN)?;
     // The name and the size of the first part, 8 bytes, come after the offsets and are inside the container.
-    let has_first_part = parts > 0 && first >= table_end && span(first, 8).end <= size;
+    let has_first_part = part_count > 0 && first_part_at >= table_end && span(first_part_at, 8).end <= size;
     if !has_first_part {
         return None;
     }
     // Text may have the same four letters: the first part has to have a name, too.
-    let name = slice(data, first, 4)?;
+    let name = slice(data, first_part_at, 4)?;
     if !name.iter().all(u8::is_ascii_alphanumeric) {
         return None;
     }

@@ -90,7 +90,8 @@ const fn anything(name: &'static str) -> Magic {
     Magic::Unread(Unread::anything(name))
 }
 
-/// Offset and first bytes of the formats that are no containers of code objects, and that LLVM's tools do not know.
+/// The formats that are not containers of code objects and that LLVM's tools do not know: the offset and the bytes of
+/// the magic of each.
 pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     // A tar archive whose first header is broken. The name of a member comes before this magic, and may begin with
     // another magic of this table, which is shorter.

@@ -14,7 +14,7 @@
 //! 4. Add a fixture, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`,
 //!    `tests/bombs.rs` and `tests/faults.rs`.
 //!
-//! More is needed only for more than that:
+//! Other additions:
 //!
 //! | for | add |
 //! |---|---|

@@ -94,7 +94,7 @@ impl Packed {
 
     /// Inflates up to `len` bytes from the start of a code object in the bundle `data`, or more if its compression
     /// inflates a block at a time. Returns `None` if the code object is compressed with others, or is broken. Device
-    /// images of DPC++ are read so, and code objects of fatbins that are files.
+    /// images of DPC++ are read in this way, and code objects of fatbins that are files.
     pub(crate) fn head(&self, data: Slice<'_>, len: u64) -> Option<Vec<u8>> {
         if self.is_shared() {
             return None;
@@ -170,7 +170,7 @@ impl Packed {
         let size = i32::try_from(self.inflated)
             .map_err(|_| self.wrong_size(stored, format!("at most {}, the largest of an LZ4 block", i32::MAX)))?;
         let inflated = codec::inflate_block(stored.bytes(), size);
-        // The other decoders read from the file, and not from the mapping.
+        // Unlike the other decoders, this one reads from the mapping, so the bytes are counted here.
         stored.note_all_read();
         match inflated {
             Ok(inflated) if len_u64(&inflated) == self.inflated => Ok(Input::from_bytes(stored.path(), inflated)),

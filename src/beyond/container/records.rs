@@ -1,4 +1,4 @@
-//! What a search and its jobs need of records besides what the clone does with them.
+//! Functions on records that a search and its jobs need, and the clone does not.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::llvm::container::records::{Encoding, Record, Table};

@@ -140,7 +140,7 @@ impl Walk<'_, '_, '_> {
         let first = all.partition_point(|image| image.offset < start);
         let inside = all.iter().skip(first).take_while(|image| image.offset < end);
         let images: Vec<Image> = inside.map(|image| relative(image, start)).collect();
-        self.report_images(section, sycl::parts(data.bytes(), data.offset(), &images))
+        self.report_images(section, sycl::all_images(data.bytes(), data.offset(), &images))
     }
 
     /// Reports the faults of a table of device images. With the first table of the object, also reports the images of

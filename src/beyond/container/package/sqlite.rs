@@ -24,22 +24,22 @@ const TABLES: [([&[u8]; 3], &str); 2] = [
 ];
 
 /// The offset of the size of a page.
-const PAGE_SIZE: u64 = 16;
+const PAGE_SIZE_AT: u64 = 16;
 /// The offset of the type of the first page.
-const PAGE_TYPE: usize = 100;
+const PAGE_TYPE_AT: usize = 100;
 /// The type of a page with the numbers of other pages: an inner node of a b-tree.
 const INNER_PAGE: u8 = 5;
 /// The offset of the number of cells. Each cell names a page, but the last page has no cell.
-const CELL_COUNT: u64 = 103;
+const CELL_COUNT_AT: u64 = 103;
 /// The offset of the number of the last page.
-const LAST_PAGE: u64 = 108;
+const LAST_PAGE_AT: u64 = 108;
 /// The offset of the list of cells, which has the offset of each.
-const CELL_OFFSETS: u64 = 112;
+const CELL_OFFSETS_AT: u64 = 112;
 
 /// Returns the kind of a database with code objects, or `None` if the database has other content. It is recognised by
 /// the names of columns in the statements that made its tables.
 pub(crate) fn kind_of_kernel_database(data: &[u8]) -> Option<&'static str> {
-    let size = match array(data, PAGE_SIZE).map(u16::from_be_bytes)? {
+    let size = match array(data, PAGE_SIZE_AT).map(u16::from_be_bytes)? {
         // 65536 does not fit into the field.
         1 => 1 << 16,
         size => u64::from(size),
@@ -66,12 +66,15 @@ fn page_at(data: &[u8], number: u32, size: u64) -> Option<&[u8]> {
 /// Returns the numbers of the pages with the statements that made the tables: the pages that the first page names or,
 /// if it names none, the first page itself.
 fn schema_pages(data: &[u8]) -> impl Iterator<Item = u32> {
-    let names_pages = data.get(PAGE_TYPE) == Some(&INNER_PAGE);
-    let (cell_count, last) =
-        if names_pages { (short_at(data, CELL_COUNT).unwrap_or(0), number_at(data, LAST_PAGE)) } else { (0, Some(1)) };
-    let offsets = (CELL_OFFSETS..).step_by(2).take(cell_count.into());
+    let names_pages = data.get(PAGE_TYPE_AT) == Some(&INNER_PAGE);
+    let (cell_count, last_page) = if names_pages {
+        (short_at(data, CELL_COUNT_AT).unwrap_or(0), number_at(data, LAST_PAGE_AT))
+    } else {
+        (0, Some(1))
+    };
+    let offsets = (CELL_OFFSETS_AT..).step_by(2).take(cell_count.into());
     // A cell begins with the number of a page.
-    offsets.filter_map(move |at| number_at(data, short_at(data, at)?.into())).chain(last)
+    offsets.filter_map(move |at| number_at(data, short_at(data, at)?.into())).chain(last_page)
 }
 
 fn short_at(data: &[u8], offset: u64) -> Option<u16> {
