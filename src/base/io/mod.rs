@@ -8,14 +8,12 @@
 //! | `piece` | [`Piece`], a part of an output, and `Sink`, which receives them |
 //! | `output` | outputs: staged, then all put in place, or none |
 //! | `staging` | unnamed temporary files, and giving them a name |
-//! | `meter` | the progress of a job |
 //! | `process` | state of the process: signals, the limit on open files |
 //! | `mapping` | mapped files |
 //! | `sys` | what differs between systems |
 
 pub(crate) mod input;
 pub(crate) mod mapping;
-pub(crate) mod meter;
 pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;

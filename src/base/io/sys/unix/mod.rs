@@ -313,13 +313,13 @@ pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
 }
 
 /// The width of the terminal at standard output.
-#[cfg(feature = "llvm")]
+#[cfg(feature = "cli")]
 pub fn columns() -> Option<usize> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col))
 }
 
 /// The width of the terminal at standard error.
-#[cfg(feature = "llvm")]
+#[cfg(feature = "cli")]
 pub fn error_columns() -> Option<usize> {
     rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))
 }
