@@ -6,7 +6,7 @@
 //! | `input` | [`Input`], and ranges of it ([`Slice`]) |
 //! | `once` | data that is read from start to end |
 //! | `piece` | [`Piece`], a part of an output, and `Sink`, which receives them |
-//! | `output` | outputs: staged, then all put in place, or none |
+//! | `output` | outputs: staged, then put in place once all are complete |
 //! | `staging` | unnamed temporary files, and giving them a name |
 //! | `process` | state of the process: signals, the limit on open files |
 //! | `mapping` | mapped files |
