@@ -308,8 +308,7 @@ pub(super) fn write(
     }
     if shown.bar > 0 {
         let has_stored = shown.has_stored;
-        let last_number =
-            move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
+        let last_number = move |line: &GpuLine| if has_stored { line.sums.sizes.stored } else { line.sums.sizes.size };
         let largest = lines.iter().map(last_number).max().unwrap_or_default();
         let bar = Column::label("", move |line: &GpuLine| Cell::Bar { part: last_number(line), whole: largest });
         columns.push(Column { when_narrow: WhenNarrow::Bar, width: shown.bar, ..bar });

@@ -208,11 +208,8 @@ impl Extract {
     fn open(&self, source: &Source) -> Result<Input> {
         // A pipe would block, so a file that the user did not name must be regular. `max` limits the bytes that are
         // read from a pipe, and is not needed for regular files.
-        let (accept, max) = if source.is_optional() {
-            (Accept::Regular, None)
-        } else {
-            (Accept::Finite, self.scan.limits.streamed)
-        };
+        let (accept, max) =
+            if source.is_optional() { (Accept::Regular, None) } else { (Accept::Finite, self.scan.limits.streamed) };
         Uri::open(&source.path, self.scan.limits, |path| open(path, accept, max))
     }
 
