@@ -294,9 +294,9 @@ impl Walk<'_, '_, '_> {
         self.report_finding(1, at, Finding::Kpack { place: at.place, archive: &archive })
     }
 
-    /// Reports a library whose device code is in kpack archives and, if the settings ask for it, the code in the
-    /// archives that exist. `at` is the section with the reference, and `wrappers` the content of the section with the
-    /// wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
+    /// Reports a library whose device code is in kpack archives, and the code in these archives if the settings ask to
+    /// follow references to archives. `at` is the section with the reference, and `wrappers` the content of the section
+    /// with the wrappers. If the reference cannot be read, or another one was followed before, only that is reported.
     pub(super) fn report_split_library(
         &mut self,
         library: &Place,
