@@ -371,13 +371,13 @@ fn summary(result: &Recompressed) -> String {
         let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
         text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
     }
-    if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
+    if let Some(RecompressedZip { members, unchanged, before, after, .. }) = zip {
         let members = count(members, "member", "members");
         text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
-        if kept > 0 {
-            let as_before = if kept == 1 { "as it was" } else { "as they were" };
-            let kept = count(kept, "member", "members");
-            text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
+        if unchanged > 0 {
+            let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+            let stayed = count(unchanged, "member", "members");
+            text.push_str(&format!("; {stayed} would not have become smaller and stayed {as_before}"));
         }
     }
     if emptied > 0 {

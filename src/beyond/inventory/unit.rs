@@ -13,7 +13,8 @@ use crate::beyond::runtime::{
 };
 use crate::beyond::scan::{Format, FoundBundle, Place, Split};
 
-/// The position of code in kpack archives, which a search of the library does not number. Nothing reads it.
+/// Stands in for the position of code in kpack archives, which is not used: a search of the library numbers only the
+/// code objects in the library itself.
 const NO_POSITION: usize = 0;
 
 /// What a program needs of a unit.
@@ -21,11 +22,11 @@ const NO_POSITION: usize = 0;
 pub(crate) enum UnitRole {
     /// Code for each GPU, so the unit should serve all GPUs of its vendors.
     Whole,
-    /// Relocatable CUDA code of one object of a linked file. The driver links it with that of the other objects, for
-    /// GPUs that the linked code does not serve.
+    /// Relocatable CUDA code of one object of a linked file. When the program starts, the driver links the relocatable
+    /// code of all objects, for GPUs that the linked code does not serve.
     Relinked,
-    /// A part of the code of a library that counts as one unit together: device images, for example. Which of them have
-    /// the same kernels for other GPUs is not recorded with them.
+    /// All device images of a library, or other code that counts as one unit, because the parts do not record which of
+    /// them hold the same kernels for different GPUs.
     Together,
     /// Code for some GPUs, because other units of the file may serve the rest: code objects without a bundle.
     Some,
@@ -54,7 +55,7 @@ pub(crate) struct CodeSet {
     /// The vendors of the GPUs that there are entries for, or none if they are unknown. The code should serve all their
     /// GPUs.
     pub(crate) vendors: BTreeSet<GpuVendor>,
-    /// The code that a runtime finds and loads, with the index of the first of it in its unit.
+    /// The different code that a runtime finds and loads, each with the index of its first code object in the unit.
     pub(crate) codes: BTreeMap<Code, usize>,
     /// The code that a runtime does not find or load.
     pub(crate) unfound: BTreeSet<UnfoundCode>,
@@ -99,7 +100,7 @@ pub(crate) struct UnitPlace {
     part: UnitPart,
 }
 
-/// What is a unit at its place.
+/// The part of its place that a unit is.
 #[derive(Clone, Copy, Debug)]
 enum UnitPart {
     /// The bundle with this index and offset.

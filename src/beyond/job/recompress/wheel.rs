@@ -68,7 +68,7 @@ pub(super) fn rewrite(
                     made
                 }
             };
-            result.kept += usize::from(made.is_kept);
+            result.unchanged += usize::from(made.is_unchanged);
             result.members += usize::from(made.is_rewritten);
             run.add_member(made.run);
             match made.new {
@@ -128,13 +128,13 @@ struct MadeMember<'m> {
     /// Whether bundles of the member were rewritten, and it changes.
     is_rewritten: bool,
     /// Whether it stays because it would not have become smaller.
-    is_kept: bool,
+    is_unchanged: bool,
 }
 
 impl<'m> MadeMember<'m> {
     /// A member that stays as it is.
     fn unchanged(run: Recompression<'m>, hash_and_size: Option<HashAndSize>) -> Self {
-        Self { run, new: None, hash_and_size, is_rewritten: false, is_kept: false }
+        Self { run, new: None, hash_and_size, is_rewritten: false, is_unchanged: false }
     }
 
     /// Returns the weight of the new contents.
@@ -236,7 +236,7 @@ impl<'m, 'd> MemberMaker<'m, 'd> {
         let len_max = content.stored.len().saturating_sub(u64::from(content.form.is_some()));
         if packed.header_values.stored > len_max && !run.must_change(result.dropped) {
             run.result.add(&result.for_kept_file());
-            return Ok(MadeMember { is_kept: true, ..self.keep_member(run, member, &old)? });
+            return Ok(MadeMember { is_unchanged: true, ..self.keep_member(run, member, &old)? });
         }
         run.result.add(&result);
         note_remaining(&mut run, member, new.as_slice())?;
@@ -314,8 +314,8 @@ fn finish(
     if !is_changed || (is_larger && may_stay) {
         zip.keep_old_file()?;
         run.result = std::mem::take(&mut run.result).for_kept_file();
-        // All members count as kept.
-        result.kept += result.members;
+        // All members count as unchanged.
+        result.unchanged += result.members;
         result.members = 0;
     } else {
         zip.ensure_valid()?;

@@ -65,7 +65,8 @@ pub struct Replace {
     pub uri: Uri,
     /// The file with the new code object.
     pub content: PathBuf,
-    /// The file to write, which may be that of the URI, or a directory, in which the file gets the name of that one.
+    /// The file to write, which may be the file of the URI. If it is a directory, the new file gets the name of the
+    /// file of the URI.
     pub output: PathBuf,
     /// The compression of bundles that are compressed.
     pub compression: Compression,
@@ -118,7 +119,7 @@ struct ReplacedCodeObject {
     range: Range<u64>,
     /// Whether the code object is the whole file, without any container.
     is_file: bool,
-    /// Whether its container is in a file of such containers, so that the containers after it may move.
+    /// Whether the file holds only containers of this format, so that the containers after this one may move.
     may_move: bool,
     /// The compressed members that lead to its bundle, each with its number among the members of its name.
     members: Vec<(Vec<u8>, u64)>,
