@@ -166,14 +166,13 @@ impl LibraryCode {
     /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone, or
     /// LTO-IR.
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
-        let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
         let has_ptx =
             |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
-        self.relinked.iter().any(has_ptx)
-            && self
-                .relinked
-                .iter()
-                .all(|object| device.unserved_variants(object.codes.keys().filter(is_linkable)).next().is_none())
+        let serves_all = |object: &Arc<CodeSet>| {
+            let linkable = object.codes.keys().filter(|code| !matches!(code, Code::LtoIr(_)));
+            device.unserved_variants(linkable).next().is_none()
+        };
+        self.relinked.iter().any(has_ptx) && self.relinked.iter().all(serves_all)
     }
 
     /// Returns the code of all units together. Of relocatable code, only the vendors are added.
