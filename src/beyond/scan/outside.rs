@@ -125,14 +125,8 @@ impl Walk<'_, '_, '_> {
             if !has_target && *holds != SectionContent::Data {
                 continue;
             }
-            let Some(content) = data.range(&range) else { continue };
-            if content.is_empty() {
-                continue;
-            }
-            // Objects have thousands of small sections, and making a place for each takes longer than the search. So a
-            // small section without any magic gets no place. In a walk to a goal, `step_to` decides instead.
-            let may_pass_over = !has_target && content.len() <= BLOCK && !self.has_goal();
-            if may_pass_over && find_magics(content.bytes()).is_empty() {
+            let Some(content) = data.range(&range).filter(|content| !content.is_empty()) else { continue };
+            if !has_target && self.may_pass_over(content) {
                 if !self.spend(object.with_bytes(content), content.len())? {
                     return Ok(());
                 }
@@ -147,6 +141,13 @@ impl Walk<'_, '_, '_> {
         // Only the number of bytes matters, so any range of that length does.
         data.slice(0, passed_bytes).inspect(Slice::note_all_read);
         Ok(())
+    }
+
+    /// Returns whether a section needs no search: it is small and holds no magic. Objects have thousands of small
+    /// sections, and making a place for each takes longer than looking for magics.
+    fn may_pass_over(&self, content: Slice<'_>) -> bool {
+        // In a walk to a goal, the step to the section decides whether it is searched.
+        content.len() <= BLOCK && !self.has_goal() && find_magics(content.bytes()).is_empty()
     }
 
     /// Searches a range of some data by content, except for the device images in it, which were found by their tables.
@@ -273,18 +274,14 @@ impl Walk<'_, '_, '_> {
             let block = rest.slice(0, rest.len().min(BLOCK.saturating_add(MAGIC_MAX))).unwrap_or(rest);
             // The end of the previous finding, or the start of the block.
             let mut previous_end = position;
-            for offset_in_block in find_magics(block.bytes()) {
-                if offset_in_block >= BLOCK {
-                    // The next block begins with this magic.
-                    break;
-                }
+            // The next block begins with a magic at `BLOCK` or after it.
+            for offset_in_block in find_magics(block.bytes()).into_iter().take_while(|&offset| offset < BLOCK) {
                 let hit = position.saturating_add(offset_in_block);
                 let is_in_previous = hit < previous_end;
                 if is_in_previous {
                     continue;
                 }
-                let offset_in_data = range.start.saturating_add(hit);
-                let is_target = targets.binary_search(&offset_in_data).is_ok();
+                let is_target = targets.binary_search(&range.start.saturating_add(hit)).is_ok();
                 let reason = if is_target { ReasonToRead::Wrapper } else { ReasonToRead::Magic };
                 // PTX may start before its magic, with comments.
                 let Some(start) = start_of(region.bytes(), previous_end, hit) else { continue };

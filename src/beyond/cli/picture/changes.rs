@@ -98,8 +98,9 @@ impl GpuChange<'_> {
         }
     }
 
-    /// Returns the stored sizes of the code for the GPU, and their difference. Equal sizes are written once. A lost GPU
-    /// has only its old size, and a gained one only its new size. A replaced GPU has both, and one is 0.
+    /// Returns the stored sizes of the code for the GPU before and now, and their difference. Equal sizes are written
+    /// once. A lost GPU has only its old size, and a gained one only its new size. A GPU whose code was replaced by
+    /// code of another name has both, and one of them is 0.
     fn text(&self) -> String {
         match self.change {
             SizeChange::SameSize | SizeChange::Gained => format!("{}, {}", bytes(self.new), self.difference()),
