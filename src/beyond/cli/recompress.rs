@@ -152,7 +152,7 @@ impl Options for RecompressOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let recompress = self.job();
         Gpus::warn_of_unknown(&recompress.keep_for, console);
-        let result = recompress.run(&mut |event| console.event(event))?;
+        let result = recompress.run(&mut |event| console.event_of_job(event))?;
         console.line(&summary(&result));
         if let Some(wheel) = &result.wheel {
             console.line(&format!("the new wheel is {}", wheel.display()));
