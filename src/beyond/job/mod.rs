@@ -33,9 +33,8 @@ pub use crate::beyond::inventory::pick::Seen;
 pub use condition::{Failure, Judged};
 pub use diff::{
     CodeObjectDiff, Compared, ComparedFiles, Counts, Diff, DiffChange, DiffCondition, DiffConditions, DiffReport,
-    DiffTotals, EqualCounts, FailOnValue, FileDiff, GpuDiff, GpuTotal, Growth, KernelDiff, KernelRow, KernelRows,
-    LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
-    without_hash,
+    DiffTotals, EqualCounts, FileDiff, GpuDiff, GpuTotal, KernelDiff, KernelRow, KernelRows, LibraryLoss,
+    ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned, without_hash,
 };
 pub use event::{Event, Observer};
 #[cfg(feature = "serde")]
