@@ -63,15 +63,6 @@ pub enum Event<'e> {
         /// The file.
         file: PathBuf,
     },
-    /// No image matches a request. Nothing is written for it.
-    NoMatch {
-        /// The file that was read.
-        input: PathBuf,
-        /// The request as typed; `None` if all images were requested.
-        request: Option<String>,
-        /// The kinds of images in the file, without duplicates, in file order.
-        present: Vec<String>,
-    },
     /// A broken input was skipped, and nothing is written from it.
     LeftOut {
         /// The error, which names the file.
@@ -90,17 +81,6 @@ pub enum Event<'e> {
         file: PathBuf,
         /// The name of the format.
         format: &'static str,
-    },
-    /// An archive was requested without a file for it, so each image is written to a separate file.
-    NoArchiveFile,
-    /// HIP's runtime cannot load the new bundle, because it looks for entries in the first 4096 bytes only.
-    NotLoadable {
-        /// The first entry that is not described there.
-        first: &'e EntryId,
-        /// The number of entries that are not described there.
-        lost: usize,
-        /// The number of all entries.
-        entries: usize,
     },
 }
 

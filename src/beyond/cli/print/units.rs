@@ -3,7 +3,13 @@
 use crate::beyond::base::text::rounded_quotient;
 pub(crate) use crate::beyond::base::text::{bytes, count};
 use crate::beyond::scan::CodeObject;
-pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
+pub(crate) use crate::llvm::cli::print::units::{CountsByKind, grouped};
+
+/// Returns the first items of a list, `most` at most, and the number of the items after them.
+pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
+    let (first, others) = items.split_at(items.len().min(most));
+    (first, others.len())
+}
 
 impl CountsByKind {
     /// Adds `more` to the count of a kind.

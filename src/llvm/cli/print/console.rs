@@ -11,7 +11,7 @@ use crate::llvm::container::stream::Inflation;
 use crate::llvm::event::Event;
 
 use super::progress;
-use super::units::{CountsByKind, first, grouped};
+use super::units::{CountsByKind, grouped};
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
 
@@ -128,20 +128,10 @@ impl Console {
             Event::SeveralMatches { file } => {
                 self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
             }
-            Event::NoMatch { input, request, present } => {
-                self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
-            }
             Event::NotReadable { file, code_objects } => {
                 let what = CountsByKind(code_objects);
                 self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
             }
-            Event::NoArchiveFile => {
-                self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
-            }
-            Event::NotLoadable { first, lost, entries } => self.warning(&format!(
-                "HIP runtimes cannot load this bundle: they look for entries in its first 4096 bytes, and those from \
-                 '{first}' on ({lost} of {entries}) are not there; -compress avoids that"
-            )),
             // LLVM prints this warning without the program's name.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
             _ => {}
@@ -172,20 +162,6 @@ fn visible(text: &str) -> String {
 pub(crate) fn write(parts: &[&[u8]]) {
     let _held = progress::hold();
     drop(io::stderr().write_all(&parts.concat()));
-}
-
-/// The warning that nothing matched, with the beginning of the list of available images.
-fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let (shown, more) = first(present, SHOWN);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    let shown = shown.join("; ") + &more;
-    match (shown.as_str(), request) {
-        ("", None) => format!("'{input}' holds no image"),
-        ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),
-        (shown, None) => format!("no image in '{input}' was extracted: it holds {shown}"),
-        (shown, Some(request)) => format!("no image in '{input}' matches '{request}': it holds {shown}"),
-    }
 }
 
 /// The result of a comparison, in the words of LLVM's debug builds.
@@ -271,19 +247,6 @@ mod tests {
         assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
         assert_eq!(visible("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
         assert_eq!(visible(&"x".repeat(100_000)).len(), 65_539);
-    }
-
-    #[test]
-    fn a_request_without_image_is_told_what_there_is() {
-        let present = ["openmp, sm_70".to_owned(), "hip, gfx90a".to_owned()];
-        assert_eq!(no_match("in", None, &[]), "'in' holds no image");
-        assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
-        assert_eq!(
-            no_match("in", Some("a=b"), &present),
-            "no image in 'in' matches 'a=b': it holds openmp, sm_70; hip, gfx90a"
-        );
-        let many = vec!["hip".to_owned(); 23];
-        assert!(no_match("in", Some("a=b"), &many).ends_with("hip; hip; and 3 more"));
     }
 
     #[test]

@@ -5,12 +5,6 @@ use std::fmt;
 
 pub(crate) use crate::base::display::grouped;
 
-/// Returns the first items of a list, `most` at most, and the number of the items after them.
-pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
-    let (first, others) = items.split_at(items.len().min(most));
-    (first, others.len())
-}
-
 /// Counts by kind. `Display` lists each kind once, with its count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountsByKind(pub(crate) BTreeMap<&'static str, usize>);
