@@ -65,6 +65,14 @@ fn without_unnamed_files_failures_are_as_orderly() {
     }
 }
 
+#[test]
+fn failing_system_calls_of_any_thread_are_orderly_failures_or_harmless() {
+    if has_strace() {
+        let tally = matrix::run(&scenario::with_threads(), Path::new(OURS), Injection::ErrorsInThreads);
+        assert_unbroken("errors injected into runs with 8 threads", &tally);
+    }
+}
+
 /// Runs the same command lines with another tool, and prints the results for manual comparison.
 #[test]
 #[ignore = "for comparison with another tool, named in OFFLOAD_FAULTS_TOOL (a directory)"]

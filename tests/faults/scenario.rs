@@ -471,6 +471,25 @@ pub fn all() -> Vec<Scenario> {
     .concat()
 }
 
+/// Returns the scenarios whose work is shared among threads, with eight of them.
+pub fn with_threads() -> Vec<Scenario> {
+    let shared = [
+        "compare",
+        "kernels",
+        "make fatbins plain",
+        "recompress a library",
+        "recompress a static library",
+        "recompress a wheel",
+        "recompress bundles",
+        "recompress fatbins",
+        "verify",
+    ];
+    let mut scenarios: Vec<_> = all().into_iter().filter(|scenario| shared.contains(&scenario.name)).collect();
+    assert_eq!(scenarios.len(), shared.len());
+    scenarios.iter_mut().for_each(|scenario| scenario.arguments.extend(["--threads".to_owned(), "8".to_owned()]));
+    scenarios
+}
+
 impl Scenario {
     pub fn with_argument(mut self, old: &str, new: &str) -> Self {
         self.arguments.iter_mut().filter(|argument| *argument == old).for_each(|argument| *argument = new.to_owned());

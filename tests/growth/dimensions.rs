@@ -62,7 +62,6 @@ fn bundler(file_type: &str) -> Vec<String> {
         format!("-type={file_type} -list -verbose -input=in"),
         format!("-type={file_type} {unbundle} {one}"),
         format!("-type={file_type} {unbundle} -targets=hip-amdgcn-amd-amdhsa--gfx1"),
-        format!("-type={file_type} {unbundle} {one} -debug-only=CodeObjectCompatibility"),
     ];
     if file_type == "a" {
         lines.push(format!("-type=a {unbundle} {one} -check-input-archive"));

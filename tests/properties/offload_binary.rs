@@ -102,7 +102,7 @@ fn round_trip(data: &[u8]) {
         })
         .collect();
     let output = room.path("packed");
-    Package::new(images.clone(), output.clone()).run(&mut |_| {}).unwrap();
+    Package::new(images.clone(), output.clone()).run().unwrap();
 
     let input = Input::read(&output).unwrap();
     let container = OffloadBinary::default();

@@ -165,7 +165,7 @@ fn package(room: &Room) {
         image.strings = vec![(text("triple"), text("amdgcn-amd-amdhsa")), (text("arch"), text("gfx906"))];
         image
     };
-    Package::new(vec![image("in"), image("in1")], room.path("written")).run(&mut |_| {}).unwrap();
+    Package::new(vec![image("in"), image("in1")], room.path("written")).run().unwrap();
 }
 
 /// Writes a bundle. Returns whether it must be without faults.

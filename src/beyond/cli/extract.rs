@@ -8,8 +8,7 @@ use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
 use crate::beyond::job::ExtractReport;
-use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
-use crate::llvm::event::Event;
+use crate::beyond::job::{Destination, Event, Extract, Extracted, OwnDirectory, Source};
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -154,7 +153,7 @@ impl Options for ExtractOptions {
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
             Event::UnreadFile { file, format } => drop(unread.insert(file, format)),
-            event => console.event(event),
+            event => console.event_of_job(event),
         });
         // If no target is present at all, the files have no code that this search finds.
         if let Err(error) = &extracted

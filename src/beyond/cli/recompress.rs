@@ -168,7 +168,7 @@ impl Options for RecompressOptions {
         recompress.close_gaps = self.close_gaps;
         recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
-        let result = recompress.run(&mut |event| console.event(event))?;
+        let result = recompress.run(&mut |event| console.event_of_job(event))?;
         console.line(&summary(&result));
         if let Some(wheel) = &result.wheel {
             console.line(&format!("the new wheel is {}", wheel.display()));

@@ -8,9 +8,8 @@ use crate::base::codec::Compression;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::{self, Accept, Input};
-use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Output, OverwriteMode};
-use crate::base::io::piece::Piece;
+use crate::base::io::piece::{Piece, emit};
 use crate::llvm::container::Member;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::compressed;
@@ -78,16 +77,14 @@ impl BundleFiles {
         let plan = self.plan(&members, is_fat)?;
         let overwrite = if is_fat { self.overwrite_mode_of_fat_object(inputs) } else { OverwriteMode::Rewrite };
         let mut output = Output::stage_as(&self.output, overwrite)?;
-        let mut report_progress = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
             // As in LLVM, a fat object is not compressed.
             Some(compression) if !is_fat => {
                 let (version, to) = (self.compressed_version, &mut output.writer()?);
-                let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
+                let deflation = compressed::write_to(&plan, compression, version, to)?;
                 observer(Event::Deflated(deflation));
             }
-            _ => emit(&plan, &mut output, meter)?,
+            _ => emit(&plan, &mut output)?,
         }
         Ok(output)
     }

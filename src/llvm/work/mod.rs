@@ -24,7 +24,7 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub use list::{List, PrintedList};
+pub use list::List;
 pub(crate) use open::open;
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;

@@ -7,11 +7,10 @@ use crate::base::bytes::to_u64;
 use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{self, Accept, Input};
-use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Output, OverwriteMode};
+use crate::base::io::piece::emit;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, ImageInfo, ImageKind, NewImage, Strings, Version, kind_number};
-use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
 
 /// Packages device images into offload binaries.
@@ -46,7 +45,7 @@ impl Package {
     ///
     /// # Errors
     /// Any [`Error`]. The output is then unchanged.
-    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         let mut inputs = Vec::new();
         for image in &self.images {
             if image.files.is_empty() {
@@ -57,12 +56,12 @@ impl Package {
                 inputs.push((image, open(file, Accept::Any, None)?));
             }
         }
-        let staged = self.stage(&inputs, observer);
+        let staged = self.stage(&inputs);
         output::commit(vec![input::unless_changed(inputs.iter().map(|(_, input)| input), staged)?])
     }
 
     /// Writes the offload binaries, but does not put them in place.
-    fn stage(&self, inputs: &[(&ImageFiles, Input)], observer: &mut Observer<'_>) -> Result<Output> {
+    fn stage(&self, inputs: &[(&ImageFiles, Input)]) -> Result<Output> {
         let mut images = Vec::with_capacity(inputs.len());
         for (image, input) in inputs {
             images.push(NewImage { info: info_of(image, input), content: input.as_slice() });
@@ -70,9 +69,7 @@ impl Package {
         // The mode depends only on whether the output is empty, and without images it is.
         let overwrite = OverwriteMode::for_len(to_u64(images.len()));
         let mut output = Output::stage_as(&self.output, overwrite)?;
-        let mut report_progress = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut report_progress);
-        emit(&offload_binary::plan(Version::V1, &images)?, &mut output, meter)?;
+        emit(&offload_binary::plan(Version::V1, &images)?, &mut output)?;
         Ok(output)
     }
 }

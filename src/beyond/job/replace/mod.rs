@@ -31,8 +31,8 @@ use crate::beyond::scan::{
 };
 use crate::llvm::container::binary::ENTRY_FIELDS;
 
+use crate::beyond::job::event::Observer;
 use crate::llvm::container::{Container, Limits, Part};
-use crate::llvm::event::Observer;
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
 use bundle::NewContent;

@@ -11,7 +11,6 @@ use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, tail, total};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::meter::Meter;
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::base::io::spooled;
@@ -399,7 +398,7 @@ pub(crate) fn deflate_to_fit(
 fn deflate(plain: &PlainBundle<'_>, compression: &Compression) -> Result<Input> {
     spooled(Path::new(""), |to| {
         const ANY_VERSION: Option<compressed::HeaderVersion> = None;
-        compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, &mut Meter::silent())
+        compressed::write_to(&plain.pieces, compression, ANY_VERSION, to)
     })
 }
 

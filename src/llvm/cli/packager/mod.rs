@@ -1,6 +1,5 @@
 //! The packager: LLVM 22.1.8's `llvm-offload-binary`, formerly called `clang-offload-packager`.
 
-mod dense_map;
 mod image;
 mod job;
 mod options;
@@ -42,7 +41,7 @@ impl ToolOptions for PackagerOptions {
         match job::plan(self)? {
             Job::Nothing => return Ok(help::print_short(TOOL, call)),
             Job::Package(package) => {
-                package.run(&mut |event| console.event(event)).map_err(|error| with_note(error, None))?;
+                package.run().map_err(|error| with_note(error, None))?;
             }
             Job::Unpackage(unpackage) => {
                 let unpackaged = unpackage.run(&mut |event| console.event(event));
