@@ -1094,7 +1094,7 @@ fn unbundle_and_the_packager_give_the_same() {
         "bitcode/llvm22-debug.bc",
     ] {
         let data = fixture(name);
-        let packaged = tool(&["package", "in"], &[("in", &data)]);
+        let packaged = tool(&["package", "in", "--image=kind=hip"], &[("in", &data)]);
         let extracted = tool(&["extract", "in"], &[("in", &data)]);
         let contents = |outcome: &Outcome| {
             let mut contents: Vec<Vec<u8>> = written(outcome, &["in"]).into_values().collect();
