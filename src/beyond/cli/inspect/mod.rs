@@ -115,7 +115,7 @@ impl Options for InspectOptions {
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
+        let (in_turn, has_hints) = (files::has_several_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut coverage, mut builder) = (Coverage::default(), LibrariesBuilder::default());
         let mut libraries = Libraries::default();
