@@ -115,7 +115,7 @@ fn round_trip(data: &[u8]) {
     let output = room.path("packed");
     let mut job = Package::new(images.clone(), output.clone());
     (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
-    job.run(&mut |_| {}).unwrap();
+    job.run().unwrap();
 
     let input = Input::read(&output).unwrap();
     let container = OffloadBinary::default();

@@ -172,7 +172,7 @@ fn package(room: &Room, compression: Option<Compression>, choices: &mut Choices<
     let (images, hip_number) = (vec![image("in"), image("in1")], choices.pick(&HipNumber::ALL));
     let mut job = Package::new(images, room.path("written"));
     (job.version, job.hip_number, job.compression) = (version, hip_number, compression);
-    job.run(&mut |_| {}).unwrap();
+    job.run().unwrap();
 }
 
 /// Writes a bundle. Returns whether it must be without faults.

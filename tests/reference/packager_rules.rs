@@ -50,6 +50,8 @@ const RULES: &[Rule] = &[
         reason: "LLVM 22 refuses what LLVM 23 and later write" },
     Rule { name: "offload binaries in PE files", evens_out: portable_executable,
         reason: "LLVM 22 finds nothing in a linked program for Windows" },
+    Rule { name: "order of strings", evens_out: string_order,
+        reason: "LLVM writes the strings of an image in the order of a hash table; readers look for keys" },
     Rule { name: "filter by archive member", evens_out: member,
         reason: "every member has code for the same GPUs; LLVM has no such filter" },
 ];
@@ -193,6 +195,28 @@ fn lines_without(outcome: &mut Outcome, drops: impl Fn(&str) -> bool) {
     let kept: String = text.split_inclusive('\n').filter(|line| !drops(line)).collect();
     if kept != text {
         outcome.stderr = kept.into_bytes();
+    }
+}
+
+/// Replaces LLVM's offload binaries with ours if they have the same length and images, except for the order of strings.
+/// Clang's own keys have one order in both tools.
+fn string_order(scene: &Scene<'_>, theirs: &mut Outcome, ours: &mut Outcome) {
+    const KEYS_OF_CLANG: [&[u8]; 3] = [b"arch", b"feature", b"triple"];
+    let sorted = |data: &[u8]| {
+        let mut images = offload::read(data)?;
+        images.iter_mut().for_each(|image| image.strings.sort());
+        Some(images)
+    };
+    let has_other_keys = |images: &[Image]| {
+        images.iter().flat_map(|image| &image.strings).any(|(key, _)| !KEYS_OF_CLANG.contains(&key.as_slice()))
+    };
+    for (name, data) in scene.written(ours) {
+        let Some(other) = theirs.files.get_mut(&name) else { continue };
+        let images = sorted(&data);
+        let is_same = other.len() == data.len() && images == sorted(other);
+        if is_same && images.is_some_and(|images| has_other_keys(&images)) {
+            *other = data;
+        }
     }
 }
 

@@ -14,8 +14,8 @@ use crate::llvm::work::open;
 use clap::Args;
 use walkdir::WalkDir;
 
+use super::print::progress;
 use super::subcommand::heading;
-use crate::llvm::cli::print::progress;
 use crate::llvm::cli::texts;
 use crate::llvm::cli::values;
 

@@ -34,10 +34,10 @@ use std::process::ExitCode;
 use catalogue::CATALOGUE;
 use subcommand::{OFFLOAD_BUNDLE, Subcommand, USAGE_STATUS};
 
+use self::print::progress;
 use crate::base::display::printable;
 use crate::base::error::{Error, ErrorKind};
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::progress;
 use crate::llvm::cli::print::stdout::print;
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::{Additions, finish, without_subcommand};
@@ -50,7 +50,6 @@ pub(crate) const ADDITIONS: &Additions = &Additions {
     run: run_if_ours,
     subcommands: || CATALOGUE.abouts().collect(),
     hint: |program, words| CATALOGUE.hint(program, words),
-    list_hint: inspect::hint_for_list,
     read_uri: |uri, file, limits, take| take(uri.resolve(file, limits)?.as_slice()),
 };
 
@@ -81,8 +80,10 @@ impl Program<'_> {
 fn run_subcommand(subcommand: Subcommand, argv: Vec<OsString>) -> ExitCode {
     let argv = without_subcommand(argv, subcommand.name);
     let mut console = Console::new(&argv.first().cloned().unwrap_or_default());
+    console.write = progress::write_to_stderr;
     progress::start(subcommand.name);
     let (executed, usage_hint) = subcommand.run(CATALOGUE, &argv, &mut console);
+    progress::end();
     let status = finish(&console, executed, hint_for_error);
     if let Some(hint) = usage_hint {
         console.hint(&hint);

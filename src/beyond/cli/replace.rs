@@ -144,7 +144,7 @@ impl ReplaceOptions {
             Extract::new(vec![Source::named(file.to_owned())], selection, Destination::Nowhere(PathBuf::new()));
         extract.scan.limits = self.size.limits();
         extract.kernels = patterns::typed_kernels(&self.kernel);
-        let found = extract.run(&mut |event| console.event(event));
+        let found = extract.run(&mut |event| console.event_of_job(event));
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 extract.scan.deep = true;
@@ -164,7 +164,7 @@ impl ReplaceOptions {
         if let Some(output) = &self.output {
             replace.output.clone_from(output);
         }
-        Ok(replace.run(&mut |event| console.event(event))?)
+        Ok(replace.run(&mut |event| console.event_of_job(event))?)
     }
 }
 

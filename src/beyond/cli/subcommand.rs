@@ -17,10 +17,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Va
 use memchr::memmem;
 
 use super::print::problem::json_line;
+use super::print::progress;
 use super::suggest;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::print::progress;
 use crate::llvm::cli::program::Program;
 use crate::llvm::cli::suggest::is_slip;
 

@@ -161,7 +161,6 @@ mod tests {
         for by_category in [true, false] {
             assert!(!help(by_category, false).contains("--print-options "));
             assert!(help(by_category, true).contains("--print-options "));
-            assert!(!help(by_category, true).contains("--debug-only"));
             assert!(!help(by_category, true).contains("  -h "));
             assert!(!help(by_category, true).contains("  --h "));
         }

@@ -42,7 +42,6 @@ pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entr
 /// Runs the tool for a command line, including `argv[0]`, or a command of another part of the program. Returns the exit
 /// status.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
-    const NO_WORK_NAME: &str = "";
     // From here on, a mapped input that becomes shorter ends the process with an error.
     crate::base::io::hand_over();
     let (tool, mut argv) = select_tool(argv);
@@ -59,7 +58,6 @@ pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCod
         }
     }
     let mut console = Console::new(program_name(&argv));
-    print::progress::start(NO_WORK_NAME);
     let (matches, called) = match parse(tool, argv, additions) {
         ParsedCommandLine::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
@@ -88,7 +86,6 @@ pub(crate) fn finish(
     executed: anyhow::Result<ExitCode>,
     hint: fn(&Error) -> Option<String>,
 ) -> ExitCode {
-    print::progress::end();
     let status = match executed {
         Ok(status) => status,
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,

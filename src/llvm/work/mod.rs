@@ -12,7 +12,6 @@ pub(crate) mod extract_uris;
 mod file_name;
 mod library;
 mod list;
-pub(crate) mod loadable;
 mod objcopy;
 mod open;
 mod package;
@@ -26,7 +25,7 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub use list::{List, PrintedList};
+pub use list::List;
 pub(crate) use open::open;
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;

@@ -8,11 +8,10 @@ use crate::base::codec::Compression;
 use crate::base::error::{Error, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{self, Accept, Input};
-use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Output, OverwriteMode};
+use crate::base::io::piece::emit;
 use crate::llvm::container::magic::Magic;
 use crate::llvm::container::offload_binary::{self, HipNumber, ImageInfo, ImageKind, NewImage, Strings, Version};
-use crate::llvm::event::{Event, Observer};
 use crate::llvm::work::open;
 
 /// Packages device images into offload binaries.
@@ -54,7 +53,7 @@ impl Package {
     ///
     /// # Errors
     /// Any [`Error`]. The output is then unchanged.
-    pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
+    pub fn run(&self) -> Result<()> {
         if self.compression.is_some() && self.version != Version::V3 {
             return Err(Error::usage("only version 3 can hold compressed images"));
         }
@@ -68,12 +67,12 @@ impl Package {
                 inputs.push((image, open(file, Accept::Any, None)?));
             }
         }
-        let staged = self.stage(&inputs, observer);
+        let staged = self.stage(&inputs);
         output::commit(vec![input::unless_changed(inputs.iter().map(|(_, input)| input), staged)?])
     }
 
     /// Writes the offload binaries, but does not put them in place.
-    fn stage(&self, inputs: &[(&ImageFiles, Input)], observer: &mut Observer<'_>) -> Result<Output> {
+    fn stage(&self, inputs: &[(&ImageFiles, Input)]) -> Result<Output> {
         let mut images = Vec::with_capacity(inputs.len());
         for (image, input) in inputs {
             images.push(NewImage { info: self.info_of(image, input), content: input.as_slice() });
@@ -81,11 +80,9 @@ impl Package {
         // The mode depends only on whether the output is empty, and without images it is.
         let overwrite = OverwriteMode::for_len(to_u64(images.len()));
         let mut output = Output::stage_as(&self.output, overwrite)?;
-        let mut report_progress = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
-            Some(compression) => offload_binary::write_metered(&images, compression, &mut output.writer()?, meter)?,
-            None => emit(&offload_binary::plan(self.version, &images)?, &mut output, meter)?,
+            Some(compression) => offload_binary::write_compressed_to(&images, compression, &mut output.writer()?)?,
+            None => emit(&offload_binary::plan(self.version, &images)?, &mut output)?,
         }
         Ok(output)
     }
@@ -127,7 +124,7 @@ mod tests {
                 hip_number: HipNumber::Current,
                 compression: Some(Compression::with_method(crate::base::codec::Method::Zstd)),
             };
-            assert_eq!(package.run(&mut |_| {}).is_ok(), version == Version::V3);
+            assert_eq!(package.run().is_ok(), version == Version::V3);
             assert_eq!(package.output.exists(), version == Version::V3);
         }
     }

@@ -15,7 +15,6 @@ use crate::base::display::{Slashes, harmless};
 use crate::base::error::{Error, Malformed, Result};
 use crate::base::id::OffloadKind;
 use crate::base::io::input::{Accept, Input, Slice};
-use crate::base::io::meter::Meter;
 use crate::base::io::output::{self, Output, OverwriteMode};
 use crate::base::io::sys::{self, Stat};
 use crate::llvm::container::archive::{InputFiles, NewMember};
@@ -372,8 +371,7 @@ impl<'j, 'o> Unpacking<'j, 'o> {
         if wanted.is_empty() {
             return Ok(());
         }
-        let mut report_progress = |done, total| (self.observer)(Event::Progress { done, total });
-        binary.extract(&mut wanted, &mut Meter::new(&mut report_progress))
+        binary.extract(&mut wanted)
     }
 
     /// Stages the current image under a generated name. As in LLVM, numbers count within a request. Writes nothing if

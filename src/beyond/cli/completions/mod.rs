@@ -99,13 +99,13 @@ fn words_of(arg: &Arg) -> String {
 fn command(catalogue: &Catalogue, name: &'static str) -> Command {
     match tool_of_program(name.as_bytes()) {
         Some(tool) => tool_command(name, tool).version(env!("CARGO_PKG_VERSION")).mut_args(without_file_suggestions),
-        None => command_with_subcommands(catalogue, name),
+        None => full_command(catalogue, name),
     }
 }
 
-/// Returns one command with our subcommands, LLVM's tools that are subcommands too, and the options of the bundler. The
-/// name `offload-bundle` does not have the bundler's options.
-fn command_with_subcommands(catalogue: &Catalogue, program: &'static str) -> Command {
+/// Returns the command that completions describe: our subcommands, LLVM's tools that are subcommands too, and the
+/// options of the bundler. The name `offload-bundle` does not have the bundler's options.
+fn full_command(catalogue: &Catalogue, program: &'static str) -> Command {
     let mut root = catalogue.command().name(program).propagate_version(true);
     for tool in TOOLS {
         root = match tool.subcommand {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_command_is_consistent_and_has_the_types() {
-        let root = command_with_subcommands(CATALOGUE, BUNDLER);
+        let root = full_command(CATALOGUE, BUNDLER);
         root.clone().debug_assert();
         let file_type = root.get_arguments().find(|arg| arg.get_long() == Some("type")).unwrap();
         let types: Vec<String> =

@@ -6,9 +6,12 @@ use std::io::{self, Write};
 use crate::base::display::{inert, printable};
 use crate::llvm::cli::print::stdout;
 
-/// Runs `work`, which prints to the standard output, as [`stdout::to_stdout`] does.
+use super::progress::StdoutBelowLine;
+
+/// Runs `work`, which prints to the standard output, as [`stdout::to_stdout`] does. On a terminal, the progress line is
+/// removed before anything is printed.
 pub(crate) fn to_stdout(work: impl FnOnce(Out<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    stdout::to_stdout(|out| work(Out(out)))
+    stdout::print_to(StdoutBelowLine::new(), |out| work(Out(out)))
 }
 
 /// Prints a text of the program itself, such as a help text.

@@ -18,6 +18,7 @@ use crate::base::bytes::{self, len_u64, to_u64};
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::Input;
+use crate::beyond::code::elf_machine;
 use crate::beyond::code::kernels::{self, ArgumentLists, Kernel};
 use crate::beyond::code::target;
 use crate::beyond::container::{ContentKind, Rule};
@@ -29,7 +30,6 @@ use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectsOfBundle, FoundBundle, OverlapLimit, ReadList, Scan, contents, weight_of,
 };
 use crate::llvm::container::limits::Allowance;
-use crate::llvm::container::magic::elf_machine;
 use crate::llvm::container::sequence::Inflate;
 pub use column::{FLAGS, KernelColumn, NUMBERS, RecordedKeys, SortKey};
 pub(super) use column::{LDS, SCRATCH, spills};

@@ -373,12 +373,13 @@ impl<'f> EntryIds<'f> {
 const NO_KIND: u16 = 0;
 
 /// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's
-/// packager writes too, but which entry IDs do not have. The ID is then checked with another kind in its place.
+/// packager writes too, but which entry IDs do not have. The ID is then checked with the kind `host` in its place, which no
+/// image has.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
             let [triple, arch] = [image.triple(), image.arch()].map(text_lossy);
-            EntryId::new(OffloadKind::Other, &triple, &arch).map_err(|error| error.to_string())
+            EntryId::new(OffloadKind::Host, &triple, &arch).map_err(|error| error.to_string())
         }
         _ => code_object.parse_id(),
     }

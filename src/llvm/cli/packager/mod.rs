@@ -1,6 +1,5 @@
 //! The packager: LLVM 22.1.8's `llvm-offload-binary`, formerly called `clang-offload-packager`.
 
-mod dense_map;
 mod image;
 mod job;
 mod options;
@@ -48,7 +47,7 @@ impl ToolOptions for PackagerOptions {
                 for option in job::options_without_effect(self) {
                     console.warning(&format!("--{option} has no effect without --compress"));
                 }
-                package.run(&mut |event| console.event(event)).map_err(|error| with_note(error, None))?;
+                package.run().map_err(|error| with_note(error, None))?;
             }
             Job::Unpackage(unpackage) => to_stdout(|out| {
                 let unpackaged = unpackage.run(out, &mut |event| console.event(event));

@@ -68,7 +68,7 @@ use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::Piece;
 
-pub(crate) use write::write_metered;
+pub(crate) use write::write_compressed_to;
 pub use write::{NewImage, plan, write_compressed};
 
 /// The first bytes of an offload binary.

@@ -9,7 +9,6 @@ use crate::base::bytes::len_u64;
 use crate::base::codec::{Compression, deflate};
 use crate::base::error::{Error, Result};
 use crate::base::io::input::Slice;
-use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, Writer, emit, sum, too_long, total_len};
 
 /// An image to write.
@@ -214,15 +213,14 @@ pub fn write_compressed<W: Write + Seek>(
     compression: &Compression,
     out: &mut W,
 ) -> Result<()> {
-    write_metered(images, compression, &mut Writer::new(out), &mut Meter::silent())
+    write_compressed_to(images, compression, &mut Writer::new(out))
 }
 
-/// Like [`write_compressed`], with progress reports.
-pub(crate) fn write_metered<W: Write + Seek>(
+/// Like [`write_compressed`], with errors that name the output.
+pub(crate) fn write_compressed_to<W: Write + Seek>(
     images: &[NewImage<'_>],
     compression: &Compression,
     to: &mut Writer<'_, W>,
-    meter: &mut Meter<'_>,
 ) -> Result<()> {
     let mut pieces = plan(Version::V3, images)?;
     let inflated = total_len(&pieces)?;
@@ -233,7 +231,7 @@ pub(crate) fn write_metered<W: Write + Seek>(
     *head = head.split_off(usize::try_from(header_len).map_err(|_| too_long())?);
     // The stream is written first, because the header records its length.
     let start = to.seek(SeekFrom::Current(0))?;
-    let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to, meter)?;
+    let stream_len = deflate(&pieces, compression, sum([start, header_len])?, to)?;
     let size = sum([header_len, stream_len])?;
     // The padding aligns the next offload binary. The recorded size does not include it.
     let padding = aligned(size)?.saturating_sub(size);
