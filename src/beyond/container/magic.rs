@@ -7,7 +7,7 @@
 
 use super::formats::{FORMATS, Format, Rule};
 use super::package::{aks2, cpio, tar};
-use super::{dxbc, text};
+use super::text;
 use crate::base::bytes::{number, slice, span};
 use crate::beyond::code::{CodeMagic, is_optix_ir, is_ptx, lto_ir};
 use crate::beyond::codec::{BZIP2_BLOCKS, Coding};
@@ -42,8 +42,6 @@ pub(crate) enum Magic {
     Aks2,
     /// A file that is compressed as a whole.
     Coded(Coding),
-    /// A database, which may have tables with code objects.
-    Sqlite,
     /// A script. A zip file may follow it, as in self-extracting files.
     Script,
     /// Another format that is recognised but not read.
@@ -109,7 +107,7 @@ pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     (0, &[0x1f, 0x8b, 8], Magic::Coded(Coding::Gzip)),
     (0, b"\xfd7zXZ\0", Magic::Coded(Coding::Xz)),
     (0, &[0x28, 0xb5, 0x2f, 0xfd], Magic::Coded(Coding::Zstd)),
-    (0, b"SQLite format 3\0", Magic::Sqlite),
+    (0, b"SQLite format 3\0", anything("SQLite database")),
     (0, b"#!", Magic::Script),
     (0, b"IBYS", Magic::Unread(Unread::device_code("SYCLBIN file of version 1"))),
     (0, b"version https://git-lfs.github.com/spec/v1\n", Magic::Unread(LFS_POINTER)),
@@ -123,7 +121,7 @@ pub(crate) static OTHERS: [(usize, &[u8], Magic); 29] = [
     (0, b"hsqs", anything("SquashFS image")),
     (0, b"xar!", anything("xar archive")),
     (0, b"MTLB", anything("Metal library")),
-    (0, &dxbc::MAGIC, anything("DirectX shader container")),
+    (0, b"DXBC", anything("DirectX shader container")),
 ];
 
 /// A text that replaces a large file in a Git repository.
@@ -171,8 +169,8 @@ impl Magic {
         }
     }
 
-    /// Identifies a format by its row in [`FORMATS`] or [`OTHERS`], or else by its fields. If several rows apply, the one
-    /// with more bytes of evidence wins.
+    /// Identifies a format by its row in [`FORMATS`] or [`OTHERS`], or else by its fields. If several rows apply, the
+    /// one with more bytes of evidence wins.
     fn identify_by_table(data: &[u8]) -> Self {
         let mut best: Option<(&[u8], Self)> = None;
         for (at, magic, format) in rows() {
@@ -287,7 +285,6 @@ impl Magic {
             Self::Rpm => "RPM package",
             Self::Aks2 => "AKS2 file",
             Self::Coded(coding) => coding.file_name(),
-            Self::Sqlite => "SQLite database",
             Self::Script => "script",
             Self::Unread(unread) => unread.name,
             Self::Unknown => return None,
@@ -360,8 +357,8 @@ pub(crate) fn is_text(bytes: &[u8]) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_control() && !c.is_whitespace())
 }
 
-/// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this is.
-/// HCF data is not among them, because more text has to follow its magic.
+/// The rows of all formats, also of those that LLVM's tools know: offset, magic, and what data that begins like this
+/// is. HCF data is not among them, because more text has to follow its magic.
 #[cfg(test)]
 pub(crate) fn rows_to_test() -> Vec<(usize, &'static [u8], Magic)> {
     let of_llvm = magic::MAGICS.map(|(magic, _)| (0, magic, Magic::identify(magic)));

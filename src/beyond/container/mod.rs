@@ -25,14 +25,13 @@
 //! | a new kind of code object | a variant of `CodeMagic` (`code/magic.rs`) and one of `ContentKind` (`content_kind.rs`) with its name and extension, also in the schemas (`scan/schemas.rs`) |
 //! | a format that `recompress` writes | the steps in the head of `job/recompress/mod.rs` |
 //!
-//! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell it
-//! from others, and a type of `llvm::FileType` if LLVM's bundler has a `-type` for it.
+//! A format of LLVM's tools is in `src/llvm/container/`, with its first bytes in `magic.rs` there if LLVM's tools tell
+//! it from others, and a type of `llvm::FileType` if LLVM's bundler has a `-type` for it.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod archive_rewrite;
 pub(crate) mod bundle_reader;
 mod content_kind;
-pub(crate) mod dxbc;
 pub(crate) mod entry;
 pub mod fatbin;
 mod formats;

@@ -58,7 +58,7 @@ pub enum NameMatch {
 /// Those names of a list of [`KernelNames`] that mean a kernel, or any kernel or variable of some code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeantNames {
-    /// For each name, by its index, the strongest way in which it means a kernel or variable.
+    /// The strongest way in which each name means a kernel or a variable, by the index of the name.
     strongest: BTreeMap<usize, NameMatch>,
     /// The names of kernels and variables that are similar to the typed names.
     pub(crate) similar: SimilarNames,

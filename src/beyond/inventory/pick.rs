@@ -1,4 +1,4 @@
-//! Picks the code objects that a request takes, and says which parts of the request match nothing.
+//! Picks the code objects that a request takes, and names the parts of the request that match no code object.
 //!
 //! A search keeps what it has [`Seen`]. Everything that a message says is computed from that when the message is made.
 
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(any(test, feature = "cli"))]
 use std::path::PathBuf;
 
+use super::present::PresentNames;
 use super::request::{Facts, Part, Request};
 use super::similar_names::SimilarNames;
 #[cfg(any(test, feature = "cli"))]
 use crate::base::error::{Error, Result};
 use crate::beyond::runtime::UnfoundCode;
 use crate::beyond::scan::{Format, ParsedId};
-use crate::llvm::work::present::PresentNames;
 
 /// The code objects that a search has seen in some files, as far as a request can tell them apart: code objects with
 /// the same ID are one.
@@ -27,14 +27,13 @@ pub struct Seen {
     is_incomplete: bool,
 }
 
-/// The ID of a code object as recorded, and whether the code object is without a bundle: then the ID is parsed in
-/// another way.
+/// The recorded ID of a code object, and whether that is a code object without a bundle, whose ID has another syntax.
 type SeenId = (Box<[u8]>, bool);
 
 /// The code objects with an ID.
 #[derive(Debug)]
 struct SeenCode {
-    /// The number of other IDs that were seen before this one.
+    /// The number of IDs that were seen before this one.
     position: usize,
     facts: Facts,
 }
@@ -75,8 +74,8 @@ impl Seen {
         self.is_incomplete |= more.is_incomplete;
     }
 
-    /// Returns the recorded IDs with the facts about their code objects, in the order in which the search has seen them.
-    /// Each is parsed when it is taken: there may be many, and long ones.
+    /// Returns the recorded IDs with the facts about their code objects, in the order in which the search has seen
+    /// them. Each is parsed when it is taken: there may be many, and long ones.
     fn codes(&self) -> impl ExactSizeIterator<Item = (&[u8], ParsedId, &Facts)> {
         let mut codes: Vec<_> = self.by_id.iter().collect();
         codes.sort_unstable_by_key(|(_, code)| code.position);
@@ -162,8 +161,8 @@ impl<'a> Picked<'a> {
         self.seen.present(self.request.names_entries())
     }
 
-    /// Returns a sentence about code that a runtime does not find or load. The code is for the first GPU of the request
-    /// that has such code and no other. Returns `None` without such a GPU.
+    /// Returns a sentence about code that a runtime does not find or load. It is about the first GPU of the request
+    /// that has this code and no other. Returns `None` if there is no such GPU.
     pub(crate) fn unfound(&self) -> Option<String> {
         let gpus = self.unmatched().filter(|(_, part)| matches!(part, Part::Gpu(_)));
         let first_gpu_position = self.request.first_gpu();

@@ -249,8 +249,8 @@ impl fmt::Display for Part<'_> {
     }
 }
 
-/// The GPUs and kernels of a request that match a code object. Unlike targets and kinds, its header does not decide
-/// this.
+/// What the header of a code object does not tell: which GPUs of a request load it, and which kernels of the request it
+/// defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The indices of the GPUs whose runtimes load it.

@@ -30,7 +30,8 @@ pub struct ServedBundles {
     pub serving: usize,
     /// The number of bundles that should: those for GPUs of its vendor, and those whose vendor is unknown.
     pub bundles: usize,
-    /// The number of those that serve it only with code which is compiled when the program starts (JIT): PTX or SPIR-V.
+    /// The number of bundles that serve it only with code which is compiled when the program starts (JIT): PTX or
+    /// SPIR-V.
     pub jit: usize,
 }
 
@@ -136,7 +137,7 @@ impl LibraryCode {
         !self.relinked.is_empty()
     }
 
-    /// The number of bundles. Relocatable code counts as one if no bundle is for its GPUs.
+    /// The number of bundles. Relocatable code counts as one bundle if the library has no other bundle for its GPUs.
     fn bundles(&self) -> usize {
         self.units.values().fold(usize::from(self.has_relinked_alone()), |sum, count| sum.saturating_add(*count))
     }
@@ -166,14 +167,13 @@ impl LibraryCode {
     /// code for the GPU, and at least one needs PTX, which the driver compiles: it does not link machine code alone, or
     /// LTO-IR.
     pub(crate) fn is_relinked_for(&self, device: &Device) -> bool {
-        let is_linkable = |code: &&Code| !matches!(code, Code::LtoIr(_));
         let has_ptx =
             |code: &Arc<CodeSet>| code.codes.keys().any(|code| matches!(code, Code::Ptx(..)) && device.takes(code));
-        self.relinked.iter().any(has_ptx)
-            && self
-                .relinked
-                .iter()
-                .all(|object| device.unserved_variants(object.codes.keys().filter(is_linkable)).next().is_none())
+        let serves_all = |object: &Arc<CodeSet>| {
+            let linkable = object.codes.keys().filter(|code| !matches!(code, Code::LtoIr(_)));
+            device.unserved_variants(linkable).next().is_none()
+        };
+        self.relinked.iter().any(has_ptx) && self.relinked.iter().all(serves_all)
     }
 
     /// Returns the code of all units together. Of relocatable code, only the vendors are added.
@@ -231,16 +231,18 @@ impl FileSet {
     }
 }
 
-/// The libraries of some files, by the GPUs that they serve. Each of these counts as one bundle:
+/// The libraries of some files, by the GPUs that they serve.
+///
+/// Some code that is not one bundle in the file counts as one bundle here:
 ///
 /// - the offload binaries at one place that have the same source file and offload kind
 /// - all code in kpack archives that one wrapper of a library loads
 /// - the files of a directory that are code objects, bundles or fatbins themselves: a program loads those for its GPU
-/// - the relocatable CUDA code in a linked file without other bundles
-/// - all device images of a library, its HCF data, or the code of a SYCLBIN file: which of them have the same kernels
-///   is not recorded with them
+/// - the relocatable CUDA code in a linked file that has no other bundles
+/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not record
+///   which of them hold the same kernels
 ///
-/// Other code objects without a bundle are not counted, because each of them need not serve every GPU.
+/// Other code objects without a bundle are not counted, because a single one need not serve every GPU.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// The number of libraries with each code.
@@ -259,8 +261,8 @@ pub struct ServedDirectory {
     pub place: Place,
     /// The number of files in it that are code objects, bundles or fatbins themselves.
     pub files: usize,
-    /// The GPUs that the files have code for, in the order of their names, and whether the files serve each: 1 of 1 or 0
-    /// of 1. `None` if there are too many to compare.
+    /// The GPUs that the files have code for, in the order of their names, and whether the files serve each: 1 of 1 or
+    /// 0 of 1. `None` if there are too many to compare.
     pub gpus: Option<Vec<(Device, ServedBundles)>>,
 }
 
@@ -338,7 +340,8 @@ impl Coverage {
         directories
     }
 
-    /// Returns the different libraries, each with the number of libraries that have the same code. A directory is one.
+    /// Returns all different libraries, each with the number of libraries that have the same code. A directory whose
+    /// files serve GPUs together counts as a library.
     fn counted_libraries(&self) -> Vec<(Cow<'_, LibraryCode>, usize)> {
         let libraries = self.libraries.iter().map(|(code, count)| (Cow::Borrowed(code), *count));
         let directories = self.directories.values().map(|files| (Cow::Owned(files.library()), 1));
@@ -385,8 +388,8 @@ impl Coverage {
     }
 
     /// Returns the GPUs that any bundle has code for, with the number of bundles that serve each: 0 if the runtime does
-    /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too many
-    /// to compare.
+    /// not find the code. They are in the order of their names, PTX and SPIR-V last. Returns `None` if there are too
+    /// many to compare.
     pub fn gpus(&self) -> Option<Vec<(Device, ServedBundles)>> {
         let libraries = self.counted_libraries();
         let mut codes: HashSet<&Code> = HashSet::new();

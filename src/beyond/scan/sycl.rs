@@ -127,7 +127,7 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Reports the device images in a section of an object: the images that the tables list, and the data between them,
-    /// which [`sycl::parts`] divides into images.
+    /// which [`sycl::all_images`] divides into images.
     pub(super) fn report_device_images(
         &mut self,
         object: Slice<'_>,
