@@ -220,19 +220,19 @@ impl Options for VerifyOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
+        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
+        verify.plain_max = self.compressed;
         verify.expect = match self.expect() {
             Ok(expect) => expect,
             Err(gpu) => {
-                let text =
-                    format!("--no-jit counts no code for '{gpu}', which is always compiled when a program starts");
+                let always = "which is always compiled when a program starts";
+                let text = format!("--no-jit counts no code for '{gpu}', {always}");
                 return refuse::<Self>(console, ErrorKind::ArgumentConflict, &text);
             }
         };
         if let Some(expect) = &verify.expect {
             Gpus::warn_of_unknown(&expect.devices, console);
         }
-        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
-        verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
@@ -304,10 +304,11 @@ fn numbers_checked(total: &VerifyTotal) -> String {
     if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
 }
 
-/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total over
-/// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
-/// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
-/// are reported, because most files there have none.
+/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. For a file in a
+/// directory, only unread parts that are device code are reported, because most files there have none.
+///
+/// If a total over several files follows (`has_total`), the numbers of this file are written too. The total says
+/// whether nothing is wrong; for a single file, it names the file.
 fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);

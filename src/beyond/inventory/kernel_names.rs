@@ -149,6 +149,7 @@ impl KernelNames {
         all
     }
 
+    /// Returns a list without names.
     fn empty(demangle: Demangle) -> Self {
         Self {
             names: Vec::new(),

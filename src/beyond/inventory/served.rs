@@ -374,6 +374,7 @@ impl Coverage {
         self.served_each_in(&self.all(), devices)
     }
 
+    /// Returns the numbers of [`served_each`](Self::served_each). `libraries` is the result of [`all`](Self::all).
     fn served_each_in(
         &self,
         libraries: &[(Cow<'_, LibraryCode>, usize)],

@@ -295,6 +295,7 @@ impl Units {
         self.units
     }
 
+    /// Adds complete units. Those of device images are joined, one for each library.
     fn keep(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
             if unit.role == UnitRole::Together {

@@ -301,6 +301,7 @@ impl<'o> Printer<'o> {
         }
     }
 
+    /// Prints the sums of all files, or ends the document.
     fn end(self, FilesRead { sums, problems, .. }: &FilesRead) -> anyhow::Result<()> {
         let report = sums.report();
         match self {

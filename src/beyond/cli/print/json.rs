@@ -25,8 +25,8 @@ pub(crate) struct Document<'o> {
 }
 
 impl<'o> Document<'o> {
-    /// Begins the document of a report: its version, and the fields before `list`, its only list that is written item by
-    /// item. These do not change later. The report has no item yet.
+    /// Begins the document of a report, which has no items yet: its version, and the fields before `list`, the list
+    /// that is written item by item. These fields do not change later.
     pub(crate) fn begin(report: &impl Report, list: &str, out: Out<'o>) -> anyhow::Result<Self> {
         const NONE: [Problem; 0] = [];
         let mut beginning = serde_json::to_string_pretty(&document::Document::new(report, NONE))?;

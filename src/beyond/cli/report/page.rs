@@ -188,6 +188,7 @@ fn coverage_section(libraries: &PicturedLibraries) -> String {
     html
 }
 
+/// Adds the tables of a matrix, each in a part of the page that scrolls sideways.
 fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
     for table in matrix.tables() {
         let _ = writeln!(

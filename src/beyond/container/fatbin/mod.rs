@@ -253,6 +253,7 @@ impl EntryReader<'_> {
         }
     }
 
+    /// Reads an entry of a single code object, compressed or not.
     fn read_single(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
         let stored = record.stored()?;

@@ -238,18 +238,7 @@ impl<'e> ExpectComparison<'e> {
     /// Lists the faults of a unit. `complete` are the GPUs that its library serves completely, and `of_library` the
     /// mismatches of the library as a whole.
     fn compare_unit(&mut self, unit: &Unit, complete: &BTreeSet<&str>, of_library: &[Mismatch]) {
-        let is_known = self
-            .last
-            .as_ref()
-            .is_some_and(|(code, code_use, _)| Arc::ptr_eq(code, &unit.code) && *code_use == unit.code_use);
-        let mismatches = match self.last.take() {
-            Some((_, _, mismatches)) if is_known => mismatches,
-            _ => {
-                let mut mismatches = find_unserved(&unit.code, "", &self.expect.devices);
-                mismatches.extend(self.unexpected(unit));
-                mismatches
-            }
-        };
+        let mismatches = self.mismatches_of(unit);
         // The description is made only if there is a mismatch.
         let bundle = LazyCell::new(|| {
             let mut bundle = MismatchedBundle::of_unit(unit);
@@ -271,6 +260,18 @@ impl<'e> ExpectComparison<'e> {
         }
         faults.into_iter().for_each(|fault| self.list(fault));
         self.last = Some((Arc::clone(&unit.code), unit.code_use, mismatches));
+    }
+
+    /// Returns the mismatches of a unit. They are those of the last unit if both have the same code and use.
+    fn mismatches_of(&mut self, unit: &Unit) -> Vec<Mismatch> {
+        match self.last.take() {
+            Some((code, code_use, known)) if Arc::ptr_eq(&code, &unit.code) && code_use == unit.code_use => known,
+            _ => {
+                let mut mismatches = find_unserved(&unit.code, "", &self.expect.devices);
+                mismatches.extend(self.unexpected(unit));
+                mismatches
+            }
+        }
     }
 
     /// Lists the code of a file, or of a container for some GPUs, that no expected GPU needs.
