@@ -9,9 +9,8 @@ use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
 use crate::beyond::inventory::request::Selection;
 use crate::beyond::job::ExtractReport;
-use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
+use crate::beyond::job::{Destination, Event, Extract, Extracted, OwnDirectory, Source};
 use crate::beyond::runtime::Device;
-use crate::llvm::event::Event;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -34,8 +33,8 @@ const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco
 /// own, because they would be hard to find and remove among other files.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
-/// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
-/// follows.
+/// The name of a directory begins with at most this many bytes of the name of the input, and ends with `.extracted`.
+/// File systems allow 255 bytes.
 const OWN_DIRECTORY_NAME_MAX: usize = 240;
 
 /// Extract GPU code objects to files
@@ -145,7 +144,7 @@ impl Options for ExtractOptions {
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
             Event::UnreadFile { file, format } => drop(unread.insert(file, format)),
-            event => console.event(event),
+            event => console.event_of_job(event),
         });
         // If no target is present at all, the files have no code that this search finds.
         if let Err(error) = &extracted
@@ -233,7 +232,7 @@ impl ExtractOptions {
         }
     }
 
-    /// Says that `--output` names a directory, if it looks like the name of a file.
+    /// Prints a note if `--output`, which names a directory, looks like the name of a file with code.
     fn note_directory_named_like_file(&self, console: &Console) {
         let Some(output) = &self.output else { return };
         if self.dry_run {

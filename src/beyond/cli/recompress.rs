@@ -25,7 +25,7 @@ use crate::llvm::cli::values;
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-/// The heading of the options that compress.
+/// The heading of the options about compression in the help.
 const COMPRESSION: &str = "Compression options";
 
 const PATTERNS: &str =
@@ -152,7 +152,7 @@ impl Options for RecompressOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let recompress = self.job();
         Gpus::warn_of_unknown(&recompress.keep_for, console);
-        let result = recompress.run(&mut |event| console.event(event))?;
+        let result = recompress.run(&mut |event| console.event_of_job(event))?;
         console.line(&summary(&result));
         if let Some(wheel) = &result.wheel {
             console.line(&format!("the new wheel is {}", wheel.display()));
@@ -205,7 +205,7 @@ impl RecompressOptions {
         // Code that stays although its GPU was left out.
         notes.extend(result.elsewhere.iter().map(|code| format!("note: {code}")));
         if !result.left.is_empty() {
-            notes.push(left_note(&result.left));
+            notes.push(remaining_note(&result.left));
         }
         // With --none, nobody expects compression.
         if result.uncompressed > 0 && self.compression().is_some() {
@@ -239,7 +239,10 @@ impl RecompressOptions {
 
 /// Parses the value of `--level`.
 fn parse_level(text: &str) -> anyhow::Result<i32> {
-    values::level(METHOD, "it", text.parse()?)
+    let (levels, level) = (METHOD.levels(), text.parse()?);
+    let (least, most) = (levels.start(), levels.end());
+    ensure!(levels.contains(&level), "it must be from {least} to {most} for {}, not {level}", METHOD.name());
+    Ok(level)
 }
 
 /// Parses the value of `--window`.
@@ -271,7 +274,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// Returns a line for each GPU whose code objects were left out, and a line with the number of further GPUs.
+/// Returns a line for each target whose code objects were left out, and a line with the number of further targets.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -286,12 +289,12 @@ fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     lines
 }
 
-/// Returns the note about code that stays in the file, although its GPUs were left out. `left` has this code by the
-/// kind of data that holds it, such as "Intel's SYCL images".
-fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
-    let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
-    let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
-    let holders: Vec<&str> = left.keys().map(String::as_str).collect();
+/// Returns the note about code that stays in the file, although its GPUs were left out. `remaining` has this code by
+/// the kind of data that holds it, such as "Intel's SYCL images".
+fn remaining_note(remaining: &BTreeMap<String, RemovedCode>) -> String {
+    let code_objects = count(remaining.values().map(|code| code.code_objects).sum(), "code object", "code objects");
+    let size = bytes(remaining.values().map(|code| code.size).fold(0, u64::saturating_add));
+    let holders: Vec<&str> = remaining.keys().map(String::as_str).collect();
     format!(
         "note: the file still has {code_objects} of {size} for targets that were left out: recompress does not change {}",
         holders.join(", ")
@@ -317,11 +320,11 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
 /// earlier job made shorter, and that get their old length back only if no other tool has rewritten them.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
-    // Holes stay in files that were written. Other files were not written: they would have become no shorter, and would
-    // only have got a hole.
-    for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
+    // `holes_left` are the holes in files that were written. The files in `stayed` were not written: they would have got
+    // a hole, and would not have become shorter.
+    for (holes, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
-        for hole in left {
+        for hole in holes {
             let (size, places) = by_reason.entry(hole.reason).or_default();
             *size = size.saturating_add(hole.size);
             places.push(&hole.place);

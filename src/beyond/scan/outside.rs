@@ -26,7 +26,6 @@ use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::code::{self, CodeMagic, ptx, spirv, target};
 use crate::beyond::container::bundle_reader::OffloadingSection;
-use crate::beyond::container::dxbc;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::{FORMATS, Magic, SearchBundles, SearchContainer};
 use crate::llvm::container::host::ChosenSection;
@@ -36,8 +35,7 @@ use crate::llvm::container::stream::HashCheck;
 use crate::llvm::container::{Limits, bitcode, compressed};
 
 /// The magics that a search by content looks for, besides those of containers.
-const MAGICS: [&[u8]; 6] =
-    [compressed::MAGIC, b"\x7fELF", &spirv::MAGIC.to_le_bytes(), &bitcode::MAGIC, ptx::VERSION, &dxbc::MAGIC];
+const MAGICS: [&[u8]; 5] = [compressed::MAGIC, b"\x7fELF", &spirv::MAGIC.to_le_bytes(), &bitcode::MAGIC, ptx::VERSION];
 
 /// The searchers for magics, made once, because making them takes longer than searching a small section.
 static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| {
@@ -321,8 +319,6 @@ impl Walk<'_, '_, '_> {
             }
             Magic::Code(code @ (CodeMagic::SpirV | CodeMagic::Bitcode)) => code::len(code, rest.bytes()),
             Magic::Code(code) if code.is_gpu_elf() => code::len(code, rest.bytes()),
-            // DXBC, shaders of Direct3D, is the only unread format that a search by content looks for.
-            Magic::Unread(_) => dxbc::len(rest.bytes()).ok_or(0),
             _ => return self.report_container_at(at, magic, index, reason),
         };
         let code = match len.map(|len| rest.slice(0, len)) {
@@ -338,7 +334,6 @@ impl Walk<'_, '_, '_> {
             Magic::Code(CodeMagic::SpirV) if !spirv::has_kernels(code.bytes()) => {
                 self.report_unread(at.with_bytes(code), SHADER)?
             }
-            Magic::Unread(format) => self.report_unread(at.with_bytes(code), format)?,
             // Compilers keep the bitcode of a host beside its code, and it may embed code for devices.
             Magic::Code(CodeMagic::Bitcode) if !target::is_bitcode_for_device(code.bytes()) => {
                 self.spend(at, code.len())?;
@@ -503,8 +498,6 @@ fn is_plausible(magic: Magic, data: &[u8]) -> bool {
         Magic::Code(CodeMagic::SpirV) => spirv::is_plausible(data),
         Magic::Code(CodeMagic::Bitcode) => code::bitcode::is_plausible(data),
         Magic::Code(CodeMagic::Ptx) => true,
-        // DXBC, shaders of Direct3D, is the only unread format among `MAGICS`.
-        Magic::Unread(_) => dxbc::len(data).is_some(),
         magic if magic.is_gpu_elf() => true,
         _ => false,
     }

@@ -25,7 +25,6 @@ use crate::beyond::container::bundle_reader::OffloadingSection;
 use crate::beyond::container::host::is_certainly_coff;
 use crate::beyond::container::host::wrapper::{self, WrapperKind};
 use crate::beyond::container::package::is_debian_package;
-use crate::beyond::container::package::sqlite;
 use crate::beyond::container::sequence::{Content, Inflated, find_inflated_whole};
 use crate::beyond::container::zip::{self, CUT, ZipContent, ZipMember};
 use crate::beyond::container::{Bundle, ContentKind, Magic, Rule, SearchBundles, SearchEntry};
@@ -388,13 +387,6 @@ impl<'a, 'w, 'v> Walk<'a, 'w, 'v> {
                 Ok(()) => self.report_code_object(at),
                 Err(malformed) => self.report_broken_container(at, at.error(malformed)),
             },
-            // MIOpen and rocFFT keep compiled kernels in databases, which are reported but not read.
-            Magic::Sqlite => {
-                if let Some(kernels) = sqlite::kind_of_kernel_database(data.bytes()) {
-                    self.report_unread(at, Unread::device_code(kernels))?;
-                }
-                self.search_all_if_deep(at)
-            }
             Magic::Zip => self.search_zip(at),
             Magic::Tar => self.search_tar_in_file(at),
             magic if magic.is_package() => {

@@ -8,13 +8,11 @@ mod products;
 mod table;
 
 use std::cmp::Reverse;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::base::error::Result;
 use crate::base::io::write_file;
-use crate::beyond::container::Magic;
 use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedBundles};
 use crate::beyond::job::{Inspect, InspectReport, LibraryCoverage};
 use crate::beyond::runtime::Device;
@@ -28,9 +26,7 @@ use super::print::out::{Out, to_stdout};
 use super::print::problem::Problem;
 use super::print::text::{TableOptions, Text};
 use super::subcommand::{Options, heading};
-use crate::beyond::scan::Format;
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::program::Program;
 use lines::TableRows;
 use table::InspectTables;
 
@@ -115,7 +111,7 @@ impl Options for InspectOptions {
         ensure_apart(("--svg", self.svg.as_deref()), paths.iter())?;
         let mut job = Inspect::default();
         (job.scan, job.inflate) = (scan, self.inflate);
-        let (in_turn, has_hints) = (files::has_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
+        let (in_turn, has_hints) = (files::has_several_pipes(&files), files.len() <= deep::FILES_MAX && !self.json);
         let has_directories = files.iter().flatten().any(|file| !file.is_named());
         let (mut all, mut libraries) = (AllFiles::default(), Libraries::default());
         let written = to_stdout(|out| {
@@ -251,20 +247,4 @@ impl<'o> Printer<'o> {
             Self::Tables(tables) => Ok(tables.write_rest()?),
         }
     }
-}
-
-/// Returns the hint for a file of another format, in which `-list` of LLVM's tool finds no bundle. The file begins with
-/// `head`.
-pub(super) fn hint_for_list(program: &Program<'_>, input: &OsStr, head: &[u8]) -> Option<String> {
-    let (input, program) = (input.display(), String::from_utf8_lossy(program.name));
-    let magic = Magic::identify(head);
-    let format = magic.name()?;
-    if magic == Magic::Container(Format::OffloadBinary) {
-        return Some(format!(
-            "'{input}' is an offload binary and not a bundle: llvm-offload-binary unpacks it, '{program} inspect' lists it"
-        ));
-    }
-    Some(format!(
-        "'{input}' has no bundles of this type (format: {format}): '{program} inspect' lists the device code of any file"
-    ))
 }

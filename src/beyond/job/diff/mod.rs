@@ -23,7 +23,7 @@ use crate::beyond::inventory::pick::Seen;
 use crate::beyond::inventory::request::Selection;
 use crate::beyond::inventory::{CodeSet, Coverage, ServedBundles};
 use crate::beyond::scan::{CodeObject, Scan, Sizes};
-pub use condition::{DiffCondition, DiffConditions, FailOnValue, Growth};
+pub use condition::{DiffCondition, DiffConditions};
 pub use names::{unversioned, without_hash};
 pub use report::{Compared, Counts, DiffReport, DiffTotals, GpuTotal, LibraryLoss, Presence, Summary};
 pub use rows::{KernelRow, KernelRows, ListedKernels, SpillingKernels, SpillsByGpu};

@@ -18,7 +18,6 @@ use super::size_limit::ensure_size_limit;
 use crate::base::display::shown;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::io::input::{Accept, Input};
-use crate::base::io::meter::Meter;
 use crate::base::io::output;
 use crate::beyond::container::ContentKind;
 use crate::beyond::inventory::kernel_names::{KernelNames, MeantNames};
@@ -26,13 +25,13 @@ use crate::beyond::inventory::pick::{Seen, pick};
 use crate::beyond::inventory::request::{Comparison, Facts, Pattern, Request, Selection};
 use crate::beyond::inventory::similar_names::SimilarNames;
 use crate::beyond::inventory::{Bad, Keep, LoadedCodeObject, Loader, Reading, Visit};
+use crate::beyond::job::event::{Event, Observer};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{
     Checksums, CodeObject, CodeObjectRef, CodeObjectsOfBundle, CodeObjectsWithParts, FoundBundle, ParsedId, Place,
     ReadList, Scan, Split, contents, weight_of,
 };
 use crate::llvm::container::sequence::Inflate;
-use crate::llvm::event::{Event, Observer};
 use crate::llvm::uri::Uri;
 use crate::llvm::work::open;
 use names::FileNames;
@@ -741,7 +740,7 @@ fn extract<'j>(
     }
     let mut wanted: Vec<_> = pending.iter_mut().map(|(index, _, pending)| (*index, pending)).collect();
     // The error is in an `Option`, so that the loop below can move it to the first code object.
-    let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted, &mut Meter::silent())).map_err(Some);
+    let mut extracted = bundle.and_then(|bundle| bundle.extract(&mut wanted)).map_err(Some);
     let mut finished = Vec::with_capacity(pending.len());
     for (_, position, pending) in pending {
         match &mut extracted {

@@ -17,9 +17,9 @@ use crate::base::io::output::Output;
 use crate::base::io::piece::Piece;
 use crate::beyond::container::Magic;
 use crate::beyond::container::package::is_debian_package;
+use crate::beyond::job::event::Observer;
 use crate::beyond::scan::{Place, Step};
 use crate::llvm::container::archive::Archive;
-use crate::llvm::event::Observer;
 
 /// Returns whether a member of a zip file is an archive that can be recompressed.
 pub(super) fn is_archive(head: &[u8]) -> bool {

@@ -9,6 +9,7 @@ use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::base::io::spooled;
 use crate::beyond::container::fatbin::{self, CodePacking};
 use crate::beyond::container::{Bundle, Magic};
+use crate::beyond::job::event::Observer;
 use crate::beyond::job::rewrite::Rewriter;
 use crate::beyond::job::rewrite::bundles::{
     BundleWriter, OldBundle, RewriteBundles, WrittenBundles, deflate_to_fit, is_offload_binary,
@@ -17,7 +18,6 @@ use crate::beyond::job::rewrite::form::{BundleForm, PlainBundle, as_member, ensu
 use crate::beyond::job::size_limit::ensure_size_limit;
 use crate::beyond::scan::Format;
 use crate::llvm::container::offload_binary::{self, ImageKind, NewImage, Version};
-use crate::llvm::event::Observer;
 
 /// The recompression of the bundles of a file.
 pub(super) struct FileRecompression<'r, 'j, 'o> {

@@ -19,8 +19,8 @@ use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::host::relocatable::Relocatable;
 use crate::beyond::container::package::is_debian_package;
 use crate::beyond::container::{Format, Magic};
+use crate::beyond::job::event::Observer;
 use crate::beyond::scan::{Place, bundle_sections, is_zip, movable_sections};
-use crate::llvm::event::Observer;
 
 impl Recompression<'_> {
     /// Rewrites the file of the job to `output`, and adds the numbers for the file to the result.

@@ -21,10 +21,10 @@ use crate::base::io::output::Output;
 use crate::beyond::base::io::ChangedRange;
 use crate::beyond::container::host::gaps;
 use crate::beyond::container::host::gaps::{GapRemoval, elf, pe};
+use crate::beyond::job::event::Observer;
 use crate::beyond::scan::{Place, bundle_sections};
 use crate::llvm::container::Limits;
 use crate::llvm::container::sequence::Inflate;
-use crate::llvm::event::Observer;
 
 /// The holes that an earlier job took out of a file.
 enum OldHoles {

@@ -17,11 +17,11 @@ use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::container::entry::SearchFormat;
 use crate::beyond::container::host::relocatable::{MovedBundle, NewContent, Relocatable};
 use crate::beyond::container::{Bundle, SearchBundles};
+use crate::beyond::job::event::Observer;
 use crate::beyond::scan::sections::{SectionContent, device_contents};
 use crate::llvm::container::object::{FatObject, Objects};
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{MAGIC, Member, Part};
-use crate::llvm::event::Observer;
 
 /// Recompresses the `sections` of a relocatable object. Returns the new object, and the numbers for it.
 pub(super) fn rewrite(

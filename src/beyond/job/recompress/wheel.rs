@@ -22,10 +22,10 @@ use crate::base::io::input::{Input, Slice};
 use crate::base::io::output::Output;
 use crate::beyond::container::Magic;
 use crate::beyond::container::zip::ZipContent;
+use crate::beyond::job::event::Observer;
 use crate::beyond::once;
 use crate::beyond::parallel::{self, has_disk_space};
 use crate::beyond::scan::{Budget, HEAD, member_too_large};
-use crate::llvm::event::Observer;
 
 /// Recompresses the members of a zip file, writes them in the order of the file, then writes `RECORD` and the directory.
 /// If nothing has changed, the output is a copy of the old file.

@@ -11,7 +11,6 @@ use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, tail, total};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::meter::Meter;
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::base::io::spooled;
@@ -20,7 +19,7 @@ use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
 use crate::beyond::parallel::{self, has_disk_space};
 use crate::beyond::scan::{AnyBundle, Format};
-use crate::llvm::container::offload_binary::{HipNumber, OffloadBinary, Version};
+use crate::llvm::container::offload_binary::{OffloadBinary, Version};
 use crate::llvm::container::sequence::{Body, Inflate};
 use crate::llvm::container::{Limits, compressed};
 
@@ -99,9 +98,8 @@ pub(crate) trait RewriteBundles<'r> {
     ) -> Result<()>;
 }
 
-/// The format of offload binaries. Its fields matter only for writing.
-static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
-    SearchFormat(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
+/// The format of offload binaries. Its version matters only for writing.
+static OFFLOAD_BINARY: SearchFormat<OffloadBinary> = SearchFormat(OffloadBinary { version: Version::V1 });
 
 /// The old and the new range of each of some adjacent bundles, counted from the start of the first one.
 pub(crate) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
@@ -411,7 +409,7 @@ pub(crate) fn deflate_to_fit(
 fn deflate(plain: &PlainBundle<'_>, compression: &Compression) -> Result<Input> {
     spooled(Path::new(""), |to| {
         const ANY_VERSION: Option<compressed::HeaderVersion> = None;
-        compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, &mut Meter::silent())
+        compressed::write_to(&plain.pieces, compression, ANY_VERSION, to)
     })
 }
 
