@@ -239,7 +239,10 @@ impl RecompressOptions {
 
 /// Parses the value of `--level`.
 fn parse_level(text: &str) -> anyhow::Result<i32> {
-    values::level(METHOD, "it", text.parse()?)
+    let (levels, level) = (METHOD.levels(), text.parse()?);
+    let (least, most) = (levels.start(), levels.end());
+    ensure!(levels.contains(&level), "it must be from {least} to {most} for {}, not {level}", METHOD.name());
+    Ok(level)
 }
 
 /// Parses the value of `--window`.

@@ -22,7 +22,6 @@ use super::suggest;
 use crate::llvm::cli::TOOLS;
 use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::program::Program;
-use crate::llvm::cli::suggest::is_slip;
 
 /// The name of the executable that has subcommands only, and none of LLVM's options.
 pub(super) const OFFLOAD_BUNDLE: &str = "offload-bundle";
@@ -458,7 +457,7 @@ fn with_better_tip(mut error: clap::Error, usage: StyledStr, argv: &[OsString]) 
         Some(ContextValue::String(suggested)) => suggested.as_str(),
         _ => "",
     };
-    if !suggested.is_empty() && !is_slip(name_of(&refused), name_of(suggested)) {
+    if !suggested.is_empty() && !suggest::is_slip(name_of(&refused), name_of(suggested)) {
         error.remove(ContextKind::SuggestedArg);
         // The usage that clap shows names the suggested option.
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));

@@ -1,7 +1,6 @@
 //! Suggestions for misspelled options, subcommands and names of GPUs.
 //!
-//! Options of subcommands are suggested by the rule for our own options of LLVM's tools
-//! ([`is_slip`](crate::llvm::cli::suggest::is_slip)).
+//! An option of a subcommand is suggested only if it was misspelled (see [`is_slip`]).
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -69,6 +68,16 @@ fn means_option(name: &str, option: &str) -> bool {
     // A name of three letters is only one error away from unrelated options.
     let is_near = name.len() > 3 && !is_attached && name.get(..1) == option.get(..1);
     is_near && strsim::osa_distance(name, option) == 1
+}
+
+/// Whether `typed` is a misspelled `name`, and not a name for something else, such as `decompress` for `compress`. Both
+/// must begin with the same letter, and one letter may be wrong, or two in a long name. Capitals and underscores count
+/// as small letters and dashes.
+pub(super) fn is_slip(typed: &str, name: &str) -> bool {
+    const SHORT: usize = 8;
+    let [typed, name] = [typed, name].map(|name| name.to_ascii_lowercase().replace('_', "-"));
+    let most = if name.len() > SHORT { 2 } else { 1 };
+    typed.chars().next() == name.chars().next() && strsim::osa_distance(&typed, &name) <= most
 }
 
 /// Returns the hint for an error that targets match nothing, or `None` if nothing is similar to them.
@@ -360,6 +369,24 @@ fn sorted_bytes(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::beyond::cli::catalogue::CATALOGUE;
+
+    #[test]
+    fn a_slip_keeps_the_first_letter_and_nearly_all_others() {
+        for (typed, name) in [
+            ("expct", "expect"),
+            ("Target", "target"),
+            ("target_list", "target-list"),
+            ("recrusiv", "recursive"),
+            ("max-szie", "max-size"),
+        ] {
+            assert!(is_slip(typed, name), "{typed} {name}");
+        }
+        for (typed, name) in
+            [("keeps", "deep"), ("kept", "expect"), ("no-compress", "compressed"), ("window", "kind"), ("", "deep")]
+        {
+            assert!(!is_slip(typed, name), "{typed} {name}");
+        }
+    }
 
     #[test]
     fn a_word_with_one_letter_wrong_is_recognised_and_others_are_not() {

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(any(test, feature = "cli"))]
 use std::path::PathBuf;
 
+use super::present::PresentNames;
 use super::request::{Facts, Part, Request};
 use super::similar_names::SimilarNames;
 #[cfg(any(test, feature = "cli"))]
 use crate::base::error::{Error, Result};
 use crate::beyond::runtime::UnfoundCode;
 use crate::beyond::scan::{Format, ParsedId};
-use crate::llvm::work::present::PresentNames;
 
 /// The code objects that a search has seen in some files, as far as a request can tell them apart: code objects with
 /// the same ID are one.
