@@ -289,7 +289,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// Returns the two parts of the line about the fault: where it is, and what is wrong.
+    /// Returns the two parts of the line about the fault: its place, and its description.
     pub(crate) fn parts(&self) -> [String; 2] {
         let mut place = self.place.to_string();
         if let Some(bundle) = self.bundle {
