@@ -84,7 +84,7 @@ fn plan_format(options: &PackagerOptions) -> Result<(Version, Option<Compression
         compression.level = values::level(method, "--compression-level", level)?;
     }
     if let Some(log) = options.compression_window {
-        compression.window_log_max = values::window("--compression-window", log)?;
+        compression.window_log_max = values::window(log)?;
     }
     Ok((Version::V3, Some(compression)))
 }
