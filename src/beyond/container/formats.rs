@@ -50,7 +50,8 @@ pub(crate) struct FormatRow {
     /// The first bytes: any of these. Without any, another format or a section holds the code objects, or a function
     /// of [`Magic`](super::Magic) identifies the format.
     pub(crate) magics: &'static [&'static [u8]],
-    /// Returns whether data that begins with the magic is of this format. `None` if all such data is, except texts.
+    /// Returns whether data that begins with the magic is of this format. `None` if the magic alone decides, unless the
+    /// data is a text.
     pub(crate) confirm: Option<fn(&[u8]) -> bool>,
     /// Reads consecutive containers.
     pub(crate) reader: BundleReader,

@@ -162,6 +162,7 @@ impl Packed {
         Ok(input)
     }
 
+    /// Inflates an LZ4 block into memory, after a check of the recorded size.
     fn inflate_block(&self, stored: Slice<'_>) -> Result<Input> {
         if self.inflated / LZ4_RATIO_MAX > stored.len() {
             return Err(self.wrong_size(stored, format!("at most {}", stored.len().saturating_mul(LZ4_RATIO_MAX))));
@@ -181,6 +182,7 @@ impl Packed {
         }
     }
 
+    /// Inflates a stream of zlib or zstd, in memory or to a temporary file.
     fn inflate_stream(&self, body: Slice<'_>, method: Method, form: StreamForm) -> Result<Input> {
         // No header precedes the stream, so version, total length and hash are not recorded.
         let recorded = Recorded { what: WHAT, version: 0, method, total: None, inflated: self.inflated, hash: None };

@@ -1,4 +1,4 @@
-//! Functions on records that a search and its jobs need, and the clone does not.
+//! Functions on records that only a search and its jobs need: the clone has the others.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::llvm::container::records::{Encoding, Record, Table};

@@ -149,6 +149,7 @@ impl KernelNames {
         kernel_names
     }
 
+    /// Returns a list without names.
     fn empty(demangle: Demangle) -> Self {
         Self {
             names: Vec::new(),

@@ -87,12 +87,12 @@ impl Loader {
         self.waiting.extend((first_position..).zip(found.code_objects().map(|code_object| code_object.keep(&info))));
         let mut loaded = Vec::new();
         for unit in self.units.add(found) {
-            // A program may need each device image that runs on its GPU.
-            if unit.role == UnitRole::Together && unit.code_use == CodeUse::Each {
-                self.note_unfound(&unit.unfound);
-                unit.codes.chunks(1).for_each(|code| loaded.extend(self.choose(code)));
-            } else {
-                loaded.extend(self.choose_in(&[unit]));
+            self.note_unfound(&unit.unfound);
+            // The code of a unit is one choice. But a program may need each device image that runs on its GPU.
+            let is_each_a_choice = unit.role == UnitRole::Together && unit.code_use == CodeUse::Each;
+            let len_of_choice = if is_each_a_choice { 1 } else { unit.codes.len().max(1) };
+            for choice in unit.codes.chunks(len_of_choice) {
+                loaded.extend(self.choose(choice));
             }
         }
         // If no unit waits for later bundles, no code object of the bundles so far can still be chosen. Files that

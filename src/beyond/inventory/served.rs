@@ -239,8 +239,8 @@ impl FileSet {
 /// - all code in kpack archives that one wrapper of a library loads
 /// - the files of a directory that are code objects, bundles or fatbins themselves: a program loads those for its GPU
 /// - the relocatable CUDA code in a linked file that has no other bundles
-/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not record
-///   which of them hold the same kernels
+/// - all device images of a library, all its HCF data, and the code of a SYCLBIN file, because their parts do not
+///   record which of them hold the same kernels
 ///
 /// Other code objects without a bundle are not counted, because a single one need not serve every GPU.
 #[derive(Clone, Debug, Default)]
@@ -374,6 +374,7 @@ impl Coverage {
         self.served_each_in(&self.counted_libraries(), devices)
     }
 
+    /// Returns the numbers of [`served_each`](Self::served_each). `libraries` is the result of [`all`](Self::all).
     fn served_each_in(
         &self,
         libraries: &[(Cow<'_, LibraryCode>, usize)],

@@ -296,7 +296,7 @@ impl Units {
         self.units
     }
 
-    /// Adds complete units, and shares their code, directories and source files.
+    /// Adds complete units. Those of device images are joined, one for each library.
     fn keep(&mut self, units: Vec<FoundUnit>) {
         for unit in units {
             if unit.role == UnitRole::Together {

@@ -73,6 +73,7 @@ impl Machine {
         Self::read_from(&Sources { nvidia_smi: "nvidia-smi".into(), sys: "/sys".into(), time_max: TIME_MAX })
     }
 
+    /// Finds the GPUs of the machine that these sources describe.
     fn read_from(sources: &Sources) -> Result<Self, MachineError> {
         let mut found = Found::default();
         let nvidia = found.add_nvidia(sources);

@@ -29,8 +29,8 @@ impl Need {
         }
     }
 
-    /// What the code needs. The releases of drivers are those of NVIDIA's table of PTX versions, and of the release
-    /// notes of CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6.
+    /// Describes what the code needs. The releases of drivers are those of NVIDIA's table of PTX versions, and of the
+    /// release notes of CUDA 12.4, of ROCm 6.2 and 7.0, and of clang 21, which writes code objects of version 6.
     pub fn needs(self) -> String {
         match self {
             Self::Ptx(version) => match cuda_of(version) {

@@ -254,7 +254,7 @@ impl EntryReader<'_> {
         }
     }
 
-    /// Reads an entry of one code object.
+    /// Reads an entry of a single code object, compressed or not.
     fn read_single(&mut self, record: &Record<'_>) -> Result<(), Malformed> {
         let image = record.image()?;
         let stored = record.stored()?;

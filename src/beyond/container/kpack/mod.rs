@@ -99,6 +99,7 @@ impl KpackArchive {
         Self::parse(archive).with_path(archive.path())
     }
 
+    /// Reads the header and the table of contents, which is a map in MessagePack.
     fn parse(archive: Slice<'_>) -> Result<Self, Malformed> {
         let (data, base) = (archive.bytes(), archive.offset());
         let toc_offset = toc_offset(data, base)?;

@@ -61,6 +61,7 @@ impl Header {
         Ok(Self::parse(&header, base))
     }
 
+    /// Parses the 16 bytes of a header, and checks its numbers.
     fn parse(header: &[u8], base: u64) -> Result<Self, Malformed> {
         let mut fields = Cursor::new(header, base);
         fields.take(to_u64(MAGIC.len()), "magic")?;

@@ -190,8 +190,8 @@ impl<'e> ExpectComparison<'e> {
         self.result.directories = directory_of_input;
     }
 
-    /// Compares the units of a library. Lists the faults of the library as a whole with [`ExpectExtent::Libraries`],
-    /// and for a GPU for which the library has only relocatable code, whose units are not compared one by one.
+    /// Compares the units of a library. Faults of the library as a whole are listed with [`ExpectExtent::Libraries`],
+    /// and for GPUs for which the library has only relocatable code: units of such code are not compared one by one.
     fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
         // All units were files of directories, which are compared together.
         if units.is_empty() {
@@ -449,7 +449,7 @@ impl ExpectTree {
     /// Adds the result for a file. Removes faults from it that other files of its directory may correct:
     /// [`faults`](Self::faults) finds them again if all files together have them too. `is_named` is whether the user
     /// named the file itself, and not a directory that holds it. A named file and a package must serve each expected
-    /// GPU with some of their code. Other files need not, so such faults of them are removed too.
+    /// GPU with some of their code. Other files need not, so their faults about this are removed too.
     pub(super) fn add(&mut self, verified: &mut Verified, is_named: bool) {
         let directory = directory_of(&Place::of_file(&verified.path));
         let has_others = self.file_counts.get(&directory).is_some_and(|count| *count > 1);
@@ -525,8 +525,9 @@ fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
     Some(format!("it does not serve {device} with {with}"))
 }
 
-/// Describes code that is of no use to the GPU as it is, as the end of a sentence: code that its runtime does not find
-/// or its driver does not read, or code for a similar GPU. Returns an empty text without such code.
+/// Describes code that the GPU could use if something were different, as the end of a sentence: code that its runtime
+/// does not find, code that its driver does not read, or code for a similar GPU. Returns an empty text if there is no
+/// such code.
 fn describe_unfound(device: &Device, set: &CodeSet) -> String {
     if let Some(unfound) = set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
         return format!("; {unfound}");

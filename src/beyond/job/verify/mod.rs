@@ -289,7 +289,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// Returns the two parts of the line about the fault: where it is, and what is wrong.
+    /// Returns the two parts of the line about the fault: its place, and its description.
     pub(crate) fn parts(&self) -> [String; 2] {
         let mut place = self.place.to_string();
         if let Some(bundle) = self.bundle {
@@ -317,7 +317,8 @@ const TEXT_MAX: usize = 800;
 const LISTED_FINDINGS_MAX: usize = 10_000;
 const LISTED_BYTES: u64 = 32 << 20;
 
-/// The same for the faults before those about expected GPUs, so that there is room for some of these.
+/// The maximum number and total size of listed faults that are not about expected GPUs. They are smaller, so that some
+/// faults about expected GPUs have room.
 const FIRST_LISTED: (usize, u64) = (9_000, 28 << 20);
 
 impl Verify {
@@ -376,6 +377,7 @@ impl Verify {
 }
 
 impl Verified {
+    /// Lists the fault of a part that could not be read, or that does not belong where it is.
     fn list_bad_part(&mut self, BadPart { place, what, .. }: BadPart) {
         let (rule, offset, text) = match what {
             // Sections are hidden if their names or tables are broken. Code in them could not be checked.
