@@ -86,10 +86,12 @@ impl Diff {
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
         // The members that are equal are not searched again in the new file.
-        let accept_different: &(dyn Fn(&[u8]) -> bool + Sync) = &|member| !equal_members.contains(member);
+        let accept_different = |member: &[u8]| !equal_members.contains(member);
+        let searches: Vec<(Option<&'i Input>, &(dyn Fn(&[u8]) -> bool + Sync))> =
+            vec![(old, &accept_all_members), (new, &accept_different)];
         const WEIGHT: usize = 0;
         parallel::in_order(
-            vec![(old, &accept_all_members as _), (new, accept_different)],
+            searches,
             |(input, is_searched)| Side::search(self, digester, input, is_searched, equal_members),
             |_| WEIGHT,
             |sides| {
