@@ -20,7 +20,6 @@ use super::patterns::{self, ExactOption, Patterns};
 use super::print::units::{bytes, count};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
