@@ -74,7 +74,7 @@ impl<'p> Served<'p> {
         let title = if matrices.is_empty() { TITLE } else { "By library" };
         matrices.push(Matrix { title, facts, groups: &table.groups, columns });
         for matrix in &mut matrices {
-            matrix.limit(table.other_gpus);
+            matrix.limit();
         }
         matrices
     }
@@ -82,7 +82,7 @@ impl<'p> Served<'p> {
 
 impl Matrix<'_> {
     /// Leaves out columns and GPUs if there are too many, and says so.
-    fn limit(&mut self, mut more_gpus: usize) {
+    fn limit(&mut self) {
         let more = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
         if more > 0 {
             // Columns with gaps are shown first, and the order of names stays.
@@ -95,7 +95,7 @@ impl Matrix<'_> {
         }
         let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));
         self.groups = shown;
-        more_gpus += others.iter().map(|group| group.gpus.len()).sum::<usize>();
+        let more_gpus = others.iter().map(|group| group.gpus.len()).sum::<usize>();
         if more_gpus > 0 {
             let _ = write!(self.facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
         }
