@@ -38,8 +38,7 @@ fn extract(name: &'static str, data: Vec<u8>) -> Bomb {
 
 /// A bundle with one code object of `len` zero bytes, as a very small zstd frame.
 fn bundle_of_zeros(len: usize) -> Frame {
-    let header = formats::binary(&[(GFX906, b"")], 1);
-    let mut header = header;
+    let mut header = formats::binary(&[(GFX906, b"")], 1);
     header[40..48].copy_from_slice(&u64::try_from(len).unwrap().to_le_bytes());
     Frame::new(27).raw(&header).zeros(len)
 }
@@ -219,23 +218,14 @@ fn archives_in_archives_and_in_themselves() {
 
 #[test]
 fn claims_of_archives_are_limited() {
-    let header = |name: &str, size: &str| format!("{name:<16}0           0     0     644     {size:<10}`\n");
     let archive = |rest: &str| ["!<arch>\n", rest].concat().into_bytes();
-    for (name, rest) in [
-        ("archive: a member of 9,999,999,999 bytes", header("a/", "9999999999")),
-        ("archive: a name at 9,999,999", header("//", "4") + "x/\n\n" + &header("/9999999", "0")),
-        ("archive: a name of 9,999,999 bytes", header("#1/9999999", "4") + "abcd"),
-    ] {
-        list(name, "a", archive(&rest)).fails("'in'");
-        extract(name, archive(&rest)).fails("'in'");
-    }
+    let long_name = archive(&(archive_header("#1/9999999", 4) + "abcd"));
+    list("archive: a name of 9,999,999 bytes", "a", long_name.clone()).fails("'in'");
+    extract("archive: a name of 9,999,999 bytes", long_name).fails("'in'");
     // Half a megabyte of names; every member uses all of it.
     let names = "n".repeat(500_000) + "/\n";
-    let members = header("//", &names.len().to_string()) + &names + &header("/0", "0").repeat(8000);
+    let members = archive_header("//", names.len()) + &names + &archive_header("/0", 0).repeat(8000);
     list("archive: 8,000 names of 500 kB", "a", archive(&members)).fails("length of a member name 500000");
-    let index = [0x7f; 4].iter().chain(&[0; 8]).map(|&byte| char::from(byte)).collect::<String>();
-    // The index is never read.
-    list("archive: an index of 2^31 symbols", "a", archive(&(header("/", "12") + &index))).succeeds("");
 }
 
 #[test]
@@ -253,33 +243,6 @@ fn records_of_literals() {
     let bundle = formats::binary(&[(GFX906, &data)], 1);
     unbundle("bitcode: the same, for an index", "a", archive(&[("m.o", &bundle)])).memory(100 * MB).ends();
     extract("bitcode: an array of 2^64-1 elements", bits::array(u64::MAX)).fails("the bitstream ends too early");
-}
-
-#[test]
-fn claims_of_objects_are_limited() {
-    let mut data = elf::sections(1, 1, b"__CLANG_OFFLOAD_BUNDLE__");
-    data[60..62].copy_from_slice(&[0; 2]);
-    let table = usize::try_from(u64::from_le_bytes(data[40..48].try_into().unwrap())).unwrap();
-    data[table + 32..table + 40].copy_from_slice(&(1_u64 << 58).to_le_bytes());
-    list("ELF: 2^58 sections", "o", data.clone()).fails("the table of 288230376151711744 section headers needs");
-    extract("ELF: 2^58 sections, packager", data).ends();
-    let mut data = elf::sections(1, 1, b"__CLANG_OFFLOAD_BUNDLE__");
-    let names = table + 2 * 64;
-    data[names + 32..names + 40].copy_from_slice(&u64::MAX.to_le_bytes());
-    list("ELF: section names of 2^64-1 bytes", "o", data).fails("the table of section names needs");
-    let coff = |sections: u16, symbols: u32, strings: u32| {
-        let mut data = vec![0x64, 0x86];
-        data.extend(sections.to_le_bytes());
-        [0, 60, symbols].iter().for_each(|field: &u32| data.extend(field.to_le_bytes()));
-        data.extend([0; 4]);
-        data.extend([0; 40]);
-        data.extend(strings.to_le_bytes());
-        data.extend(b"__CLANG_OFFLOAD_BUNDLE__");
-        data
-    };
-    list("COFF: 65,279 sections", "o", coff(0xfeff, 0, 4)).fails("the table of 65279 section headers needs");
-    list("COFF: 2^32-1 symbols", "o", coff(1, u32::MAX, 4)).fails("the table of 4294967295 symbols needs");
-    list("COFF: 2^32-1 bytes of strings", "o", coff(1, 0, u32::MAX)).fails("the string table needs");
 }
 
 #[test]

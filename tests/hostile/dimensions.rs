@@ -190,7 +190,7 @@ fn bundles() -> Vec<Dimension> {
         one_file("compressed bundles in sequence", 300, |n| formats::compressed(2, 1, &small_bundle()).repeat(n), &bc),
         one_file("entries that overlap and conflict", 1500, conflicts, &bc),
         one_file("length of an ID that entries overlap", 1 << 17, overlaps, &bc),
-        one_file("features of IDs", 3000, features, &bc),
+        one_file("features of IDs", 1000, features, &bc),
         one_file("length of an ID", 1 << 20, |n| binary(&[format!("{GFX906}:{}+", "x".repeat(n))]), &bc),
         one_file(
             "length of many IDs",
@@ -297,8 +297,8 @@ fn wheel(n: usize) -> Vec<u8> {
 /// Archives and zip files.
 fn archives() -> Vec<Dimension> {
     let a = [bundler("a")];
-    let zipped = |n: usize, method| {
-        let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), method, &small_bundle())).collect();
+    let zipped = |n: usize| {
+        let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), DEFLATED, &small_bundle())).collect();
         zip(&members)
     };
     fn with_files(n: usize, write: fn(&[packages::File<'_>]) -> Vec<u8>) -> Vec<u8> {
@@ -328,9 +328,8 @@ fn archives() -> Vec<Dimension> {
             }),
             ..one_file("members of a thin archive", 500, |_| Vec::new(), &[bundler("a"), packager()])
         },
-        one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
         one_file("lines of the RECORD of a wheel", 2000, wheel, &[]),
-        one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
+        one_file("members of a zip file", 400, zipped, &[]),
         one_file("members of a tar archive", 1000, tarred, &[]),
         one_file("members of a compressed tar archive", 1000, move |n| packages::zstd(&tarred(n)), &[]),
         one_file("members of a cpio archive", 1000, move |n| with_files(n, packages::cpio), &[]),
@@ -355,12 +354,6 @@ fn offload_binaries() -> Vec<Dimension> {
             "images of an offload binary",
             1000,
             |n| offload::write(2, &(0..n).map(image).collect::<Vec<_>>()),
-            &lines,
-        ),
-        one_file(
-            "images of a compressed one",
-            1000,
-            |n| offload::compressed(false, &(0..n).map(image).collect::<Vec<_>>()),
             &lines,
         ),
         one_file(
@@ -429,7 +422,6 @@ fn kpacks() -> Vec<Dimension> {
         ..one_file(name, count, |_| Vec::new(), &[])
     };
     vec![
-        one_file("binaries in a kpack archive", 2000, binaries(Scheme::None), &[]),
         one_file("frames in a kpack archive", 2000, binaries(Scheme::Zstd), &[]),
         one_file("targets in a kpack archive", 200, move |n| targets(n).write(), &[]),
         one_file("targets that a kpack archive claims", 200, claimed, &[]),
@@ -453,7 +445,6 @@ fn device_images() -> Vec<Dimension> {
     };
     vec![
         one_file("device images", 2000, of(|image| image), &[]),
-        one_file("compressed device images", 2000, of(images::Image::packed), &[]),
         one_file("device images without a table", 2000, of(images::Image::unlisted), &[]),
         one_file("sections with device images", 100, sections, &[]),
         one_file("entries and sections of one ELF file", 400, |n| images::shared_zebin(n, n), &[]),
@@ -479,7 +470,7 @@ fn syclbins() -> Vec<Dimension> {
 /// HCF data, as a file and in the data of a library.
 fn hcf_data() -> Vec<Dimension> {
     let file = |n: usize| hcfs::write(hcfs::MARKERS[0], &vec![images::spirv(5, 1); n]);
-    let beginnings = |n: usize| {
+    let starts = |n: usize| {
         let data = b"object-id = 1\ngenerator = x\nkey = value\n".repeat(n);
         Elf::LIBRARY.write(&[Section::new(".rodata", &data)])
     };
@@ -491,7 +482,7 @@ fn hcf_data() -> Vec<Dimension> {
             move |n| Elf::LIBRARY.write(&[Section::new(".rodata", &file(1).repeat(n))]),
             &[],
         ),
-        one_file("beginnings of HCF data in a library", 2000, beginnings, &[]),
+        one_file("starts of HCF data in a library", 2000, starts, &[]),
     ]
 }
 

@@ -38,22 +38,6 @@ fn fatbins_that_inflate_to_much() {
 }
 
 #[test]
-fn fatbins_that_claim_much() {
-    let code = |flags| Code::new(fatbins::CUBIN, 90, &[]).with_flags(flags);
-    let claims = |flags| fatbins::fatbin(&[fatbins::stored_entry(&code(flags), b"stored", 1 << 62)]);
-    for method in [fatbins::ZSTD, fatbins::LZ4] {
-        fatbin_ends("fatbin: 100 bytes claim 2^62", &claims(method), 16 * MB);
-    }
-    let mut long = fatbins::fatbin(&[fatbins::entry(&code(0))]);
-    for (at, claim) in [(8, 1 << 62), (24, u64::MAX - 80)] {
-        let old = long.clone();
-        long[at..at + 8].copy_from_slice(&claim.to_le_bytes());
-        fatbin_ends("fatbin: a length of 2^62", &long, 16 * MB);
-        long = old;
-    }
-}
-
-#[test]
 fn fatbins_whose_code_objects_share_bytes() {
     let part = Code::cubin(90, 1 << 18);
     let content = fatbins::padded(&part.content);
