@@ -494,43 +494,6 @@ fn a_name_that_llvm_drops_is_looked_for_without_it() {
 }
 
 #[test]
-fn comparisons_are_printed_when_asked_for() {
-    let lab = Lab::new();
-    let features = "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-";
-    lab.write("b.o", &bundle(&[(HOST, b""), (GFX90A, b"1"), (GFX90A_XNACK, b"2"), (features, b"3")]));
-    lab.write("lib.a", &make::archive(&[("b.o", &lab.read("b.o"))]));
-    let run = |arguments: &[&str]| String::from_utf8_lossy(&lab.ours(arguments).stderr).into_owned();
-    let line =
-        |what: &str, entry: &str, target: &str| format!("{what} \t[CodeObject: {entry}]\t:\t[Target: {target}]\n");
-    let any = "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's ANY value";
-    let set = "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's non-ANY value";
-    let sramecc = "hip-amdgcn-amd-amdhsa--gfx90a:sramecc+";
-    let debug = "-debug-only=CodeObjectCompatibility";
-    let targets = format!("-targets={GFX90A_XNACK}");
-    let expected = [
-        line("Incompatible: Kind/Triple mismatch", HOST, GFX90A_XNACK),
-        line("Compatible: Target IDs are compatible", GFX90A, GFX90A_XNACK),
-        line("Compatible: Exact match:", GFX90A_XNACK, GFX90A_XNACK),
-        line("Incompatible: CodeObject has more features than target", features, GFX90A_XNACK),
-    ];
-    let archive = ["-type=a", "-unbundle", "-input=lib.a", "-output=o", &targets];
-    assert_eq!(run(&archive), "");
-    assert_eq!(run(&[&archive[..], &[debug]].concat()), expected.concat());
-    let plain = ["-type=bc", "-unbundle", "-input=b.o", "-output=o", "-targets=hip-amdgcn-amd-amdhsa--gfx90a:xnack+"];
-    assert_eq!(run(&[&plain[..], &[debug]].concat()), expected[..2].concat());
-    let one = |target: &str| {
-        run(&["-type=a", "-unbundle", "-input=lib.a", "-output=o", debug, &format!("-targets={target}")])
-    };
-    assert!(one(sramecc).contains(&line(any, GFX90A_XNACK, sramecc)));
-    assert!(one("hip-amdgcn-amd-amdhsa--gfx90a:xnack-").contains(&line(
-        set,
-        GFX90A_XNACK,
-        "hip-amdgcn-amd-amdhsa--gfx90a:xnack-"
-    )));
-    assert!(one(GFX906).contains(&line("Incompatible: Processor mismatch", GFX90A, GFX906)));
-}
-
-#[test]
 fn outputs_of_an_archive_appear_together_or_not_at_all() {
     let lab = Lab::new();
     lab.write("lib.a", &make::archive(&[("b.o", &bundle(&[(HOST, b"h"), (GFX906, b"1")]))]));

@@ -1,10 +1,8 @@
 //! Events of a job while it runs.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::base::error::Error;
-use crate::base::id::{Compatibility, EntryId};
+use crate::base::id::EntryId;
 use crate::llvm::container::compressed::Deflation;
 use crate::llvm::container::stream::Inflation;
 
@@ -12,13 +10,6 @@ use crate::llvm::container::stream::Inflation;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
-    /// The job has processed some of its input.
-    Progress {
-        /// The number of processed bytes.
-        done: u64,
-        /// The total number of bytes, as far as known.
-        total: u64,
-    },
     /// The output was compressed.
     Deflated(Deflation),
     /// A compressed bundle was fully inflated.
@@ -35,22 +26,6 @@ pub enum Event<'e> {
         /// The request.
         request: &'e EntryId,
     },
-    /// A request for a host gets an empty file, although the bundle has code for another host.
-    OtherHost {
-        /// The entry of the other host.
-        entry: &'e EntryId,
-        /// The request.
-        request: &'e EntryId,
-    },
-    /// An entry was compared with a request.
-    Compared {
-        /// The entry.
-        entry: &'e EntryId,
-        /// The request.
-        request: &'e EntryId,
-        /// The outcome.
-        outcome: Compatibility,
-    },
     /// The symbols of a bitcode member of a new archive are missing from the index, because it could not be read.
     NotIndexed {
         /// The name of the member.
@@ -62,45 +37,6 @@ pub enum Event<'e> {
     SeveralMatches {
         /// The file.
         file: PathBuf,
-    },
-    /// No image matches a request. Nothing is written for it.
-    NoMatch {
-        /// The file that was read.
-        input: PathBuf,
-        /// The request as typed; `None` if all images were requested.
-        request: Option<String>,
-        /// The kinds of images in the file, without duplicates, in file order.
-        present: Vec<String>,
-    },
-    /// A broken input was skipped, and nothing is written from it.
-    LeftOut {
-        /// The error, which names the file.
-        error: &'e Error,
-    },
-    /// Code objects of a file were passed over, because they cannot be read and were not asked for.
-    NotReadable {
-        /// The file.
-        file: PathBuf,
-        /// The number of code objects of each kind, by the name of the kind.
-        code_objects: BTreeMap<&'static str, usize>,
-    },
-    /// A file is of a format that is recognised but not read, so nothing in it was searched.
-    UnreadFile {
-        /// The file.
-        file: PathBuf,
-        /// The name of the format.
-        format: &'static str,
-    },
-    /// An archive was requested without a file for it, so each image is written to a separate file.
-    NoArchiveFile,
-    /// HIP's runtime cannot load the new bundle, because it looks for entries in the first 4096 bytes only.
-    NotLoadable {
-        /// The first entry that is not described there.
-        first: &'e EntryId,
-        /// The number of entries that are not described there.
-        lost: usize,
-        /// The number of all entries.
-        entries: usize,
     },
 }
 

@@ -22,6 +22,6 @@ pub(crate) mod uri;
 pub(crate) mod work;
 
 pub use work::{
-    BundleFiles, ExtractUris, FileType, Filter, ImageFiles, ImageRequest, List, Package, PrintedList, Unbundle,
-    UnbundleArchive, Unpackage,
+    BundleFiles, ExtractUris, FileType, Filter, ImageFiles, ImageRequest, List, Package, Unbundle, UnbundleArchive,
+    Unpackage,
 };

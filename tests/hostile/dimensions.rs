@@ -63,7 +63,6 @@ fn bundler(file_type: &str) -> Vec<String> {
         format!("-type={file_type} -list -verbose -input=in"),
         format!("-type={file_type} {unbundle} {one}"),
         format!("-type={file_type} {unbundle} -targets=hip-amdgcn-amd-amdhsa--gfx1"),
-        format!("-type={file_type} {unbundle} {one} -debug-only=CodeObjectCompatibility"),
     ];
     if file_type == "a" {
         lines.push(format!("-type=a {unbundle} {one} -check-input-archive"));
@@ -502,7 +501,7 @@ fn aks2_files() -> Vec<Dimension> {
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
     let code = [&images::spirv_with_function(6)[..], b".version 8.7 .target sm_80 .entry f {}\0"].concat();
-    let shaders = [images::spirv_with_function(1), images::dxbc(b"")].concat();
+    let shaders = images::spirv_with_function(1);
     let data = |content: &[u8], n: usize| Elf::LIBRARY.write(&[Section::new(".data", &content.repeat(n))]);
     let registered = |count: usize| {
         let bundles: Vec<Vec<u8>> = (0..count).map(|number| binary(&[id(number)])).collect();

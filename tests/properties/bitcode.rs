@@ -26,12 +26,11 @@ fn symbols(data: &[u8]) {
     let room = Room::with(&[b"!<arch>\n", header.as_bytes(), &bundle, &b"\n"[..bundle.len() % 2]].concat());
     let requests = vec![(EntryId::parse(GFX906).unwrap(), room.path("out.a"))];
     let (rules, allow_missing, check) = (Rules::default(), false, true);
-    let (explain, limits) = (false, Limits::default());
+    let limits = Limits::default();
     let mut job = UnbundleArchive::new(room.input(), requests);
     job.rules = rules;
     job.allow_missing = allow_missing;
     job.check = check;
-    job.explain = explain;
     job.limits = limits;
     if job.run(&mut |_| {}).map_err(|error| said(&error)).is_err() {
         // An object that is not bitcode may be broken.

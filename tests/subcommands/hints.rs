@@ -1,7 +1,6 @@
 //! Hints for files without the requested code.
 
 use std::fs;
-use std::io::Read as _;
 use std::time::Duration;
 
 use super::*;
@@ -10,7 +9,6 @@ use crate::measured;
 use crate::properties::make::{DEFLATED, STORED, Zipped, archive, zip};
 use crate::properties::packages;
 use crate::reference::formats;
-use crate::reference::offload::{self, Image};
 
 /// Code in the middle of a file of another format.
 fn embedded() -> Vec<u8> {
@@ -84,46 +82,5 @@ fn a_hint_inflates_nothing() {
             let took = time(&args.split(' ').collect::<Vec<_>>());
             assert!(took < deep / 4, "{format}: {args}: {took:?}, with --deep {deep:?}");
         }
-    }
-}
-
-/// Returns the output of `-list` on a terminal, and its output to pipes.
-fn listed(args: &[&str], dir: &Path) -> (String, String) {
-    let pty = nix::pty::openpty(None, None).unwrap();
-    let mut command = Command::new(PROGRAM);
-    command.args(args).current_dir(dir).env("TERM", "xterm").stderr(pty.slave);
-    let mut child = command.spawn().unwrap();
-    drop(command);
-    let mut printed = Vec::new();
-    // Reading from a terminal whose other end is closed gives an error.
-    drop(fs::File::from(pty.master).read_to_end(&mut printed));
-    assert!(child.wait().unwrap().success());
-    (String::from_utf8(printed).unwrap().replace('\r', ""), text(&tool_in(dir, args)).2)
-}
-
-#[test]
-fn a_list_without_bundles_names_the_right_tool_on_a_terminal() {
-    let dir = memory_directory();
-    let image = Image::new(1, 4, &[("triple", "amdgcn-amd-amdhsa"), ("arch", "gfx906")], b"image");
-    for (name, data) in [
-        ("x.bc", offload::write(1, &[image])),
-        ("lib.so", fixture("offload/llvm22-embedded.o")),
-        ("text", b"text".to_vec()),
-        ("bundle", formats::binary(&[(HOST, b"host")], 1)),
-    ] {
-        fs::write(dir.path().join(name), data).unwrap();
-    }
-    for (file_type, name, expected) in [
-        ("bc", "x.bc", "'x.bc' is an offload binary and not a bundle: llvm-offload-binary unpacks it, "),
-        ("o", "lib.so", "'lib.so' has no bundles of this type (format: ELF file): "),
-        ("bc", "text", ""),
-        ("bc", "bundle", ""),
-    ] {
-        let (file_type, input) = (format!("-type={file_type}"), format!("-input={name}"));
-        let (on_terminal, to_pipe) = listed(&[&file_type, "-list", &input], dir.path());
-        assert!(on_terminal.contains(expected), "{name}: {on_terminal}");
-        assert_eq!(on_terminal.contains("clang-offload-bundler inspect' lists"), !expected.is_empty(), "{on_terminal}");
-        // As LLVM prints nothing.
-        assert_eq!(to_pipe, "", "{name}");
     }
 }

@@ -1,16 +1,12 @@
 //! Tests of `verify`: each rule broken alone, and no faults in valid files.
 
 use std::fs;
-use std::num::NonZeroU32;
 
 use object::Endianness;
 use object::read::elf::ElfFile64;
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use offload_bundle::Event;
-use offload_bundle::id::EntryId;
 use offload_bundle::io::Input;
 use offload_bundle::job::{Verify, VerifyRule};
-use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::*;
 use crate::machine::{loud, memory_directory};
@@ -338,8 +334,6 @@ fn plain_code_of_fatbins_is_added_up() {
 #[test]
 fn the_runtime_finds_what_the_first_4096_bytes_describe() {
     let elf = Elf::amdgpu(0x3f).write(&[]);
-    let dir = memory_directory();
-    let output = dir.path().join("out");
     let (mut random, mut lost) = (Random::new(1), 0);
     for _ in 0..500 {
         let count = 40 + random.below(60);
@@ -372,22 +366,6 @@ fn the_runtime_finds_what_the_first_4096_bytes_describe() {
         assert_eq!((fault.is_some(), faults.count()), (expected.is_some(), 0), "{fault:?}, {ids:?}");
         let text = expected.map(|first| format!("those from '{first}' on ({} of {count}) are not there", unseen.len()));
         assert!(text.is_none_or(|text| fault.unwrap().ends_with(&text)), "{fault:?}");
-
-        // Bundling warns of the same fault.
-        let inputs: Vec<Input> = contents.iter().map(|content| Input::from_bytes("in", content.to_vec())).collect();
-        let members = ids.iter().map(|id| (EntryId::parse(id).unwrap(), "in".into())).collect();
-        let mut job = BundleFiles::new(members, &output, FileType::Object);
-        job.alignment = NonZeroU32::new(8);
-        let mut told = Vec::new();
-        job.run_on(&inputs, &mut |event| {
-            if let Event::NotLoadable { first, lost, .. } = event {
-                told.push((first.to_string(), lost));
-            }
-        })
-        .unwrap();
-        let expected = expected.map(|first| (first.to_owned(), unseen.len()));
-        assert_eq!(told, expected.into_iter().collect::<Vec<_>>(), "{ids:?}");
-        assert!(contents[0] == elf || fs::read(&output).unwrap() == data, "another layout");
     }
     assert!((50..450).contains(&lost), "{lost} of 500 bundles are too wide");
 }

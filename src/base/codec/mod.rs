@@ -52,8 +52,7 @@ use std::ops::RangeInclusive;
 
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::base::io::meter::{Meter, emit};
-use crate::base::io::piece::{Piece, Writer, total_len};
+use crate::base::io::piece::{Piece, Writer, emit, total_len};
 pub use compression::{Compression, WINDOW_LOGS};
 pub(crate) use decoder::Decoder;
 
@@ -156,7 +155,6 @@ pub(crate) fn deflate<W: Write + Seek>(
     compression: &Compression,
     start: u64,
     to: &mut Writer<'_, W>,
-    meter: &mut Meter<'_>,
 ) -> Result<u64> {
     let path = to.path;
     to.seek(SeekFrom::Start(start))?;
@@ -164,14 +162,13 @@ pub(crate) fn deflate<W: Write + Seek>(
         Method::Zlib => {
             let (level, out) = (compression.level, &mut to.out);
             with!("zlib", {
-                zlib::write(HAS_HEADER, level, out, path, |out| emit(pieces, &mut Writer { out, path }, meter))
-                    .map(drop)
+                zlib::write(HAS_HEADER, level, out, path, |out| emit(pieces, &mut Writer { out, path })).map(drop)
             })
         }
         Method::Zstd => with!("zstd", {
             let encoder = frames::encoder(pieces, total_len(pieces)?, compression).with_path(path)?;
             let mut encoder = zstd::Encoder::with_encoder(&mut to.out, encoder);
-            emit(pieces, &mut Writer { out: &mut encoder, path }, meter)?;
+            emit(pieces, &mut Writer { out: &mut encoder, path })?;
             encoder.finish().with_path(path).map(drop)
         }),
     };

@@ -26,12 +26,10 @@ pub enum OffloadKind {
     Maca,
     /// TopsRider, of Enflame. Only in bundles of TopsRider's compiler.
     Tops,
-    /// Any other kind. See [`EntryId::by_name`](super::EntryId::by_name).
-    Other,
 }
 
 impl OffloadKind {
-    /// All kinds with a name.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = Self> {
         let llvm = [Self::Host, Self::OpenMp, Self::Hip, Self::HipV4, Self::Cuda, Self::Sycl];
         llvm.into_iter().chain([Self::Hcc, Self::Musa, Self::Maca, Self::Tops])
@@ -42,7 +40,7 @@ impl OffloadKind {
         Self::all().find(|kind| kind.name() == name)
     }
 
-    /// The name in entry IDs; empty for [`OffloadKind::Other`].
+    /// The name in entry IDs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -55,7 +53,6 @@ impl OffloadKind {
             Self::Musa => "musa",
             Self::Maca => "maca",
             Self::Tops => "tops",
-            Self::Other => "",
         }
     }
 

@@ -195,13 +195,6 @@ impl EntryId {
         Ok(Self { kind, written: to_written_form(&triple), triple, target_id })
     }
 
-    /// Returns an ID of the kind [`OffloadKind::Other`] with any text, which is not parsed. The ID is compatible only
-    /// with itself.
-    pub fn by_name(name: &str) -> Self {
-        let triple = Triple::parse(name);
-        Self { kind: OffloadKind::Other, written: triple.clone(), triple, target_id: TargetId::default() }
-    }
-
     /// The offload kind.
     pub fn kind(&self) -> OffloadKind {
         self.kind
@@ -244,10 +237,6 @@ impl EntryId {
 
     /// Returns the ID with its triple as it was parsed, not normalized. LLVM 22 writes IDs in this form.
     pub(crate) fn spelled(&self) -> String {
-        // An ID that `by_name` made is not parsed: its triple has the whole text.
-        if self.kind == OffloadKind::Other {
-            return self.triple.as_str().to_owned();
-        }
         format!("{}-{}-{}", self.kind.name(), self.triple.as_str(), self.target_id)
     }
 
@@ -299,10 +288,6 @@ impl EntryId {
 
     /// Whether the triple of this code object, as spelled or in written form, is compatible with that of a request.
     fn is_triple_compatible(&self, request: &Self) -> bool {
-        // An ID that `by_name` made is not parsed: its triple has the whole text, which only an equal request matches.
-        if self.kind == OffloadKind::Other {
-            return self.triple == request.triple;
-        }
         for own in [&self.triple, &self.written] {
             // LLVM's rules treat all unknown architectures as one, so their names are compared here.
             let may_be_same_arch = own.is_known() || own.arch_name() == request.written.arch_name();
@@ -318,10 +303,6 @@ compared_by_key!(EntryId);
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An ID that `by_name` made is not parsed: its triple has the whole text.
-        if self.kind == OffloadKind::Other {
-            return f.write_str(self.written.as_str());
-        }
         write!(f, "{}-{}", self.kind.name(), self.written.as_str())?;
         // Triples with fewer fields, which only DPC++ writes, have no target ID after them.
         if self.written.has_four_fields() { write!(f, "-{}", self.target_id) } else { Ok(()) }
@@ -477,15 +458,6 @@ mod tests {
         ] {
             assert_eq!(written(typed), expected);
         }
-    }
-
-    #[test]
-    fn an_id_by_name_is_compatible_with_itself_alone() {
-        let (one, other) = (EntryId::by_name("a-b-c-d--e"), EntryId::by_name("a-b-c-d--f"));
-        assert_eq!((one.to_string(), one.spelled()), ("a-b-c-d--e".to_owned(), "a-b-c-d--e".to_owned()));
-        assert_eq!(one.compatibility(&one, Rules::default()), Compatibility::Exact);
-        assert_eq!(one.compatibility(&other, Rules::default()), Compatibility::KindOrTriple);
-        assert_ne!(one, other);
     }
 
     #[test]

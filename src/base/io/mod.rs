@@ -6,16 +6,14 @@
 //! | `input` | [`Input`], and ranges of it ([`Slice`]) |
 //! | `once` | data that is read from start to end |
 //! | `piece` | [`Piece`], a part of an output, and `Sink`, which receives them |
-//! | `output` | outputs: staged, then all put in place, or none |
+//! | `output` | outputs: staged, then put in place once all are complete |
 //! | `staging` | unnamed temporary files, and giving them a name |
-//! | `meter` | the progress of a job |
 //! | `process` | state of the process: signals, the limit on open files |
 //! | `mapping` | mapped files |
 //! | `sys` | what differs between systems |
 
 pub(crate) mod input;
 pub(crate) mod mapping;
-pub(crate) mod meter;
 pub(crate) mod output;
 pub(crate) mod piece;
 pub(crate) mod process;

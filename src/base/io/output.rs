@@ -1,8 +1,9 @@
 //! Writes outputs that appear complete or not at all.
 //!
-//! Every output of a job is staged first. A regular file is staged in the directory of its destination ([`Staged`]).
-//! Anything else is staged in an unnamed temporary file: standard output, a device, a pipe, a file in a directory where
-//! no file can be created. [`commit`] puts all outputs in place. If one of them fails, it undoes the others.
+//! Every output of a job is staged first: a regular file in the directory of its destination ([`Staged`]), anything else
+//! in an unnamed temporary file (standard output, a device, a pipe, a file in a directory that takes no new files).
+//! [`commit`] puts them in place once all are complete and whatever can be refused has been refused. So each output is
+//! old or complete, and all are old unless putting them in place fails. Then, earlier ones stay where they are.
 //!
 //! As with compilers and linkers, the outputs are not synced to disk: after a power failure a file may be empty or cut.
 //!
@@ -20,8 +21,8 @@ use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::piece::{Sink, Writer};
 use crate::base::io::process;
-use crate::base::io::staging::{self, Inherited, Staged, Temporary, copy_all, directory_of};
-use crate::base::io::sys::{self, Stat, exchange, open_existing, refuse_trap_link, take_over};
+use crate::base::io::staging::{self, Inherited, Staged, copy_all, directory_of};
+use crate::base::io::sys::{self, Stat, open_existing, refuse_trap_link, take_over};
 
 /// Ranges up to this length in bytes are gathered in memory rather than copied by a system call each.
 const GATHERED_MAX: u64 = 64 << 10;
@@ -104,17 +105,6 @@ impl OutputPlace {
             Self::Into { .. } | Self::Nowhere(_) => Ok(()),
         }
     }
-
-    /// Returns the position of the output in the order of commits. Outputs that are copied come first: copying may
-    /// fail, and on a device it cannot be undone, while the renames of the others hardly ever fail. Replaced files come
-    /// last, so that few old contents have to be kept until the last commit.
-    fn commit_rank(&self) -> u8 {
-        match self {
-            Self::Into { .. } | Self::Nowhere(_) => 0,
-            Self::Name { existing: ExistingFile::Absent, .. } => 1,
-            Self::Name { .. } => 2,
-        }
-    }
 }
 
 impl Output {
@@ -184,53 +174,39 @@ impl Sink for Output {
     }
 }
 
-/// Puts all outputs in place, or none.
+/// Puts all outputs in place: none, if one is incomplete or refused. If one cannot be put in place, the outputs before it
+/// stay there, and those after it are old.
 pub(crate) fn commit(mut outputs: Vec<Output>) -> Result<()> {
     for output in &mut outputs {
         output.flush()?;
+        if let OutputPlace::Name { staged, .. } = &mut output.place {
+            staged.settle().with_path(&output.path)?;
+        }
     }
-    refuse_repeats(&outputs)?;
-    // Outputs that can fail or cannot be undone come first.
-    outputs.sort_by_key(|output| output.place.commit_rank());
-    let mut remaining = outputs.len();
-    let mut done = Vec::with_capacity(remaining);
+    refuse(&outputs)?;
+    // Outputs that are or may be copied come first: a copy may fill the disk, while renames hardly ever fail.
+    outputs.sort_by_key(|output| match output.place {
+        OutputPlace::Into { .. } | OutputPlace::Nowhere(_) => 0,
+        OutputPlace::Name { existing: ExistingFile::Rewritten, .. } => 1,
+        OutputPlace::Name { .. } => 2,
+    });
     for Output { path, place, .. } in outputs {
-        remaining -= 1;
-        // After the last output nothing can fail, so the content that it replaces is never restored.
-        let old = if remaining > 0 { OldContent::Kept } else { OldContent::Lost };
-        let committed = match place {
-            OutputPlace::Name { staged, target, existing: ExistingFile::Absent } => name_new(staged, target),
-            OutputPlace::Name { staged, target, existing } => replace_existing(staged, target, existing, old),
+        let placed = match place {
+            OutputPlace::Name { staged, target, existing } => give_name(staged, &target, existing),
             // Standard output may be a file that already has bytes of other programs. A named file is written as a
             // whole.
             OutputPlace::Into { staged, destination } if path.as_os_str() == "-" => append(&staged, destination),
             OutputPlace::Into { staged, destination } => write_into(&staged, destination),
-            OutputPlace::Nowhere(_) => Ok(Committed::Final),
+            OutputPlace::Nowhere(_) => Ok(()),
         };
-        match committed {
-            Ok(committed) => done.push(committed),
-            Err(error) => {
-                for committed in done.into_iter().rev() {
-                    committed.undo();
-                }
-                return Err(Error::io(path, error));
-            }
-        }
+        placed.with_path(&path)?;
     }
     Ok(())
 }
 
-/// Whether a replaced file may be needed again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OldContent {
-    /// Kept, so that a later failure can restore the file.
-    Kept,
-    /// Lost, because nothing can fail after the last output.
-    Lost,
-}
-
-/// Refuses several outputs for one file, because only the last of them would remain.
-fn refuse_repeats(outputs: &[Output]) -> Result<()> {
+/// Refuses several outputs for one file, because only the last of them would remain, and a directory that has taken the
+/// name of an output. A single output needs no check, since the rename refuses it.
+fn refuse(outputs: &[Output]) -> Result<()> {
     if outputs.len() < 2 {
         return Ok(());
     }
@@ -272,10 +248,13 @@ type OutputIdentity = ((u64, u64), Option<OsString>);
 
 impl Output {
     /// Returns the identity of the destination, or `None` if several outputs may go there: standard output, devices and
-    /// pipes take one after the other, and the null device loses nothing.
+    /// pipes take one after the other, and the null device loses nothing. Fails if the destination is a directory.
     fn identity(&self) -> io::Result<Option<OutputIdentity>> {
         match &self.place {
             OutputPlace::Name { target, .. } => {
+                if existing(target)?.is_some_and(|existing| existing.is_dir()) {
+                    return Err(sys::is_a_directory());
+                }
                 // The target may not exist yet, so its directory and its name identify it.
                 let name = target.file_name().unwrap_or_default().to_owned();
                 Ok(Some((Stat::at(directory_of(target))?.identity(), Some(name))))
@@ -290,75 +269,22 @@ impl Output {
     }
 }
 
-/// A committed output, with the data to undo it.
-enum Committed {
-    /// A new file under a free name.
-    Named { target: PathBuf },
-    /// Exchanged with the existing file, which is removed on drop.
-    Exchanged { target: PathBuf, old: Temporary },
-    /// Written into a file whose content was `old`.
-    WrittenInto { destination: File, old: File },
-    /// Cannot be undone.
-    Final,
-}
-
-impl Committed {
-    /// Restores the previous state. Errors are ignored because the job has already failed.
-    fn undo(self) {
-        match self {
-            Self::Exchanged { target, old } => drop(exchange(old.path(), &target)),
-            Self::Named { target } => drop(std::fs::remove_file(target)),
-            Self::WrittenInto { destination, old } => drop(overwrite(&destination, &old)),
-            Self::Final => {}
-        }
-    }
-}
-
-/// Gives a staged file its name, which was free when the file was staged.
-fn name_new(staged: Staged, target: PathBuf) -> io::Result<Committed> {
-    match staged.give_name(&target)? {
-        None => Ok(Committed::Named { target }),
-        // The file could only get a temporary name, so it is renamed.
-        Some(beside) => {
-            // If another program has taken the name since, its file is replaced and not restored on failure.
-            let was_free = !target.exists();
-            beside.rename(&target).map_err(|(_, error)| error)?;
-            Ok(if was_free { Committed::Named { target } } else { Committed::Final })
-        }
-    }
-}
-
-/// Gives a staged file the name of an existing file. `existing_file` says whether the file may be written in place if
-/// its name cannot be taken. `old` says whether the old content is kept, so that a later failure can restore it.
-fn replace_existing(
-    staged: Staged,
-    target: PathBuf,
-    existing_file: ExistingFile,
-    old: OldContent,
-) -> io::Result<Committed> {
-    let beside = staged.give_name_beside(&target)?;
-    // An exchange of the names keeps the old file. It also works where no rename can replace a mapped file. If the file
-    // system cannot exchange names, the old file is replaced for good.
-    let wants_exchange = old == OldContent::Kept || !sys::REPLACES_MAPPED_FILES;
-    if wants_exchange && exchange(beside.path(), &target).is_ok() {
-        // Another program may have put a directory there since the output was staged. A rename would refuse to replace
-        // it, but an exchange does not, so the exchange is undone.
-        let is_directory = beside.path().symlink_metadata().is_ok_and(|old| old.is_dir());
-        let done = Committed::Exchanged { target, old: beside };
-        if is_directory {
-            done.undo();
-            return Err(sys::is_a_directory());
-        }
-        return Ok(done);
-    }
-    match beside.rename(&target) {
-        Ok(()) => Ok(Committed::Final),
+/// Gives a staged file the name of its destination. If the name of an existing file cannot be taken, the file is
+/// written in place, provided that it may be rewritten.
+fn give_name(staged: Staged, target: &Path, existing_file: ExistingFile) -> io::Result<()> {
+    let beside = match existing_file {
+        ExistingFile::Absent => staged.give_name(target)?,
+        ExistingFile::Replaced | ExistingFile::Rewritten => Some(staged.give_name_beside(target)?),
+    };
+    let Some(beside) = beside else { return Ok(()) };
+    match beside.rename(target) {
+        Ok(()) => Ok(()),
         // A file may be writable although no rename can replace it: in a sticky directory, or as a mount point.
         Err((beside, error)) if existing_file == ExistingFile::Rewritten => {
-            let Some(seen) = existing(&target)? else { return Err(error) };
-            // `write_into` reads the old content, to restore it if a later output fails.
+            let Some(seen) = existing(target)? else { return Err(error) };
+            // `write_into` reads the old content.
             let reads_content = true;
-            let opened = process::open(|| open_existing(&target, &seen, reads_content))?;
+            let opened = process::open(|| open_existing(target, &seen, reads_content))?;
             let Some(destination) = opened else { return Err(error) };
             write_into(&File::open(beside.path())?, destination)
         }
@@ -366,37 +292,26 @@ fn replace_existing(
     }
 }
 
-/// Writes into an existing destination. The old content of a regular file is kept until the end of the commit; a device
+/// Writes into an existing destination. If the disk is full or fails, a regular file gets its old content back; a device
 /// or a pipe has none.
-fn write_into(staged: &File, destination: File) -> io::Result<Committed> {
+fn write_into(staged: &File, destination: File) -> io::Result<()> {
     if !Stat::of(&destination)?.is_file() {
         return append(staged, destination);
     }
     let old = process::open(tempfile::tempfile)?;
     copy_all(&destination, &old)?;
-    match overwrite_and_sync(&destination, staged) {
-        Ok(()) => Ok(Committed::WrittenInto { destination, old }),
-        Err(error) => {
-            Committed::WrittenInto { destination, old }.undo();
-            Err(error)
-        }
-    }
+    // Synced now, so that a disk error is reported while the old content can still be restored.
+    let written = overwrite(&destination, staged).and_then(|()| destination.sync_data());
+    written.inspect_err(|_| drop(overwrite(&destination, &old)))
 }
 
-/// Writes at the current position of the destination, which cannot be undone.
-fn append(staged: &File, mut destination: File) -> io::Result<Committed> {
+/// Writes at the current position of the destination.
+fn append(staged: &File, mut destination: File) -> io::Result<()> {
     copy_all(staged, &destination)?;
-    destination.flush()?;
-    Ok(Committed::Final)
+    destination.flush()
 }
 
-/// Overwrites the destination, and syncs it now, so that a disk error is reported while it can still be undone.
-fn overwrite_and_sync(destination: &File, content: &File) -> io::Result<()> {
-    overwrite(destination, content)?;
-    destination.sync_data()
-}
-
-/// Overwrites the destination without truncating it first, so that a full disk still has room to restore it.
+/// Overwrites the destination without truncating it first, so that a full disk still has room for its old content.
 fn overwrite(mut destination: &File, content: &File) -> io::Result<()> {
     destination.seek(SeekFrom::Start(0))?;
     let len = copy_all(content, destination)?;
@@ -610,7 +525,7 @@ pub(super) mod tests {
         [OverwriteMode::Rewrite, OverwriteMode::WithMode(0o640), OverwriteMode::Replace, OverwriteMode::Generated];
 
     #[test]
-    fn a_failed_commit_restores_every_output() {
+    fn what_can_be_refused_is_refused_before_the_first_output_is_in_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("a"), b"old").unwrap();
@@ -648,17 +563,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_destination_that_cannot_be_replaced_is_written_into_and_restored() {
+    fn a_destination_that_cannot_be_replaced_is_written_into() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, b"the old content").unwrap();
         let mut staged = tempfile::tempfile().unwrap();
         staged.write_all(b"new").unwrap();
         let destination = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let done = write_into(&staged, destination).unwrap();
+        write_into(&staged, destination).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        done.undo();
-        assert_eq!(fs::read(&path).unwrap(), b"the old content");
     }
 
     #[test]

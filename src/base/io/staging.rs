@@ -83,6 +83,12 @@ impl Staged {
         self.close()
     }
 
+    /// Closes a file that has a name, so that an error of writing it is known before any output is put in place. Only a
+    /// local disk has unnamed files, which report no error when they are closed.
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
+        if self.name.is_some() { self.close() } else { Ok(()) }
+    }
+
     fn close(&mut self) -> io::Result<()> {
         self.file.take().map_or(Ok(()), sys::close)
     }
@@ -141,7 +147,7 @@ impl Temporary {
     /// Renames the file to `target`, which may exist unless it is a directory. On an error, returns the temporary name
     /// too.
     pub(crate) fn rename(self, target: &Path) -> Result<(), (Self, io::Error)> {
-        match std::fs::rename(&self.0, target) {
+        match sys::replace(&self.0, target) {
             Ok(()) => {
                 self.keep();
                 Ok(())

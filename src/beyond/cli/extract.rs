@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use crate::base::display::plain;
 use crate::base::error::{self, Error};
 use crate::base::id::OffloadKind;
+use crate::beyond::inventory::request::Selection;
 use crate::beyond::job::ExtractReport;
-use crate::beyond::job::{Destination, Extract, Extracted, OwnDirectory, Source};
-use crate::llvm::event::Event;
+use crate::beyond::job::{Destination, Event, Extract, Extracted, OwnDirectory, Source};
+use crate::beyond::runtime::Device;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -32,8 +33,8 @@ const CODE_EXTENSIONS: [&str; 9] = ["bc", "co", "cubin", "elf", "fatbin", "hsaco
 /// own, because they would be hard to find and remove among other files.
 const OWN_DIRECTORY_ABOVE: usize = 10;
 
-/// The most bytes of the name of the input in the name of its directory. File systems allow 255 bytes, and `.extracted`
-/// follows.
+/// The name of a directory begins with at most this many bytes of the name of the input, and ends with `.extracted`.
+/// File systems allow 255 bytes.
 const OWN_DIRECTORY_NAME_MAX: usize = 240;
 
 /// Extract GPU code objects to files
@@ -123,22 +124,11 @@ impl Options for ExtractOptions {
             return refuse::<Self>(console, ErrorKind::ArgumentConflict, text);
         }
         let mut problems = Vec::new();
-        let mut selection = self.comparison.selection(&self.target);
-        let mut devices = Vec::new();
-        if self.as_runtime {
-            // The GPUs select code in place of the patterns.
-            for target in std::mem::take(&mut selection.targets) {
-                match suggest::devices_of(&target) {
-                    Ok(gpus) => devices.extend(gpus),
-                    Err(error) => {
-                        let text = format!("--as-runtime needs names of GPUs: {error}");
-                        return refuse::<Self>(console, ErrorKind::ValueValidation, &text);
-                    }
-                }
-            }
-        }
+        let (selection, devices) = match self.requested() {
+            Ok(requested) => requested,
+            Err(text) => return refuse::<Self>(console, ErrorKind::ValueValidation, &text),
+        };
         Gpus::warn_of_unknown(&devices, console);
-        selection.kinds.clone_from(&self.kind);
         let (files, _, scan) = self.search.files(&self.files);
         let files_with_hints: Vec<WorkFile> = files.iter().flatten().take(deep::FILES_MAX).cloned().collect();
         let inputs = sources(files, &mut problems);
@@ -154,7 +144,7 @@ impl Options for ExtractOptions {
         let extracted = extract.run(&mut |event| match event {
             Event::LeftOut { error } => problems.push(error.into()),
             Event::UnreadFile { file, format } => drop(unread.insert(file, format)),
-            event => console.event(event),
+            event => console.event_of_job(event),
         });
         // If no target is present at all, the files have no code that this search finds.
         if let Err(error) = &extracted
@@ -181,6 +171,20 @@ impl Options for ExtractOptions {
 }
 
 impl ExtractOptions {
+    /// Returns the selection and the GPUs that are asked for. With `--as-runtime`, GPUs select code in place of
+    /// patterns. The error is a message about a target that is not a GPU.
+    fn requested(&self) -> Result<(Selection, Vec<Device>), String> {
+        let (mut selection, mut devices) = (self.comparison.selection(&self.target), Vec::new());
+        selection.kinds.clone_from(&self.kind);
+        if self.as_runtime {
+            for target in std::mem::take(&mut selection.targets) {
+                let gpus = suggest::devices_of(&target);
+                devices.extend(gpus.map_err(|error| format!("--as-runtime needs names of GPUs: {error}"))?);
+            }
+        }
+        Ok((selection, devices))
+    }
+
     /// Returns the destination of the code objects: without `--output`, the current directory.
     fn destination(&self) -> Destination {
         let output = match &self.output {
@@ -228,7 +232,7 @@ impl ExtractOptions {
         }
     }
 
-    /// Says that `--output` names a directory, if it looks like the name of a file.
+    /// Prints a note if `--output`, which names a directory, looks like the name of a file with code.
     fn note_directory_named_like_file(&self, console: &Console) {
         let Some(output) = &self.output else { return };
         if self.dry_run {

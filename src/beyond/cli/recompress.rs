@@ -24,7 +24,7 @@ use crate::llvm::cli::values;
 /// The compression method.
 const METHOD: Method = Method::Zstd;
 
-/// The heading of the options that compress.
+/// The heading of the options about compression in the help.
 const COMPRESSION: &str = "Compression options";
 
 const PATTERNS: &str =
@@ -149,11 +149,32 @@ enum CudaMethod {
 
 impl Options for RecompressOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
+        let recompress = self.job();
+        Gpus::warn_of_unknown(&recompress.keep_for, console);
+        let result = recompress.run(&mut |event| console.event_of_job(event))?;
+        console.line(&summary(&result));
+        if let Some(wheel) = &result.wheel {
+            console.line(&format!("the new wheel is {}", wheel.display()));
+        }
+        if self.keep_kernels.is_some() {
+            for line in removed_lines(&result.removed) {
+                console.line(&line);
+            }
+        }
+        for note in self.notes(&result) {
+            console.line(&note);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RecompressOptions {
+    /// Returns the job that the options ask for.
+    fn job(&self) -> Recompress {
         let mut recompress = Recompress::new(&self.file, &self.output);
         recompress.compression = self.compression();
         recompress.keep = self.keep.as_deref().map(|patterns| self.comparison.selection(patterns));
         recompress.keep_for = self.keep_for.iter().flat_map(|Gpus(gpus)| gpus).cloned().collect();
-        Gpus::warn_of_unknown(&recompress.keep_for, console);
         recompress.keep_kernels.clone_from(&self.keep_kernels);
         if let Some(names) = &mut recompress.keep_kernels {
             names.allow_unused = self.allow_unused;
@@ -167,52 +188,42 @@ impl Options for RecompressOptions {
         recompress.close_gaps = self.close_gaps;
         recompress.drop_signature = self.drop_signature;
         recompress.limits = self.size.limits();
-        let result = recompress.run(&mut |event| console.event(event))?;
-        console.line(&summary(&result));
-        if let Some(wheel) = &result.wheel {
-            console.line(&format!("the new wheel is {}", wheel.display()));
-        }
-        if self.keep_kernels.is_some() {
-            for line in removed_lines(&result.removed) {
-                console.line(&line);
-            }
-        }
+        recompress
+    }
+
+    /// Returns the notes about the new file, one a line.
+    fn notes(&self, result: &Recompressed) -> Vec<String> {
+        let mut notes = Vec::new();
         if result.unlaunched > 0 {
             let bundles = count(result.unlaunched, "HIP bundle has", "HIP bundles have");
             let reason = "where the runtime loads all bundles at the start, the program fails there";
-            console.line(&format!("note: {bundles} no code left for some GPU: {reason}"));
+            notes.push(format!("note: {bundles} no code left for some GPU: {reason}"));
         }
         // Code that was left out although a GPU, which `--keep` names, would have used it.
-        for missed in &result.missed {
-            console.line(&missed_note(missed));
-        }
+        notes.extend(result.missed.iter().map(missed_note));
         // Code that stays although its GPU was left out.
-        if let Some(code) = &result.elsewhere {
-            console.line(&format!("note: {code}"));
-        }
+        notes.extend(result.elsewhere.iter().map(|code| format!("note: {code}")));
         if !result.left.is_empty() {
-            console.line(&left_note(&result.left));
+            notes.push(remaining_note(&result.left));
         }
         // With --none, nobody expects compression.
         if result.uncompressed > 0 && self.compression().is_some() {
             let binaries = count(result.uncompressed, "offload binary stays", "offload binaries stay");
-            console.line(&format!("note: {binaries} plain: recompress does not compress offload binaries"));
+            notes.push(format!("note: {binaries} plain: recompress does not compress offload binaries"));
         }
         if result.packed > 0 {
-            console.line("note: compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older");
+            let needs = "compressed bundles need the HIP runtime of ROCm 6.2 or newer; Debian 12's is older";
+            notes.push(format!("note: {needs}"));
         }
-        for note in hole_notes(&result) {
-            console.line(&note);
-        }
+        notes.extend(hole_notes(result));
         // If the file itself became shorter, the summary names no hole.
         if result.holes > 0 && (result.shortened == 0 || result.zip.is_some()) {
-            console.line("note: copies by pip, unzip, dpkg, git or container images fill the hole with zeros");
+            let filled = "copies by pip, unzip, dpkg, git or container images fill the hole with zeros";
+            notes.push(format!("note: {filled}"));
         }
-        Ok(ExitCode::SUCCESS)
+        notes
     }
-}
 
-impl RecompressOptions {
     /// Returns the compression of bundles, or `None` if bundles are to be written plain (`--none`).
     fn compression(&self) -> Option<Compression> {
         if self.none {
@@ -227,7 +238,10 @@ impl RecompressOptions {
 
 /// Parses the value of `--level`.
 fn parse_level(text: &str) -> anyhow::Result<i32> {
-    values::level(METHOD, "it", text.parse()?)
+    let (levels, level) = (METHOD.levels(), text.parse()?);
+    let (least, most) = (levels.start(), levels.end());
+    ensure!(levels.contains(&level), "it must be from {least} to {most} for {}, not {level}", METHOD.name());
+    Ok(level)
 }
 
 /// Parses the value of `--window`.
@@ -252,7 +266,7 @@ fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
     Ok(names)
 }
 
-/// Returns a line for each GPU whose code objects were left out, and a line with the number of further GPUs.
+/// Returns a line for each target whose code objects were left out, and a line with the number of further targets.
 fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     const LINES_MAX: usize = 40;
     let mut lines = Vec::new();
@@ -267,12 +281,12 @@ fn removed_lines(removed: &BTreeMap<String, RemovedCode>) -> Vec<String> {
     lines
 }
 
-/// Returns the note about code that stays in the file, although its GPUs were left out. `left` has this code by the
-/// kind of data that holds it, such as "Intel's SYCL images".
-fn left_note(left: &BTreeMap<String, RemovedCode>) -> String {
-    let code_objects = count(left.values().map(|left| left.code_objects).sum(), "code object", "code objects");
-    let size = bytes(left.values().map(|left| left.size).fold(0, u64::saturating_add));
-    let holders: Vec<&str> = left.keys().map(String::as_str).collect();
+/// Returns the note about code that stays in the file, although its GPUs were left out. `remaining` has this code by
+/// the kind of data that holds it, such as "Intel's SYCL images".
+fn remaining_note(remaining: &BTreeMap<String, RemovedCode>) -> String {
+    let code_objects = count(remaining.values().map(|code| code.code_objects).sum(), "code object", "code objects");
+    let size = bytes(remaining.values().map(|code| code.size).fold(0, u64::saturating_add));
+    let holders: Vec<&str> = remaining.keys().map(String::as_str).collect();
     format!(
         "note: the file still has {code_objects} of {size} for targets that were left out: recompress does not change {}",
         holders.join(", ")
@@ -298,11 +312,11 @@ fn first_places<'p>(places: impl IntoIterator<Item = &'p str>) -> String {
 /// earlier job made shorter, and that get their old length back only if no other tool has rewritten them.
 fn hole_notes(result: &Recompressed) -> Vec<String> {
     let mut lines = Vec::new();
-    // Holes stay in files that were written. Other files were not written: they would have become no shorter, and would
-    // only have got a hole.
-    for (left, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
+    // `holes_left` are the holes in files that were written. The files in `stayed` were not written: they would have got
+    // a hole, and would not have become shorter.
+    for (holes, is_written) in [(&result.holes_left, true), (&result.stayed, false)] {
         let mut by_reason: BTreeMap<HoleReason, (u64, Vec<&str>)> = BTreeMap::new();
-        for hole in left {
+        for hole in holes {
             let (size, places) = by_reason.entry(hole.reason).or_default();
             *size = size.saturating_add(hole.size);
             places.push(&hole.place);
@@ -352,13 +366,13 @@ fn summary(result: &Recompressed) -> String {
         let size = if lengthened > 0 { "is longer" } else { "has the size that it had" };
         text.push_str(&format!("; the file {size}, {} of it a hole", bytes(holes)));
     }
-    if let Some(RecompressedZip { members, kept, before, after, .. }) = zip {
+    if let Some(RecompressedZip { members, unchanged, before, after, .. }) = zip {
         let members = count(members, "member", "members");
         text.push_str(&format!("; {members} changed; zip file: {} before, {} now", bytes(before), bytes(after)));
-        if kept > 0 {
-            let as_before = if kept == 1 { "as it was" } else { "as they were" };
-            let kept = count(kept, "member", "members");
-            text.push_str(&format!("; {kept} would not have become smaller and stayed {as_before}"));
+        if unchanged > 0 {
+            let as_before = if unchanged == 1 { "as it was" } else { "as they were" };
+            let stayed = count(unchanged, "member", "members");
+            text.push_str(&format!("; {stayed} would not have become smaller and stayed {as_before}"));
         }
     }
     if emptied > 0 {

@@ -100,14 +100,17 @@ impl VerifyOptions {
 /// Prints the report of each file, and what all of them show together.
 enum Printer<'o> {
     Json(Document<'o>),
-    /// Lines, and whether a total over several files follows those of the files.
-    Text(Text<'o>, bool),
+    Text {
+        text: Text<'o>,
+        /// Whether a total over several files follows the lines of the files.
+        has_total: bool,
+    },
 }
 
 impl<'o> Printer<'o> {
     fn begin(options: &VerifyOptions, has_total: bool, out: Out<'o>) -> anyhow::Result<Self> {
         if !options.json {
-            return Ok(Self::Text(Text { style: Style::of_stdout(), out }, has_total));
+            return Ok(Self::Text { text: Text { style: Style::of_stdout(), out }, has_total });
         }
         Ok(Self::Json(Document::begin(&VerifyReport::default(), "files", out)?))
     }
@@ -115,16 +118,16 @@ impl<'o> Printer<'o> {
     fn write_file(&mut self, file: &WorkFile, verified: &Verified) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.item(verified),
-            Self::Text(text, has_total) => Ok(write_file(file, verified, *has_total, text)?),
+            Self::Text { text, has_total } => Ok(write_file(file, verified, *has_total, text)?),
         }
     }
 
-    /// Writes the faults that only several files together show, and the total. `errors` is the number of problems with
-    /// reading files; the others are about all files.
+    /// Writes the faults that only several files together show, and the total. `errors` is the number of files that
+    /// could not be read. The other problems are about all files together.
     fn end(self, report: &VerifyReport, named: &[PathBuf], problems: &[Problem], errors: usize) -> anyhow::Result<()> {
         match self {
             Self::Json(document) => document.end(report, problems),
-            Self::Text(mut text, has_total) => {
+            Self::Text { mut text, has_total } => {
                 for FaultOfTree { fault, .. } in &report.faults {
                     write_fault(fault, "", &mut text)?;
                 }
@@ -134,10 +137,10 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// Adds the error that nothing was verified, or an error for each GPU that no file serves.
+/// Adds the problems of all files together: that nothing was verified, or each GPU that no file serves.
 fn add_problems_of_all(report: &VerifyReport, judgement: Judgement, problems: &mut Vec<Problem>) {
     let judged = match &report.total {
-        total if !total.is_none() => Judged::Something,
+        total if !total.checked_nothing() => Judged::Something,
         // All device code may be in kpack archives that were not searched.
         VerifyTotal { kpack_references: 1.., .. } => Judged::Elsewhere,
         _ => Judged::Nothing,
@@ -159,7 +162,7 @@ struct Verdict {
     text: String,
 }
 
-/// Returns the verdict on all files.
+/// Returns the verdict on all files. `errors` is the number of files that could not be read.
 fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> Verdict {
     let total = &report.total;
     let mut parts = Vec::new();
@@ -169,7 +172,7 @@ fn verdict(report: &VerifyReport, problems: &[Problem], errors: usize) -> Verdic
     if errors > 0 {
         parts.push(count(errors, "error", "errors"));
     }
-    // These are not a fault: a program may define the symbols, or never load the code.
+    // Undefined symbols are not a fault: a program may define the symbols, or never load the code.
     if total.undefined > 0 {
         parts.push(format!("{} with undefined symbols", total.undefined));
     }
@@ -211,7 +214,7 @@ fn check_file(verify: &Verify, file: error::Result<WorkFile>) -> error::Result<C
     Ok((file, verified))
 }
 
-/// Returns the number of lines that a result needs, which limits how many results wait to be printed.
+/// Returns the number of lines that a result needs. Results that wait to be printed are limited by the sum.
 fn weight((_, verified): &CheckedFile) -> usize {
     1 + verified.faults.len() + verified.unread.len()
 }
@@ -239,7 +242,7 @@ impl Options for VerifyOptions {
         let paths = files::paths(&files);
         let mut all = VerifiedFiles::new(verify.expect.as_ref(), paths.iter().map(PathBuf::as_path));
         let (mut report, mut problems) = (VerifyReport::default(), Vec::new());
-        let in_turn = files::has_pipes(&files);
+        let in_turn = files::has_several_pipes(&files);
         let written = to_stdout(|out| {
             let mut printer = Printer::begin(self, has_total, out)?;
             let mut written = Ok(());
@@ -283,44 +286,41 @@ fn numbers_checked(total: &VerifyTotal) -> String {
         if total.kpack_references > 0 {
             return "device code in kpack archives".to_owned();
         }
-        // If there are faults, `is_none` is false: one may be the reason why nothing was read. The numbers are 0 then.
-        if total.is_none() {
+        // A file with faults but without code is not described so: a fault may be the reason why no code was read.
+        if total.checked_nothing() {
             return if total.unread == 0 { "no device code" } else { "no readable device code" }.to_owned();
         }
     }
-    let bare = format!("{} without a bundle", count(total.without_bundle, "code object", "code objects"));
+    let unbundled = format!("{} without a bundle", count(total.without_bundle, "code object", "code objects"));
     if total.bundles == 0 && total.without_bundle > 0 {
-        return bare;
+        return unbundled;
     }
     let mut details = Vec::new();
-    for (number, what) in [(total.without_code, "text"), (total.unchecked, "not read and not checked")] {
+    for (number, state) in [(total.without_code, "text"), (total.unchecked, "not read and not checked")] {
         if number > 0 {
-            details.push(format!("{number} {what}"));
+            details.push(format!("{number} {state}"));
         }
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
     let bundled = count(total.code_objects - total.without_bundle, "code object", "code objects");
     let in_bundles = format!("{bundled}{details} in {}", count(total.bundles, "bundle", "bundles"));
-    if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {bare}") }
+    if total.without_bundle == 0 { in_bundles } else { format!("{in_bundles}, {unbundled}") }
 }
 
-/// Writes the result of a file. Writes nothing about a file in a directory that has no device code. If a total over
-/// several files follows (`has_total`), the numbers of the file are written too. Whether nothing is wrong is said by
-/// the total, which of a single file has its name. For a file in a directory, only unread parts that are device code
-/// are reported, because most files there have none.
+/// Writes the result of a file: symbols, faults and unread parts. If a total over several files follows (`has_total`),
+/// a line with the numbers of the file is written too. Otherwise, the last line of the report has them.
+///
+/// Most files in directories have no device code, so nothing is written about such a file, and of its unread parts only
+/// those that are device code.
 fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
-    let mut unread = Vec::new();
-    for part in &verified.unread {
-        if file.is_named() || part.what.is_device_code() {
-            unread.push(part);
-        }
-    }
+    let unread: Vec<&UnreadPart> =
+        verified.unread.iter().filter(|part| file.is_named() || part.what.is_device_code()).collect();
     for undefined in &verified.undefined {
         text.write_line(&undefined.to_string())?;
     }
-    let has_no_device_code = total.is_none() && unread.is_empty() && total.kpack_references == 0;
+    let has_no_device_code = total.checked_nothing() && unread.is_empty() && total.kpack_references == 0;
     if has_no_device_code && !file.is_named() {
         return Ok(());
     }
@@ -334,16 +334,7 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
         let more = count(verified.more_undefined, "code object", "code objects");
         text.write_line(&format!("{name}: {more} with undefined symbols not listed"))?;
     }
-    // The first part of a kind at a place has the number of all; its key is removed, so the others are not written.
-    let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
-    for UnreadPart { place, offset, what, .. } in unread {
-        let more = match alike.remove(&(place, what.name())) {
-            None => continue,
-            Some(1) => String::new(),
-            Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
-        };
-        text.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
-    }
+    write_unread(&unread, text)?;
     // The total also counts unread parts that are not listed, because there are too many.
     let more_unread = total.unread - verified.unread.len();
     if more_unread > 0 {
@@ -358,6 +349,22 @@ fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut 
         faults => format!(", {}", count(faults, "fault", "faults")),
     };
     text.write_verdict(&format!("{name}: {}", numbers_checked(&total)), Tone::Bad, &faults, "")
+}
+
+/// Writes a line for each unread part. Parts of one kind at the same place share the line of the first, with the number
+/// of the others.
+fn write_unread(unread: &[&UnreadPart], text: &mut Text<'_>) -> io::Result<()> {
+    let mut alike = counts(unread.iter().map(|UnreadPart { place, what, .. }| (place, what.name())));
+    for UnreadPart { place, offset, what, .. } in unread {
+        // The first part takes the count of all out of `alike`, so the others have none and are not written.
+        let more = match alike.remove(&(place, what.name())) {
+            None => continue,
+            Some(1) => String::new(),
+            Some(all) => format!(" ({} in the same place)", count(all - 1, "more", "more")),
+        };
+        text.write_line(&format!("{place} at offset {offset}: {}, not read{more}", what.name()))?;
+    }
+    Ok(())
 }
 
 /// Writes a line for each fault. If several bundles of a place lack code for the same GPU, only the first has a line,

@@ -1,11 +1,11 @@
 //! Identifies code by its first bytes, whatever container it may be in.
 
-use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE};
+use object::elf::{EM_AMDGPU, EM_CUDA, EM_NONE, Machine};
 
 use super::elf::EM_INTELGT;
 use super::{lto_ir, ptx};
-use crate::base::bytes::{number, slice};
-use crate::llvm::container::magic::{Magic as LlvmMagic, elf_machine, elf_number};
+use crate::base::bytes::{array, number, slice};
+use crate::llvm::container::magic::Magic as LlvmMagic;
 
 /// The types of ELF files that Intel's OpenCL compiler writes. It records no machine in them.
 const ET_OPENCL: std::ops::RangeInclusive<u16> = 0xff01..=0xff05;
@@ -103,4 +103,20 @@ pub(crate) fn is_optix_ir(data: &[u8]) -> bool {
 pub(crate) fn is_ptx(data: &[u8]) -> bool {
     matches!(data, [b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'.', ..])
         && ptx::Header::of(slice(data, 0, PTX_HEAD).unwrap_or(data)).is_some()
+}
+
+/// The machine of an ELF file that begins with `head`.
+pub(crate) fn elf_machine(head: &[u8]) -> Option<Machine> {
+    elf_number(head, 18).map(Machine)
+}
+
+/// A number of two bytes in the header of an ELF file.
+fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
+    let number = array(head, offset)?;
+    // The byte order follows the class, the first byte after the magic.
+    match head.strip_prefix(b"\x7fELF")?.get(1)? {
+        1 => Some(u16::from_le_bytes(number)),
+        2 => Some(u16::from_be_bytes(number)),
+        _ => None,
+    }
 }

@@ -20,7 +20,7 @@ mod vendor;
 
 use crate::base::bytes::len_u64;
 use crate::llvm::container::limits::HEADER_MAX;
-pub(crate) use magic::{CodeMagic, is_optix_ir, is_ptx};
+pub(crate) use magic::{CodeMagic, elf_machine, is_optix_ir, is_ptx};
 pub(crate) use vendor::GpuVendor;
 
 /// Returns the length of the ELF file, SPIR-V module or bitcode at the start of `data`, which other data may follow.

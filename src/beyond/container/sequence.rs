@@ -14,7 +14,6 @@ use crate::base::bytes::len_of;
 use crate::base::codec::Method;
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::meter::{Meter, Metered};
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Sink, Writer};
 use crate::llvm::container::sequence::{self, Body, Inflate, WHOLE_MAX};
@@ -80,11 +79,11 @@ impl<'a> Bundle<'a> {
 
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated
     /// to its end and checked.
-    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
+    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)]) -> Result<()> {
         match &self.body {
-            Body::Plain { data, .. } => self.copy_entries(*data, wanted, meter),
-            Body::Inflated { input, .. } => self.copy_entries(input.as_slice(), wanted, meter),
-            Body::Stream { compressed, .. } => self.inflate_entries(compressed, wanted, meter),
+            Body::Plain { data, .. } => self.copy_entries(*data, wanted),
+            Body::Inflated { input, .. } => self.copy_entries(input.as_slice(), wanted),
+            Body::Stream { compressed, .. } => self.inflate_entries(compressed, wanted),
         }
     }
 
@@ -98,7 +97,7 @@ impl<'a> Bundle<'a> {
         if index >= self.entries.len() {
             return Err(Error::usage("the bundle has no such entry"));
         }
-        self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
+        self.extract(&mut [(index, &mut Writer::new(out))])
     }
 
     /// The code object of an entry (given by its index): borrowed from the file if it is contiguous there, otherwise
@@ -136,19 +135,11 @@ impl<'a> Bundle<'a> {
     }
 
     /// Copies code objects from `data`, the (inflated) bundle.
-    fn copy_entries<S: Sink>(
-        &self,
-        data: Slice<'_>,
-        wanted: &mut [(usize, &mut S)],
-        meter: &mut Meter<'_>,
-    ) -> Result<()> {
-        for (index, _) in &*wanted {
-            meter.expect(self.entry(*index)?.size());
-        }
+    fn copy_entries<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)]) -> Result<()> {
         // Code objects that are compressed together are inflated once, and kept for the next entry.
         let mut kept = LastInflated::default();
         for (index, output) in wanted {
-            self.entry(*index)?.copy(data, &mut kept, &mut Metered { sink: *output, meter })?;
+            self.entry(*index)?.copy(data, &mut kept, *output)?;
         }
         Ok(())
     }

@@ -35,6 +35,7 @@ use super::host::wrapper::PointerMap;
 use super::packed::Packed;
 use crate::base::bytes::{Bounds, add, bytes_in, is_zero, len_of, len_u64, number, span, to_u64};
 use crate::base::error::Malformed;
+use crate::beyond::code::elf_machine;
 use crate::beyond::code::spirv::{self, Width};
 use crate::beyond::code::{CodeMagic, bitcode, elf, intel_gpu};
 use crate::beyond::codec::{self, Codec};
@@ -42,7 +43,6 @@ use crate::beyond::container::{Format, Magic};
 use crate::beyond::limits::FAULTS_MAX;
 use crate::llvm::container::archive::{Archive, MemberLocation};
 use crate::llvm::container::limits::check_entry_count;
-use crate::llvm::container::magic::elf_machine;
 
 /// The section with the table of images.
 pub(crate) const TABLE: &str = ".tgtimg";

@@ -42,6 +42,7 @@ mod lost;
 mod needs;
 mod order;
 pub(crate) mod pick;
+mod present;
 mod read;
 pub(crate) mod request;
 mod served;

@@ -1,8 +1,8 @@
 //! The jobs of our own subcommands: inspect, extract, list kernels, compare, verify, recompress and replace. Each is a
 //! struct with a `run` method.
 //!
-//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
-//! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
+//! A job accesses only the files that it names, prints nothing, and puts its outputs in place once all are complete.
+//! Information beyond the result is passed to the observer as [`Event`]s.
 //!
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
 //! thread may change meanwhile. If you cannot rule that out, copy the file with
@@ -15,6 +15,7 @@ mod digest;
 #[cfg(test)]
 #[cfg(all(feature = "zlib", feature = "zstd"))]
 mod each_byte_once;
+pub(crate) mod event;
 mod extract;
 mod inspect;
 mod kernels;
@@ -32,10 +33,10 @@ pub use crate::beyond::inventory::pick::Seen;
 pub use condition::{Failure, Judged};
 pub use diff::{
     CodeObjectDiff, Compared, ComparedFiles, Counts, Diff, DiffChange, DiffCondition, DiffConditions, DiffReport,
-    DiffTotals, EqualCounts, FailOnValue, FileDiff, GpuDiff, GpuTotal, Growth, KernelDiff, KernelRow, KernelRows,
-    LibraryLoss, ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned,
-    without_hash,
+    DiffTotals, EqualCounts, FileDiff, GpuDiff, GpuTotal, KernelDiff, KernelRow, KernelRows, LibraryLoss,
+    ListedKernels, LostCoverage, Presence, SpillingKernels, SpillsByGpu, Summary, unversioned, without_hash,
 };
+pub use event::{Event, Observer};
 #[cfg(feature = "serde")]
 pub use extract::ExtractReport;
 #[cfg(feature = "cli")]

@@ -33,14 +33,19 @@ use std::collections::BTreeMap;
 
 use object::elf::{EM_AMDGPU, ET_DYN, ET_EXEC, ET_REL};
 
+use crate::base::bytes::{add, len_u64, total};
 use crate::base::id::OffloadKind;
 use crate::beyond::code::gpu_header::{GpuHeader, HSA};
 use crate::beyond::code::target::processor_by_elf_number;
 use crate::beyond::code::undefined::UndefinedSymbols;
 use crate::beyond::container::{Bundle, ContentKind, FormatUse, Rule};
 use crate::beyond::scan::{Format, FoundBundle, Linking};
+use crate::llvm::container::MAGIC;
+use crate::llvm::container::binary::{COUNT_FIELD, ENTRY_FIELDS};
 use crate::llvm::container::stream::Recorded;
-use crate::llvm::work::loadable::{self, EntryContent, first_lost};
+
+/// The number of bytes of a plain bundle that the runtime searches for entries.
+const HEADER_MAX: u64 = 4096;
 
 /// The beginnings of entry IDs that HIP's runtime finds, after the kind. The target ID follows. The head of this file
 /// says why SPIR-V has two.
@@ -214,25 +219,39 @@ fn first_unread(found: &FoundBundle<'_>) -> Option<usize> {
     }
 }
 
-/// Returns whether a bundle is made for HIP's runtime. Unknown content for HIP counts as code, unless another entry is
-/// text: such a bundle is one of assembly.
+/// Returns the index of the first entry that the runtime does not find in a plain bundle of entries with these IDs, or
+/// `None` if it finds all.
+fn first_lost<'i>(ids: impl Iterator<Item = &'i [u8]>) -> Option<usize> {
+    header_ends(ids).position(|end| end > HEADER_MAX)
+}
+
+/// Returns the end of the description of each entry of a plain bundle, in bytes from its start. The header describes
+/// the entries one after another, so the length of the IDs before an entry decides where it is.
+pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
+    let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
+    ids.scan(entries, |end, id| {
+        add(end, total([ENTRY_FIELDS, len_u64(id)]));
+        Some(*end)
+    })
+}
+
+/// Returns whether a bundle is made for HIP's runtime: it holds code objects for HIP and no host code. Bundles with
+/// host code, and bundles of bitcode or assembly, are inputs of compilers and linkers. Unknown content for HIP counts as
+/// code, unless another entry is text: such a bundle is one of assembly.
 fn is_for_runtime(found: &FoundBundle<'_>) -> bool {
-    let mut entries = Vec::new();
-    let mut has_text = false;
+    let (mut has_code, mut has_unknown, mut has_text) = (false, false, false);
     for (kind, content) in kinds_in(found) {
-        let Some(kind) = kind else { continue };
-        has_text |= kind.is_hip() && content == Some(ContentKind::Text);
-        entries.push((kind, content));
+        match (kind, content) {
+            // clang gives bundles for the runtime an empty entry for the host.
+            (Some(OffloadKind::Host), Some(ContentKind::Empty)) => {}
+            (Some(OffloadKind::Host), _) => return false,
+            (Some(kind), Some(ContentKind::Elf | ContentKind::SpirV)) => has_code |= kind.is_hip(),
+            (Some(kind), Some(ContentKind::Text)) => has_text |= kind.is_hip(),
+            (Some(kind), None) => has_unknown |= kind.is_hip(),
+            _ => {}
+        }
     }
-    loadable::is_for_runtime(entries.into_iter().map(|(kind, content)| {
-        let content = match content {
-            Some(ContentKind::Empty) => EntryContent::Empty,
-            Some(ContentKind::Elf | ContentKind::SpirV) => EntryContent::Code,
-            None if !has_text => EntryContent::Code,
-            _ => EntryContent::Other,
-        };
-        (kind, content)
-    }))
+    has_code || has_unknown && !has_text
 }
 
 /// Returns whether a bundle is an input of compilers and linkers, which no runtime loads: it holds host code or

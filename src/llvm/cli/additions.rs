@@ -17,9 +17,6 @@ pub(crate) struct Additions {
     pub(crate) subcommands: fn() -> Vec<(&'static str, String)>,
     /// Returns a hint for a command line that the bundler refuses. Takes `argv[0]` and the words after it, as typed.
     pub(crate) hint: fn(&OsStr, &[OsString]) -> Option<String>,
-    /// Returns a hint for a file in which `-list` finds no bundle. Takes the program, the file and its first
-    /// bytes.
-    pub(crate) list_hint: fn(&Program<'_>, &OsStr, &[u8]) -> Option<String>,
     /// Reads the bytes that a URI names.
     pub(crate) read_uri: ReadUri,
 }
@@ -31,7 +28,6 @@ impl Additions {
         run: |_| None,
         subcommands: Vec::new,
         hint: |_, _| None,
-        list_hint: |_, _, _| None,
         read_uri: crate::llvm::work::extract_uris::read_stored,
     };
 }

@@ -42,24 +42,16 @@ pub(crate) const TOOLS: [&Tool; 3] = [bundler::TOOL, packager::TOOL, bundle_entr
 /// Runs the tool for a command line, including `argv[0]`, or a command of another part of the program. Returns the exit
 /// status.
 pub(crate) fn run(argv: Vec<OsString>, additions: &'static Additions) -> ExitCode {
-    const NO_WORK_NAME: &str = "";
     // From here on, a mapped input that becomes shorter ends the process with an error.
     crate::base::io::hand_over();
-    let (tool, mut argv) = select_tool(argv);
+    let (tool, argv) = select_tool(argv);
     if tool.serves_every_name() {
         // The other part runs the command line if it is for one of its subcommands.
         if let Some(status) = (additions.run)(&argv) {
             return status;
         }
-        // Subcommands accept `-V`, but LLVM's tools only the long name.
-        if let Some(word) = argv.get_mut(1)
-            && word == "-V"
-        {
-            *word = "--version".into();
-        }
     }
     let mut console = Console::new(program_name(&argv));
-    print::progress::start(NO_WORK_NAME);
     let (matches, called) = match parse(tool, argv, additions) {
         ParsedCommandLine::Exit { stdout, stderr, hint, status } => {
             let status = print(&stdout, &stderr, status);
@@ -88,7 +80,6 @@ pub(crate) fn finish(
     executed: anyhow::Result<ExitCode>,
     hint: fn(&Error) -> Option<String>,
 ) -> ExitCode {
-    print::progress::end();
     let status = match executed {
         Ok(status) => status,
         Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,

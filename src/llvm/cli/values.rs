@@ -3,7 +3,7 @@
 //! The accepted spellings follow LLVM 22.1.8: a few for booleans, and numbers whose prefix gives the base.
 
 use crate::llvm::container::Limits;
-use crate::llvm::container::stream::{Method, WINDOW_LOGS};
+use crate::llvm::container::stream::WINDOW_LOGS;
 use anyhow::{Result, ensure};
 
 /// Parses a boolean. An empty value is true, like the option without a value.
@@ -76,14 +76,6 @@ pub(crate) fn limits(max_size: Option<u64>) -> Limits {
     limits.nested = size.saturating_mul(NESTED_FACTOR);
     limits.streamed = Some(size);
     limits
-}
-
-/// Checks a compression level of a method. `option` is the name of the option that gives it, for the error.
-pub(crate) fn level(method: Method, option: &str, level: i32) -> Result<i32> {
-    let (levels, method) = (method.levels(), method.name());
-    let (least, most) = (levels.start(), levels.end());
-    ensure!(levels.contains(&level), "{option} must be from {least} to {most} for {method}, not {level}");
-    Ok(level)
 }
 
 #[cfg(test)]

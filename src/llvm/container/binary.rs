@@ -20,13 +20,13 @@ use std::num::NonZeroU32;
 
 use super::limits::{HEADER_MAX, check_entry_count};
 use super::{Container, Contents, Entry, MAGIC, Member};
-use crate::base::bytes::{Bounds, Cursor, add, len_u64, total};
+use crate::base::bytes::{Bounds, Cursor, len_u64};
 use crate::base::display::shown;
 use crate::base::error::{Malformed, Result};
 use crate::base::io::piece::{Piece, sum, too_long};
 
 /// The length of the number of entries, in bytes.
-const COUNT_FIELD: u64 = 8;
+pub(crate) const COUNT_FIELD: u64 = 8;
 
 /// The length of an entry in the header without its ID, in bytes: offset, size and ID length.
 pub(crate) const ENTRY_FIELDS: u64 = 24;
@@ -107,16 +107,6 @@ impl Container for Binary {
         }
         Ok(Some(Contents::new(checked, len)))
     }
-}
-
-/// Returns the end of the description of each entry, in bytes from the start of the bundle. The header describes the
-/// entries one after another, so the length of the IDs before an entry decides where it is.
-pub(crate) fn header_ends<'i>(ids: impl Iterator<Item = &'i [u8]>) -> impl Iterator<Item = u64> {
-    let entries = len_u64(MAGIC.as_bytes()).saturating_add(COUNT_FIELD);
-    ids.scan(entries, |end, id| {
-        add(end, total([ENTRY_FIELDS, len_u64(id)]));
-        Some(*end)
-    })
 }
 
 /// Reads the number of entries, and checks that the bundle is long enough for them.

@@ -28,7 +28,6 @@ use crate::base::bytes::Cursor;
 use crate::base::codec::{self, Compression, Method, deflate, hash};
 use crate::base::error::{Error, ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
-use crate::base::io::meter::Meter;
 use crate::base::io::piece::{Piece, Writer, sum, total_len};
 
 /// The magic string of a compressed bundle.
@@ -232,27 +231,25 @@ pub fn write<W: Write + Seek>(
     asked: Option<HeaderVersion>,
     out: &mut W,
 ) -> Result<Deflation> {
-    write_metered(pieces, compression, asked, &mut Writer::new(out), &mut Meter::silent())
+    write_to(pieces, compression, asked, &mut Writer::new(out))
 }
 
-/// Like `write`, with progress reports.
-pub(crate) fn write_metered<W: Write + Seek>(
+/// Like [`write`], with errors that name the output.
+pub(crate) fn write_to<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
-    meter: &mut Meter<'_>,
 ) -> Result<Deflation> {
-    write_with_limit(pieces, compression, asked, to, meter, u64::from(u32::MAX))
+    write_with_limit(pieces, compression, asked, to, u64::from(u32::MAX))
 }
 
-/// Like [`write`], for tests with another `limit`: the largest size that a version 2 header can record.
+/// Like [`write_to`], for tests with another `limit`: the largest size that a version 2 header can record.
 fn write_with_limit<W: Write + Seek>(
     pieces: &[Piece<'_>],
     compression: &Compression,
     asked: Option<HeaderVersion>,
     to: &mut Writer<'_, W>,
-    meter: &mut Meter<'_>,
     limit: u64,
 ) -> Result<Deflation> {
     let started = Instant::now();
@@ -267,7 +264,7 @@ fn write_with_limit<W: Write + Seek>(
     // The stream is written first, because the header records its length.
     let start = to.seek(SeekFrom::Current(0))?;
     let stream_start = sum([start, version.header_len()])?;
-    let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to, meter))?;
+    let (hash, mut stream_len) = hash::hash_during(pieces, || deflate(pieces, compression, stream_start, to))?;
     if version == HeaderVersion::V2 && sum([version.header_len(), stream_len])? > limit {
         if asked.is_some() {
             return Err(too_large("Total file size"));
@@ -275,7 +272,7 @@ fn write_with_limit<W: Write + Seek>(
         // Compression has made data of almost 4 GiB larger. A header of version 3 is longer, so the stream has to begin
         // later. That is so rare that the data is simply compressed again.
         version = HeaderVersion::V3;
-        stream_len = deflate(pieces, compression, sum([start, version.header_len()])?, to, meter)?;
+        stream_len = deflate(pieces, compression, sum([start, version.header_len()])?, to)?;
     }
     let total = Some(sum([version.header_len(), stream_len])?);
     let header = Header { version, method: compression.method, total, inflated, hash };
@@ -319,7 +316,7 @@ mod tests {
         let mut out = Cursor::new(b"before".to_vec());
         out.set_position(6);
         let to = &mut Writer::new(&mut out);
-        let deflation = write_with_limit(&pieces, compression, asked, to, &mut Meter::silent(), limit)?;
+        let deflation = write_with_limit(&pieces, compression, asked, to, limit)?;
         assert_eq!(out.position(), len_u64(out.get_ref()));
         Ok((out.into_inner().strip_prefix(b"before").unwrap().to_vec(), deflation))
     }
@@ -428,7 +425,7 @@ mod tests {
         let [first, second] = [&data[..1000], &data[1000..]].map(|data| {
             let (pieces, mut out) = ([Piece::Bytes(data.to_vec())], Cursor::new(Vec::new()));
             let to = &mut Writer::new(&mut out);
-            deflate(&pieces, &Compression::default(), 0, to, &mut Meter::silent()).unwrap();
+            deflate(&pieces, &Compression::default(), 0, to).unwrap();
             out.into_inner()
         });
         let cut = second.len() - 1;

@@ -1,6 +1,5 @@
 //! Identifies the format of a file or code object by its first bytes, as far as LLVM's tools tell formats apart.
 
-use object::elf::Machine;
 use object::pe::ANON_OBJECT_HEADER_BIGOBJ_CLASS_ID;
 use object::{FileKind, archive};
 
@@ -70,26 +69,10 @@ impl Magic {
     }
 }
 
-/// The machine of an ELF file that begins with `head`.
-pub(crate) fn elf_machine(head: &[u8]) -> Option<Machine> {
-    elf_number(head, 18).map(Machine)
-}
-
-/// A number of two bytes in the header of an ELF file.
-pub(crate) fn elf_number(head: &[u8], offset: u64) -> Option<u16> {
-    let number = array(head, offset)?;
-    // The byte order follows the class, the first byte after the magic.
-    match head.strip_prefix(b"\x7fELF")?.get(1)? {
-        1 => Some(u16::from_le_bytes(number)),
-        2 => Some(u16::from_be_bytes(number)),
-        _ => None,
-    }
-}
-
 /// Whether LLVM 22.1.8 treats an ELF file that begins with `head` as an object, a program or a library. LLVM looks only
 /// at the type in the header, even if the rest of the header is broken.
 pub(crate) fn is_elf_object(head: &[u8]) -> bool {
-    // Unlike [`elf_number`], LLVM takes an unknown byte order as little-endian.
+    // As in LLVM, an unknown byte order is little-endian.
     let Some(number) = array(head, 16) else { return false };
     let is_big_endian = head.get(5) == Some(&2);
     let kind = if is_big_endian { u16::from_be_bytes(number) } else { u16::from_le_bytes(number) };

@@ -17,7 +17,6 @@ use super::stream::{Compressed, HashCheck, Inflation, Recorded};
 use crate::base::bytes::{add, bytes_in, len_u64, slice, span};
 use crate::base::error::{Error, Malformed, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::meter::{Meter, Metered};
 use crate::base::io::piece::{Sink, Writer};
 
 /// The largest inflated size in bytes of a compressed bundle that is inflated and checked as a whole before it is
@@ -180,11 +179,9 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
         &self,
         compressed: &Compressed<'_>,
         wanted: &mut [(usize, &mut S)],
-        meter: &mut Meter<'_>,
     ) -> Result<()> {
         let ranges = wanted.iter().map(|(index, _)| self.range_of(*index)).collect::<Result<Vec<_>>>()?;
         let mut inflater = compressed.inflate(HashCheck::Compare)?;
-        meter.expect(compressed.recorded().inflated);
         let mut block = Vec::new();
         let (mut position, mut is_end) = (0_u64, false);
         while !is_end {
@@ -201,7 +198,6 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
                     output.write(data)?;
                 }
             }
-            meter.advance(block_end.saturating_sub(position));
             position = block_end;
         }
         Ok(())
@@ -211,11 +207,11 @@ impl<'a, E: BundleEntry> Bundle<'a, E> {
 impl<'a> Bundle<'a> {
     /// Copies the code objects of some entries (given by their index) to sinks. A compressed bundle is always inflated
     /// to its end and checked.
-    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)], meter: &mut Meter<'_>) -> Result<()> {
+    pub(crate) fn extract<S: Sink>(&self, wanted: &mut [(usize, &mut S)]) -> Result<()> {
         match &self.body {
-            Body::Plain { data, .. } => self.copy_entries(*data, wanted, meter),
-            Body::Inflated { input, .. } => self.copy_entries(input.as_slice(), wanted, meter),
-            Body::Stream { compressed, .. } => self.inflate_entries(compressed, wanted, meter),
+            Body::Plain { data, .. } => self.copy_entries(*data, wanted),
+            Body::Inflated { input, .. } => self.copy_entries(input.as_slice(), wanted),
+            Body::Stream { compressed, .. } => self.inflate_entries(compressed, wanted),
         }
     }
 
@@ -229,7 +225,7 @@ impl<'a> Bundle<'a> {
         if index >= self.entries.len() {
             return Err(Error::usage("the bundle has no such entry"));
         }
-        self.extract(&mut [(index, &mut Writer::new(out))], &mut Meter::silent())
+        self.extract(&mut [(index, &mut Writer::new(out))])
     }
 
     /// The code object of an entry (given by its index): borrowed from the file if it is contiguous there, otherwise
@@ -261,17 +257,9 @@ impl<'a> Bundle<'a> {
     }
 
     /// Copies code objects from `data`, the (inflated) bundle.
-    fn copy_entries<S: Sink>(
-        &self,
-        data: Slice<'_>,
-        wanted: &mut [(usize, &mut S)],
-        meter: &mut Meter<'_>,
-    ) -> Result<()> {
-        for (index, _) in &*wanted {
-            meter.expect(self.entry(*index)?.size());
-        }
+    fn copy_entries<S: Sink>(&self, data: Slice<'_>, wanted: &mut [(usize, &mut S)]) -> Result<()> {
         for (index, output) in wanted {
-            self.entry(*index)?.copy_parts(data, &mut Metered { sink: *output, meter })?;
+            self.entry(*index)?.copy_parts(data, *output)?;
         }
         Ok(())
     }
@@ -313,12 +301,6 @@ impl<'a, E: BundleEntry> Bundles<'a, E> {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
-    }
-
-    /// Reads the next bundle within other limits, which hold for the rest of the walk.
-    pub(crate) fn next_within(&mut self, limits: Limits) -> Result<Option<Bundle<'a, E>>> {
-        self.limits = limits;
-        self.next().transpose()
     }
 
     /// Returns the offset of data that is not a bundle and ended the walk, or `None` if the walk met no such data.
@@ -557,7 +539,7 @@ mod tests {
         let index = bundle.entries.iter().position(|entry| entry.id == id.as_bytes()).unwrap();
         let out = tempfile::NamedTempFile::new().unwrap();
         let mut output = Output::stage(out.path())?;
-        bundle.extract(&mut [(index, &mut output)], &mut Meter::silent())?;
+        bundle.extract(&mut [(index, &mut output)])?;
         output::commit(vec![output])?;
         Ok(std::fs::read(out.path()).unwrap())
     }

@@ -4,14 +4,12 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use super::FileType;
-use super::loadable::{self, EntryContent};
 use crate::base::codec::Compression;
 use crate::base::error::{Error, Result};
 use crate::base::id::{EntryId, OffloadKind};
 use crate::base::io::input::{self, Accept, Input};
-use crate::base::io::meter::{Meter, emit};
 use crate::base::io::output::{self, Output, OverwriteMode};
-use crate::base::io::piece::Piece;
+use crate::base::io::piece::{Piece, emit};
 use crate::llvm::container::Member;
 use crate::llvm::container::binary::Binary;
 use crate::llvm::container::compressed;
@@ -76,37 +74,30 @@ impl BundleFiles {
         // `Objects::is_fat` looks only for IDs that begin with `host-`, so the parsed kind is checked too.
         let has_host = self.members.iter().any(|(id, _)| id.kind() == OffloadKind::Host);
         let is_fat = self.file_type == FileType::Object && has_host && Objects::is_fat(&members);
-        let plan = self.plan(&members, is_fat, observer)?;
+        let plan = self.plan(&members, is_fat)?;
         let overwrite = if is_fat { self.overwrite_mode_of_fat_object(inputs) } else { OverwriteMode::Rewrite };
         let mut output = Output::stage_as(&self.output, overwrite)?;
-        let mut report_progress = |done, total| observer(Event::Progress { done, total });
-        let meter = &mut Meter::new(&mut report_progress);
         match &self.compression {
             // As in LLVM, a fat object is not compressed.
             Some(compression) if !is_fat => {
                 let (version, to) = (self.compressed_version, &mut output.writer()?);
-                let deflation = compressed::write_metered(&plan, compression, version, to, meter)?;
+                let deflation = compressed::write_to(&plan, compression, version, to)?;
                 observer(Event::Deflated(deflation));
             }
-            _ => emit(&plan, &mut output, meter)?,
+            _ => emit(&plan, &mut output)?,
         }
         Ok(output)
     }
 
     /// Plans the bundle, before it is compressed. An object file becomes a fat object if `is_fat`, otherwise a binary
     /// bundle.
-    fn plan<'a>(&self, members: &[Member<'a>], is_fat: bool, observer: &mut Observer<'_>) -> Result<Vec<Piece<'a>>> {
+    fn plan<'a>(&self, members: &[Member<'a>], is_fat: bool) -> Result<Vec<Piece<'a>>> {
         match self.file_type {
             FileType::Archive => Err(Error::usage("Archive files are only supported for unbundling")),
             FileType::Text(comment) => Text { comment }.plan(members),
             FileType::Object if is_fat => FatObject.plan(members),
             FileType::Object | FileType::Binary => {
                 let Some(alignment) = self.alignment else { return Err(Error::usage(NO_ALIGNMENT)) };
-                // A user may expect that HIP's runtime loads a bundle of objects. The runtime finds all entries of a
-                // compressed one.
-                if self.file_type == FileType::Object && self.compression.is_none() {
-                    self.report_if_not_loadable(members, observer);
-                }
                 Binary { alignment }.plan(members)
             }
         }
@@ -130,20 +121,5 @@ impl BundleFiles {
     /// The IDs as LLVM 22.1.8 writes them.
     pub(super) fn recorded_ids(&self) -> Vec<String> {
         self.members.iter().map(|(id, _)| id.to_string()).collect()
-    }
-
-    /// Reports a plain bundle for HIP's runtime with entries that the runtime will not find. Does nothing if it finds
-    /// all, or if the bundle is not for the runtime.
-    fn report_if_not_loadable(&self, members: &[Member<'_>], observer: &mut Observer<'_>) {
-        let ids = members.iter().map(|member| member.id.as_bytes());
-        let Some(index) = loadable::first_lost(ids) else { return };
-        let Some((first, _)) = self.members.get(index) else { return };
-        let offload_kinds = self.members.iter().map(|(id, _)| id.kind());
-        let contents = members.iter().map(|member| EntryContent::identify(member.content.bytes()));
-        if loadable::is_for_runtime(offload_kinds.zip(contents)) {
-            let entries = members.len();
-            // The runtime finds no entry after the first lost one.
-            observer(Event::NotLoadable { first, lost: entries - index, entries });
-        }
     }
 }

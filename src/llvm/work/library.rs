@@ -68,11 +68,6 @@ impl OpenArchive {
 }
 
 impl<'a> LibraryMember<'a> {
-    /// The size of the member in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.content.len()
-    }
-
     /// Passes the bundles in the member to `each`, one by one, so that only one is inflated at a time. A member that is
     /// a file without bundles is not an error: `each` is not called.
     pub(super) fn for_each_bundle(

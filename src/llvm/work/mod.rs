@@ -1,7 +1,7 @@
 //! The jobs of LLVM's tools: bundle, unbundle, unbundle an archive, list, package, unpackage, and copy the bytes that
 //! URIs name. Each job is a struct with a `run` method.
 //!
-//! A job accesses only the files that it names, prints nothing, and writes either all of its outputs or none.
+//! A job accesses only the files that it names, prints nothing, and puts its outputs in place once all are complete.
 //! Information beyond the result is passed to the observer as [`Event`](crate::Event)s.
 //!
 //! Jobs map their inputs with [`Input::map`](crate::io::Input::map): do not run a job on a file that another process or
@@ -12,11 +12,9 @@ pub(crate) mod extract_uris;
 mod file_name;
 mod library;
 mod list;
-pub(crate) mod loadable;
 mod objcopy;
 mod open;
 mod package;
-pub(crate) mod present;
 mod requests;
 mod stored_contents;
 mod unbundle;
@@ -26,7 +24,7 @@ mod walk;
 
 pub use bundle::BundleFiles;
 pub use extract_uris::ExtractUris;
-pub use list::{List, PrintedList};
+pub use list::List;
 pub(crate) use open::open;
 pub use package::{ImageFiles, Package};
 pub use unbundle::Unbundle;

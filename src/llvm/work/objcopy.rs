@@ -1,13 +1,13 @@
-//! The command lines of llvm-objcopy that LLVM 22.1.8 would run to write a fat object or to take one apart (`-###`).
+//! The command line of llvm-objcopy that LLVM 22.1.8 would run to write a fat object (`-###`).
 //! Nothing here runs llvm-objcopy.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{BundleFiles, FileType, Unbundle};
+use super::{BundleFiles, FileType};
 use crate::base::error::Result;
 use crate::base::id::OffloadKind;
-use crate::base::io::input::{Accept, Input};
+use crate::base::io::input::Accept;
 use crate::base::io::staging::new_number;
 use crate::llvm::container::MAGIC;
 use crate::llvm::container::object::HostFormat;
@@ -24,7 +24,8 @@ impl BundleFiles {
         let inputs = self.members.iter().map(|(_, path)| open(path, Accept::Any, None)).collect::<Result<Vec<_>>>()?;
         let host = self.members.iter().zip(&inputs).find(|((id, _), _)| id.kind() == OffloadKind::Host);
         if let Some(((_, host), input)) = host
-            && needs_objcopy(self.file_type, input)
+            && self.file_type == FileType::Object
+            && HostFormat::identify(input.bytes()).is_some()
         {
             return Ok(Some(self.arguments_to_add_sections(host)));
         }
@@ -47,42 +48,6 @@ impl BundleFiles {
         arguments.extend(["--".into(), host.into(), self.output.clone().into()]);
         arguments
     }
-}
-
-impl Unbundle {
-    /// For a fat object, writes nothing. Returns the arguments that LLVM 22.1.8 would pass to llvm-objcopy to get the
-    /// host's object. Returns `None` if the host is not requested or no entry serves the request: LLVM reads all other
-    /// sections itself.
-    ///
-    /// Unbundles any other file, and returns `None`.
-    ///
-    /// # Errors
-    /// As [`Unbundle::run`].
-    pub fn run_or_command(&self, observer: &mut Observer<'_>) -> Result<Option<Vec<OsString>>> {
-        let input = self.open()?;
-        if !needs_objcopy(self.file_type, &input) {
-            self.run_on(&input, observer)?;
-            return Ok(None);
-        }
-        let served = self.dry_run(&input, observer)?;
-        for ((id, _), is_served) in self.requests.iter().zip(served) {
-            if is_served && id.kind() == OffloadKind::Host {
-                return Ok(Some(arguments_to_remove_sections(&self.input)));
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// Whether LLVM needs llvm-objcopy: to write or to read a fat object.
-fn needs_objcopy(file_type: FileType, input: &Input) -> bool {
-    file_type == FileType::Object && HostFormat::identify(input.bytes()).is_some()
-}
-
-/// The arguments for unbundling: the fat object, and a temporary file for the object without the bundle's sections.
-fn arguments_to_remove_sections(input: &Path) -> Vec<OsString> {
-    let pattern = format!("--remove-section={MAGIC}.*");
-    vec!["--regex".into(), pattern.into(), "--".into(), input.into(), temporary_path().into()]
 }
 
 /// Returns a path in the style of LLVM's temporary files, different at each call. The file is not created, because the

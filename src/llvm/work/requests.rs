@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::base::bytes;
-use crate::base::error::{Error, Result};
-use crate::base::id::{Compatibility, EntryId, OffloadKind, Rules};
+use crate::base::id::{Compatibility, EntryId, Rules};
 use crate::llvm::container::Entry;
 use crate::llvm::event::{Event, Observer};
 
@@ -35,7 +34,7 @@ pub(super) struct Requests<'j> {
 pub(super) struct Candidate<'b> {
     /// The index of the entry in the bundle.
     pub(super) index: usize,
-    /// The parsed ID, or the ID of the request if the entry is requested by name.
+    /// The parsed ID.
     pub(super) id: EntryId,
     /// The ID as recorded in the bundle.
     pub(super) recorded_id: &'b [u8],
@@ -89,7 +88,7 @@ impl<'j> Requests<'j> {
         let (mut seen_ids, mut repeated_ids) = (HashSet::new(), HashSet::new());
         let mut candidates = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
-            let Some(id) = self.id_requested_by_name(&entry.id).or_else(|| entry.entry_id()) else { continue };
+            let Some(id) = entry.entry_id() else { continue };
             if !id.is_requestable() {
                 continue;
             }
@@ -101,19 +100,6 @@ impl<'j> Requests<'j> {
             }
         }
         candidates
-    }
-
-    /// Returns the ID of the request by name for the entry with this recorded ID, or `None` if the entry is not
-    /// requested by name. An ID that LLVM does not know can only be requested by name.
-    fn id_requested_by_name(&self, recorded: &[u8]) -> Option<EntryId> {
-        for &request in self.by_written_form.get(&*bytes::text(recorded)?)? {
-            if let Some(&id) = self.ids.get(request)
-                && id.kind() == OffloadKind::Other
-            {
-                return Some(id.clone());
-            }
-        }
-        None
     }
 
     /// The open requests that an entry is compatible with, in request order.
@@ -237,78 +223,9 @@ impl<'j> Requests<'j> {
             open.remove(&request);
         }
     }
-
-    /// Reports the comparisons that LLVM makes to unbundle a file. LLVM compares each entry with the open requests in
-    /// turn, up to the first compatible one, and closes that request. The requests here stay as they are.
-    pub(super) fn report_comparisons(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
-        let mut open = self.open_requests.clone();
-        for candidate in candidates {
-            let request =
-                open.iter().copied().find(|&request| self.report_comparison(&candidate.id, request, observer));
-            if let Some(request) = request {
-                open.remove(&request);
-            }
-        }
-    }
-
-    /// Reports the comparisons that LLVM makes to unbundle an archive: each entry with every request.
-    pub(super) fn report_all_comparisons(&self, candidates: &[Candidate<'_>], observer: &mut Observer<'_>) {
-        for candidate in candidates {
-            for &request in &self.open_requests {
-                self.report_comparison(&candidate.id, request, observer);
-            }
-        }
-    }
-
-    /// Compares an entry with a request, reports the comparison, and returns whether they are compatible.
-    fn report_comparison(&self, entry: &EntryId, request: usize, observer: &mut Observer<'_>) -> bool {
-        let Some(request) = self.ids.get(request) else { return false };
-        let outcome = entry.compatibility(request, self.rules);
-        observer(Event::Compared { entry, request, outcome });
-        outcome.is_compatible()
-    }
-}
-
-/// Returns LLVM's error for the first request by name, if there is one, otherwise the error of the file. LLVM refuses
-/// unknown IDs before it reads the file, so its error hides the file's.
-pub(super) fn unknown_request_or(requests: &[(EntryId, PathBuf)], error: Error) -> Error {
-    for (id, _) in requests {
-        if let Some(unknown) = error_of_request_by_name(id) {
-            return unknown;
-        }
-    }
-    error
-}
-
-/// Fails with LLVM's error if a request by name is not served. `served` says for each request whether it is.
-pub(super) fn check_names_served(requests: &[(EntryId, PathBuf)], served: &[bool]) -> Result<()> {
-    for ((id, _), is_served) in requests.iter().zip(served) {
-        if !is_served && let Some(unknown) = error_of_request_by_name(id) {
-            return Err(unknown);
-        }
-    }
-    Ok(())
-}
-
-/// Returns LLVM's error for a request whose ID cannot be parsed, so that it is taken as a name. Returns `None` for any
-/// other request.
-fn error_of_request_by_name(id: &EntryId) -> Option<Error> {
-    if id.kind() != OffloadKind::Other {
-        return None;
-    }
-    let parse_error = EntryId::parse(&id.to_string()).err()?;
-    Some(parse_error.into())
 }
 
 impl Candidate<'_> {
-    /// Whether the code object is not empty.
-    pub(super) fn has_code(&self, entries_of_bundle: &[Entry]) -> bool {
-        match entries_of_bundle.get(self.index) {
-            Some(entry) => entry.size() > 0,
-            None => false,
-        }
-    }
-
     /// Reports an entry without a processor that serves a request for a GPU. LLVM may have dropped the processor when
     /// it wrote the entry, so the code may be for another GPU.
     pub(super) fn report_missing_processor(&self, request: &EntryId, observer: &mut Observer<'_>) {

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::base::bytes::{add, len_of, len_u64};
+use crate::base::bytes::{add, len_u64};
 use crate::base::error::{Result, WithPath};
 use crate::base::io::input::{Input, Slice, Spool};
-use crate::base::io::meter::Meter;
 use crate::base::io::piece::Sink;
 use crate::llvm::container::sequence::Bundle;
 
@@ -51,7 +50,7 @@ impl StoredContents {
     /// Stores a copy of the code object of an entry, given by its index, and returns its byte range.
     pub(super) fn store(&mut self, bundle: &Bundle<'_>, index: usize) -> Result<Range<u64>> {
         let start = self.len;
-        bundle.extract(&mut [(index, &mut *self)], &mut Meter::silent())?;
+        bundle.extract(&mut [(index, &mut *self)])?;
         Ok(start..self.len)
     }
 
@@ -67,14 +66,6 @@ impl<'a> KeptContent<'a> {
         match self {
             Self::InPlace(slice) => Ok(*slice),
             Self::Stored(range) => stored_range(stored, range),
-        }
-    }
-
-    /// The size of the code object in bytes.
-    pub(super) fn len(&self) -> u64 {
-        match self {
-            Self::InPlace(slice) => slice.len(),
-            Self::Stored(range) => len_of(range),
         }
     }
 }

@@ -10,12 +10,12 @@ use std::rc::Rc;
 
 use super::file_name::FileName;
 use super::library::{LibraryMember, MemberNames, OpenArchive, write_archive};
-use super::requests::{Requests, check_names_served, unknown_request_or};
+use super::requests::Requests;
 use super::stored_contents::{KeptContent, StoredContents};
-use crate::base::bytes::{self, add};
+use crate::base::bytes;
 use crate::base::display::{Slashes, harmless, printable_name};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::id::{EntryId, OffloadKind, Rules};
+use crate::base::id::{EntryId, Rules};
 use crate::base::io::input::{Accept, Input};
 use crate::base::io::output::{self, Output};
 use crate::llvm::container::Limits;
@@ -39,8 +39,6 @@ pub struct UnbundleArchive {
     /// Whether to check the target IDs of all members first, as `-check-input-archive` does: entries of one bundle for
     /// one processor must set the same features.
     pub check: bool,
-    /// Whether to report each comparison of an entry with a request as [`Event::Compared`].
-    pub explain: bool,
     /// Limits on the inflated size of each compressed bundle in a member.
     pub limits: Limits,
 }
@@ -63,9 +61,6 @@ struct NewArchives<'j, 'l> {
     chosen: Vec<Vec<ChosenEntry<'l>>>,
     /// The distinct IDs of chosen entries. Members usually have the same IDs, so entries share their memory.
     ids: HashSet<Rc<[u8]>>,
-    /// The first host entry with code that serves no request. A user who requests a host and gets no code may have
-    /// misspelled this ID.
-    other_host: Option<EntryId>,
     stored: StoredContents,
 }
 
@@ -78,10 +73,10 @@ impl UnbundleArchive {
     /// Writes the archives.
     ///
     /// # Errors
-    /// Any [`Error`]; all outputs are then unchanged. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
+    /// Any [`Error`]. The kind is [`NotFound`](ErrorKind::NotFound) if no entry of the
     /// archive can serve a request.
     pub fn run(&self, observer: &mut Observer<'_>) -> Result<()> {
-        let library = self.open().map_err(|error| unknown_request_or(&self.requests, error))?;
+        let library = self.open()?;
         let staged = self.stage(&library, observer);
         output::commit(library.unless_changed(staged)?)
     }
@@ -91,77 +86,53 @@ impl UnbundleArchive {
         OpenArchive::open(input, self.limits)
     }
 
-    /// Writes the archives, but does not put them in place. Progress counts the bytes of the members read and of the
-    /// archives written.
+    /// Writes the archives, but does not put them in place.
     fn stage(&self, library: &OpenArchive, observer: &mut Observer<'_>) -> Result<Vec<Output>> {
         if self.check {
             self.check_target_ids(library)?;
         }
-        let members = library.members()?;
-        let read = bytes::total(members.iter().map(LibraryMember::size));
-        let archives = self.choose_entries(members, read, observer)?;
-        let are_served: Vec<bool> = archives.chosen.iter().map(|entries| !entries.is_empty()).collect();
-        check_names_served(&self.requests, &are_served)?;
-        self.stage_archives(archives, library.len(), read, observer)
+        let archives = self.choose_entries(library.members()?, observer)?;
+        self.stage_archives(archives, library.len(), observer)
     }
 
-    /// Chooses the entries of each archive from the members. `size` is the total size of the members in bytes, for the
-    /// progress.
+    /// Chooses the entries of each archive from the members.
     fn choose_entries<'l>(
         &self,
         members: Vec<LibraryMember<'l>>,
-        size: u64,
         observer: &mut Observer<'_>,
     ) -> Result<NewArchives<'_, 'l>> {
         let mut archives = NewArchives {
             requests: Requests::new(&self.requests, self.rules),
             chosen: self.requests.iter().map(|_| Vec::new()).collect(),
             ids: HashSet::new(),
-            other_host: None,
             stored: StoredContents::new(&self.input),
         };
-        // The sizes of the new archives are not known yet. `stage_archives` adds them to the total.
-        let mut done = 0_u64;
         for member in members {
             // With `Inflate::Whole`, the hash and sizes of a bundle are checked before its entries are chosen.
             member.for_each_bundle(Inflate::Whole, observer, &mut |bundle, observer| {
                 self.choose_entries_of_bundle(&member, &bundle, &mut archives, observer)
             })?;
-            add(&mut done, member.size());
-            observer(Event::Progress { done, total: size });
         }
         Ok(archives)
     }
 
     /// Stages the archive of each request, in the order of the requests. Fails at the first request without an entry,
-    /// unless entries may be missing. `input_len` is the length of the input archive, `read` the number of bytes that
-    /// count as done already.
+    /// unless entries may be missing. `input_len` is the length of the input archive.
     fn stage_archives(
         &self,
         archives: NewArchives<'_, '_>,
         input_len: u64,
-        read: u64,
         observer: &mut Observer<'_>,
     ) -> Result<Vec<Output>> {
-        let NewArchives { chosen, other_host, stored, .. } = archives;
+        let NewArchives { chosen, stored, .. } = archives;
         let stored = stored.into_input()?;
         let mut outputs = Vec::with_capacity(self.requests.len());
-        let mut done = read;
-        let total = bytes::total([read].into_iter().chain(chosen.iter().map(|entries| total_size(entries))));
         for ((target, path), entries) in self.requests.iter().zip(&chosen) {
             if entries.is_empty() && !self.allow_missing {
                 return Err(self.nothing_compatible(target));
             }
-            let is_unserved_host = entries.is_empty() && target.kind() == OffloadKind::Host;
-            if let Some(entry) = &other_host
-                && is_unserved_host
-            {
-                observer(Event::OtherHost { entry, request: target });
-            }
             let members = self.new_members(entries, &stored, input_len)?;
             outputs.push(write_archive(path, &members, observer)?);
-            add(&mut done, total_size(entries));
-            observer(Event::Progress { done, total });
         }
         Ok(outputs)
     }
@@ -183,17 +154,9 @@ impl UnbundleArchive {
         archives: &mut NewArchives<'_, 'l>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let NewArchives { requests, chosen, ids, other_host, stored } = archives;
+        let NewArchives { requests, chosen, ids, stored } = archives;
         let candidates = requests.candidates(&bundle.entries, observer);
-        if self.explain {
-            requests.report_all_comparisons(&candidates, observer);
-        }
         for (candidate, served) in requests.served_by_each(&candidates) {
-            // A user who requests a host and gets no code may have misspelled the ID of this one: a warning names it.
-            let is_unassigned_host = served.is_empty() && candidate.id.kind() == OffloadKind::Host;
-            if is_unassigned_host && other_host.is_none() && candidate.has_code(&bundle.entries) {
-                *other_host = Some(candidate.id.clone());
-            }
             // The code object is kept once, for all requests that the entry serves.
             let mut kept: Option<KeptContent<'l>> = None;
             for request in served {
@@ -282,11 +245,6 @@ fn shared_id(ids: &mut HashSet<Rc<[u8]>>, recorded: &[u8]) -> Rc<[u8]> {
     let new: Rc<[u8]> = recorded.into();
     ids.insert(Rc::clone(&new));
     new
-}
-
-/// The total size of the code objects of some entries in bytes.
-fn total_size(entries: &[ChosenEntry<'_>]) -> u64 {
-    bytes::total(entries.iter().map(|entry| entry.content.len()))
 }
 
 /// Returns the extension that LLVM gives to code objects for a target, or `None` for targets other than GPUs of AMD and

@@ -1,8 +1,8 @@
 //! The differences between systems: a module for each, with the same functions. No other module depends on the system
 //! that it is built for.
 //!
-//! On Windows a file cannot be removed or written over while it is mapped, but it can be renamed. So an output that
-//! replaces an input exchanges its name with it, and the old file is removed when it is no longer mapped.
+//! On Windows a file cannot be removed or written over while it is mapped, but it can be renamed. So an input that an
+//! output replaces gets another name, and is removed when it is no longer mapped.
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;

@@ -32,9 +32,6 @@ pub const HAS_WINDOWS_QUOTING: bool = true;
 /// The path that opens the standard input of a program again. Windows has no such path.
 pub const STANDARD_INPUT: Option<&str> = None;
 
-/// Whether a rename can replace a file that is mapped. On Windows, only an [`exchange`] can.
-pub(crate) const REPLACES_MAPPED_FILES: bool = false;
-
 /// The environment variable with the name that the program was called by. Windows packages have small executables in
 /// place of links, which run this one and set the variable to their own names.
 const CALLED_AS: &str = "OFFLOAD_BUNDLE_CALLED_AS";
@@ -387,7 +384,7 @@ pub(crate) fn make_private(_: &File, _: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Empties the new file: [`exchange`] keeps attributes and access control list of the old name.
+/// Empties the new file: [`replace`] keeps attributes and access control list of the old name.
 pub(crate) fn take_over(file: &File, _: &File, _: Inherited) -> io::Result<()> {
     file.set_len(0)
 }
@@ -402,22 +399,22 @@ pub(crate) fn open_existing(target: &Path, seen: &Stat, read: bool) -> io::Resul
     Ok(if is_seen { Some(opened) } else { None })
 }
 
-/// Exchanges two names. For a moment the old file has a third name. Attributes and access control list stay with the
-/// name `b`.
-pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    if b.is_dir() {
-        return Err(is_a_directory());
-    }
-    let old = a.with_extension("old");
-    let [replaced, replacement, backup] = [b, a, &old].map(wide);
+/// Renames a file. The new name may be that of another file, which is replaced even while it is mapped: it gets a third
+/// name, and is removed once it is no longer mapped. Attributes and access control list stay with the name `to`.
+pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    let old = from.with_extension("old");
+    let [replaced, replacement, backup] = [to, from, &old].map(wide);
     let flags = REPLACEFILE_IGNORE_ACL_ERRORS | REPLACEFILE_IGNORE_MERGE_ERRORS;
     let null = std::ptr::null();
     // SAFETY: the names end with zeros, and both pointers that are reserved are null.
     let done = unsafe { ReplaceFileW(replaced.as_ptr(), replacement.as_ptr(), backup.as_ptr(), flags, null, null) };
     if done == 0 {
-        return Err(io::Error::last_os_error());
+        // No file has the name, or the system cannot replace this one.
+        std::fs::rename(from, to)?;
     }
-    std::fs::rename(old, a)
+    // An error is that the file is still mapped, or that there was none.
+    drop(remove(&old));
+    Ok(())
 }
 
 /// Converts a path for functions of the system: to UTF-16 with a zero at the end and, as in the standard library, with

@@ -4,6 +4,7 @@ pub(super) mod json;
 pub(super) mod names;
 pub(super) mod out;
 pub(super) mod problem;
+pub(super) mod progress;
 pub(super) mod table;
 pub(super) mod text;
 pub(super) mod units;

@@ -1,14 +1,17 @@
 //! The standard output of subcommands. It takes lines of text, which it escapes, and JSON documents; nothing else can
-//! write to it. So no name from a file reaches a terminal or a CI log as it is.
+//! write to it. So no name from a file reaches a terminal or a CI log unescaped.
 
 use std::io::{self, Write};
 
 use crate::base::display::{inert, printable};
 use crate::llvm::cli::print::stdout;
 
-/// Runs `work`, which prints to the standard output, as [`stdout::to_stdout`] does.
+use super::progress::StdoutBelowLine;
+
+/// Runs `work`, which prints to the standard output, as [`stdout::to_stdout`] does. On a terminal, the progress line is
+/// removed before anything is printed.
 pub(crate) fn to_stdout(work: impl FnOnce(Out<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    stdout::to_stdout(|out| work(Out(out)))
+    stdout::print_to(StdoutBelowLine::new(), |out| work(Out(out)))
 }
 
 /// Prints a text of the program itself, such as a help text.
@@ -20,7 +23,7 @@ pub(crate) fn own_text_to_stdout(text: &[u8]) -> anyhow::Result<()> {
 pub(crate) struct Out<'o>(&'o mut dyn Write);
 
 impl<'o> Out<'o> {
-    /// Returns the output for a part of the work.
+    /// Returns the same output, borrowed for a part of the work.
     pub(crate) fn reborrow(&mut self) -> Out<'_> {
         Out(&mut *self.0)
     }
@@ -50,7 +53,7 @@ impl<'o> Out<'o> {
         self.0.flush()
     }
 
-    /// Returns the writer for a JSON document, which has its own way to escape.
+    /// Returns the plain writer. The caller escapes as JSON does.
     pub(super) fn for_json(self) -> &'o mut dyn Write {
         self.0
     }

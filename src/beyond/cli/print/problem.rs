@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use serde::{Serialize, Serializer};
 
-use super::json;
+use super::units::CountsByKind;
+use super::{json, progress};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::io::sys;
-use crate::beyond::job::Failure;
-use crate::llvm::cli::print::console::{Console, write};
+use crate::beyond::job::{Event, Failure};
+use crate::llvm::cli::print::console::Console;
 use crate::llvm::cli::program::Program;
 
 /// A sentence about work that could not be done. A report has only the sentence; messages also show facts and hint.
@@ -67,12 +68,24 @@ impl Console {
         String::from_utf8_lossy(Program::new(&sys::os_str(&self.name)).name).into_owned()
     }
 
+    /// Prints the message for an event of a job, or shows its progress. An event without a message prints nothing.
+    pub(crate) fn event_of_job(&self, event: Event<'_>) {
+        match event {
+            Event::Progress { done, total } => progress::set(done, total),
+            Event::NotReadable { file, code_objects } => {
+                let what = CountsByKind(code_objects);
+                self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
+            }
+            Event::LeftOut { .. } | Event::UnreadFile { .. } => {}
+        }
+    }
+
     /// Prints errors with their hints. Returns the exit status.
     pub(crate) fn problems(&self, problems: &[Problem]) -> ExitCode {
         for Problem { text, facts, hint } in problems {
             if self.as_line.is_some() {
                 let message = Message { level: "error", message: text, facts: facts.as_ref() };
-                write(&[json::message(&message).as_bytes(), b"\n"]);
+                self.write_line(&json::message(&message));
             } else {
                 self.error(text, None);
             }

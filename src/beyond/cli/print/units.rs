@@ -1,9 +1,16 @@
 //! Formats numbers for humans.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(crate) use crate::base::display::grouped;
 use crate::beyond::base::text::rounded_quotient;
 pub(crate) use crate::beyond::base::text::{bytes, count};
 use crate::beyond::scan::CodeObject;
-pub(crate) use crate::llvm::cli::print::units::{CountsByKind, first, grouped};
+
+/// Counts by kind. `Display` lists each kind once, with its count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CountsByKind(pub(crate) BTreeMap<&'static str, usize>);
 
 impl CountsByKind {
     /// Adds `more` to the count of a kind.
@@ -16,6 +23,19 @@ impl CountsByKind {
     pub(crate) fn total(&self) -> usize {
         self.0.values().copied().sum()
     }
+}
+
+impl fmt::Display for CountsByKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<String> = self.0.iter().map(|(name, number)| format!("{name} ({number})")).collect();
+        f.write_str(&kinds.join(", "))
+    }
+}
+
+/// Returns the first items of a list, `most` at most, and the number of the items after them.
+pub(crate) fn first<T>(items: &[T], most: usize) -> (&[T], usize) {
+    let (first, others) = items.split_at(items.len().min(most));
+    (first, others.len())
 }
 
 /// Returns the ratio of `part` to `whole` in tenths of a percent, rounded.

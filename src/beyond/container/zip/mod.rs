@@ -370,7 +370,7 @@ impl<R: Read> Read for CheckedReader<R> {
         self.size.take(read).ok_or_else(|| once::broken("it inflates to more than its size"))?;
         // At the end of the data, size and checksum are known.
         if count == 0 && !buffer.is_empty() {
-            if self.size.left() > 0 {
+            if self.size.left > 0 {
                 return Err(once::broken("it inflates to less than its size"));
             }
             if checksum(&self.crc) != self.expected {

@@ -116,7 +116,7 @@ impl InspectTotal {
 }
 
 impl GpuSizes {
-    /// Adds the sizes for another GPU, or more for this one.
+    /// Adds the sizes of other code objects, for this GPU or another one.
     pub fn add(&mut self, more: &Self) {
         self.sizes += more.sizes;
         self.is_share |= more.is_share;
@@ -132,8 +132,8 @@ impl BundleContents {
 }
 
 impl CodeObject {
-    /// Returns whether only the stored size of compressed data with others is known. The code object then has a share
-    /// of this size, in proportion to its inflated size.
+    /// Returns whether the code object is compressed together with others, so that only their stored size in total is
+    /// known. The code object then has a share of this size, in proportion to its inflated size.
     pub(crate) fn has_shared_size(&self) -> bool {
         self.bundle.compressed.is_some() || self.packed.as_ref().is_some_and(|packed| packed.is_shared())
     }

@@ -13,11 +13,11 @@ use crate::base::io::input::{Accept, Input, Slice};
 use crate::base::io::output::{self, Output};
 use crate::beyond::codec::Codec;
 use crate::beyond::container::{Bundle, Format, Magic};
+use crate::beyond::job::event::Observer;
 use crate::beyond::job::output_file::output_file;
 use crate::beyond::job::rewrite::progress::ProgressRange;
 use crate::beyond::job::rewrite::{is_program, unexpected_parts};
 use crate::beyond::scan::{Budget, Place};
-use crate::llvm::event::Observer;
 use crate::llvm::work::open;
 
 /// The state of a recompression, for all files that it rewrites.

@@ -12,6 +12,7 @@ use crate::beyond::container::fatbin::{self, CodePacking};
 use crate::beyond::container::host::gaps::pe;
 use crate::beyond::container::sequence::Content;
 use crate::beyond::container::{Bundle, Magic};
+use crate::beyond::job::event::Observer;
 use crate::beyond::job::rewrite::bundles::{BundleWriter, OldBundle, RewriteBundles, deflate_to_fit};
 use crate::beyond::job::rewrite::form::{BundleForm, PlainBundle, as_member, ensure_end_is_known, read_contents};
 use crate::beyond::job::rewrite::linked_format::LinkedFormat;
@@ -19,7 +20,6 @@ use crate::beyond::job::rewrite::progress::ProgressRange;
 use crate::beyond::job::rewrite::{changed_with_holes, is_program};
 use crate::beyond::scan::{Format, bundle_sections};
 use crate::llvm::container::Limits;
-use crate::llvm::event::Observer;
 
 /// Another content of a code object. Everything else in its bundle stays.
 pub(super) struct NewContent<'n> {

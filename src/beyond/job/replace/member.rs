@@ -7,9 +7,9 @@ use crate::base::error::{Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::base::io::output::Output;
 use crate::beyond::job::digest::are_equal;
+use crate::beyond::job::event::Observer;
 use crate::beyond::job::rewrite::progress::ProgressRange;
 use crate::beyond::job::rewrite::zip::{PackedMember, WheelMember, ZipWriter, take_record};
-use crate::llvm::event::Observer;
 
 /// A bundle in a zip file.
 pub(super) struct BundleInZip<'t> {

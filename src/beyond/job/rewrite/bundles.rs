@@ -11,7 +11,6 @@ use crate::base::bytes::{bytes_in, is_zero, len_of, len_u64, tail, total};
 use crate::base::codec::{Compression, Method};
 use crate::base::error::{Error, ErrorKind, Result, WithPath};
 use crate::base::io::input::{Input, Slice};
-use crate::base::io::meter::Meter;
 use crate::base::io::output::Output;
 use crate::base::io::piece::{Piece, total_len};
 use crate::beyond::base::io::spooled;
@@ -20,7 +19,7 @@ use crate::beyond::container::fatbin::Fatbin;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchContainer};
 use crate::beyond::parallel::{self, has_disk_space};
 use crate::beyond::scan::{AnyBundle, Format};
-use crate::llvm::container::offload_binary::{HipNumber, OffloadBinary, Version};
+use crate::llvm::container::offload_binary::{OffloadBinary, Version};
 use crate::llvm::container::sequence::{Body, Inflate};
 use crate::llvm::container::{Limits, compressed};
 
@@ -99,9 +98,8 @@ pub(crate) trait RewriteBundles<'r> {
     ) -> Result<()>;
 }
 
-/// The format of offload binaries. Its fields matter only for writing.
-static OFFLOAD_BINARY: SearchFormat<OffloadBinary> =
-    SearchFormat(OffloadBinary { version: Version::V1, hip_number: HipNumber::Current });
+/// The format of offload binaries. Its version matters only for writing.
+static OFFLOAD_BINARY: SearchFormat<OffloadBinary> = SearchFormat(OffloadBinary { version: Version::V1 });
 
 /// The old and the new range of each of some adjacent bundles, counted from the start of the first one.
 pub(crate) type MovedRanges = Vec<(Range<u64>, Range<u64>)>;
@@ -159,23 +157,14 @@ impl<'r> BundleWriter<'r> {
         mut write: impl FnMut(&mut Self, &mut R, OldBundle<'r, R::Choice>, Result<R::Made>) -> Result<()>,
     ) -> Result<()> {
         let mut heads = Heads::new(self.data, data, limits, stay);
-        let mut ended = None;
-        while ended.is_none() {
-            // An error ends the list. The bundles before it are made first, because they may have errors too.
-            let (mut group, mut held) = (Vec::new(), 0_u64);
-            while held < HELD_MAX && ended.is_none() {
-                match heads.next_chosen(rewrite) {
-                    Ok(Some(old)) => {
-                        held = held.saturating_add(held_by(&old.head));
-                        group.push(old);
-                    }
-                    Ok(None) => ended = Some(Ok(())),
-                    Err(error) => ended = Some(Err(error)),
-                }
-            }
+        loop {
+            let (group, end) = heads.next_group(rewrite);
+            // If an error ends the bundles, those before it are made first, because they may have errors too.
             make_all(group, rewrite, |rewrite, old, made| write(self, rewrite, old, made))?;
+            if let Some(end) = end {
+                return end;
+            }
         }
-        ended.unwrap_or(Ok(()))
     }
 
     /// Writes the rest of an object's section, after its bundles were written. `old` is the range of the section in the
@@ -269,7 +258,7 @@ impl<'r> BundleWriter<'r> {
     }
 }
 
-/// The bundles of some data that are rewritten, one after another.
+/// Reads the bundles of some data that are to be rewritten, one after another, and no more of them than their headers.
 struct Heads<'r> {
     /// The file that has the data.
     file: Slice<'r>,
@@ -288,6 +277,26 @@ impl<'r> Heads<'r> {
     fn new(file: Slice<'r>, data: Slice<'r>, limits: Limits, stay: bool) -> Self {
         let read = bundles_in(data, Inflate::Headers, limits);
         Self { file, data, limits, stay, read, next: None, end: None }
+    }
+
+    /// Reads the next bundles, until they take [`HELD_MAX`] bytes of memory. Returns also how the bundles end: with an
+    /// error, or after the last one. `None` if more bundles may follow.
+    fn next_group<R: RewriteBundles<'r>>(
+        &mut self,
+        rewrite: &mut R,
+    ) -> (Vec<OldBundle<'r, R::Choice>>, Option<Result<()>>) {
+        let (mut group, mut held) = (Vec::new(), 0_u64);
+        while held < HELD_MAX {
+            match self.next_chosen(rewrite) {
+                Ok(Some(old)) => {
+                    held = held.saturating_add(held_by(&old.head));
+                    group.push(old);
+                }
+                Ok(None) => return (group, Some(Ok(()))),
+                Err(error) => return (group, Some(Err(error))),
+            }
+        }
+        (group, None)
     }
 
     /// Reads the next bundle, and lets `rewrite` decide about it.
@@ -400,7 +409,7 @@ pub(crate) fn deflate_to_fit(
 fn deflate(plain: &PlainBundle<'_>, compression: &Compression) -> Result<Input> {
     spooled(Path::new(""), |to| {
         const ANY_VERSION: Option<compressed::HeaderVersion> = None;
-        compressed::write_metered(&plain.pieces, compression, ANY_VERSION, to, &mut Meter::silent())
+        compressed::write_to(&plain.pieces, compression, ANY_VERSION, to)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::base::bytes::len_of;
-use crate::llvm::event::{Event, Observer};
+use crate::beyond::job::event::{Event, Observer};
 
 /// The range of the job's input that the current data was read from. The data may be inflated.
 #[derive(Clone, Copy)]

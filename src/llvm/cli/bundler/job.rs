@@ -88,21 +88,19 @@ fn plan_unbundle(common: CommonSettings<'_>, console: &Console) -> Result<Job> {
     let CommonSettings { options, inputs, outputs, targets, file_type, inflate, limits } = common;
     let input = only_path(inputs, "only one input file supported in unbundling mode")?;
     ensure!(outputs.len() == targets.len(), "number of output files and targets should match in unbundling mode");
-    let is_type_known = file_type.is_ok();
-    let requests = parse_requests(targets, is_type_known)?.into_iter().zip(outputs).collect();
+    let requests = parse_requests(targets)?.into_iter().zip(outputs).collect();
     let mut rules = Rules::default();
     rules.hip_serves_openmp = options.hip_openmp_compatible.unwrap_or_default();
-    let explain = options.debug_only.iter().any(|name| name == "CodeObjectCompatibility");
     let allow_missing = options.allow_missing_bundles.unwrap_or_default();
     let file_type = reject_unknown_type(file_type, &input, limits, console)?;
     if file_type == FileType::Archive {
         let mut job = UnbundleArchive::new(input, requests);
-        (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+        (job.rules, job.allow_missing) = (rules, allow_missing);
         (job.check, job.limits) = (options.check_input_archive.unwrap_or_default(), limits);
         return Ok(Job::UnbundleArchive(job));
     }
     let mut job = Unbundle::new(input, file_type, requests);
-    (job.rules, job.allow_missing, job.explain) = (rules, allow_missing, explain);
+    (job.rules, job.allow_missing) = (rules, allow_missing);
     (job.inflate, job.limits) = (inflate, limits);
     Ok(Job::Unbundle(job))
 }
@@ -112,7 +110,7 @@ fn plan_bundle(common: CommonSettings<'_>, environment: &EnvironmentSettings) ->
     ensure!(!matches!(file_type, Ok(FileType::Archive)), "Archive files are only supported for unbundling");
     let output = only_path(outputs, "only one output file supported in bundling mode")?;
     ensure!(inputs.len() == typed.len(), "number of input files and targets should match in bundling mode");
-    let targets = parse_targets(typed, EntryId::parse)?;
+    let targets = parse_targets(typed)?;
     for (target, typed) in targets.iter().zip(typed) {
         let id = typed.to_string_lossy().into_owned();
         target.target_id().check_features().map_err(|reason| IdError::TargetId { id, reason })?;
@@ -188,43 +186,21 @@ fn only_path(paths: Vec<PathBuf>, error: &'static str) -> Result<PathBuf> {
     }
 }
 
-/// Parses the requested entries. An ID that LLVM does not know becomes a request by name, because the file may hold an
-/// entry of this name.
-///
-/// LLVM refuses the first unknown ID before it checks anything else. So if another check fails too, or the type of the
-/// file is not known, the error is the one about the ID.
-fn parse_requests(typed: &[OsString], is_type_known: bool) -> Result<Vec<EntryId>> {
-    let mut first_unknown = None;
-    let parsed = parse_targets(typed, |text| match EntryId::parse(text) {
-        Ok(id) => Ok(id),
-        Err(error) => {
-            first_unknown.get_or_insert(error);
-            Ok(EntryId::by_name(text))
-        }
-    });
-    let requests = parsed.and_then(check_requests);
-    if let Some(unknown) = first_unknown
-        && (requests.is_err() || !is_type_known)
-    {
-        return Err(unknown.into());
-    }
-    requests
-}
-
-/// Returns the requests, or an error if LLVM would not accept them together. Unlike a bundle, requests need no host.
-fn check_requests(requests: Vec<EntryId>) -> Result<Vec<EntryId>> {
+/// Parses the requested entries. Fails if LLVM would not accept them together. Unlike a bundle, requests need no host.
+fn parse_requests(typed: &[OsString]) -> Result<Vec<EntryId>> {
+    let requests = parse_targets(typed)?;
     check_conflicts(&requests)?;
     check_hosts(&requests, 0..=1)?;
     Ok(requests)
 }
 
-/// Parses the targets of a command line with `parse`. Two targets that mean the same entry are an error.
-fn parse_targets(typed: &[OsString], mut parse: impl FnMut(&str) -> Result<EntryId, IdError>) -> Result<Vec<EntryId>> {
+/// Parses the targets of a command line. Two targets that mean the same entry are an error.
+fn parse_targets(typed: &[OsString]) -> Result<Vec<EntryId>> {
     let (mut typed_before, mut written_before) = (HashSet::new(), HashSet::new());
     let mut targets = Vec::with_capacity(typed.len());
     for text in typed {
         let Some(valid) = text.to_str() else { bail!("the target '{}' is not UTF-8", text.to_string_lossy()) };
-        let target = parse(valid)?;
+        let target = EntryId::parse(valid)?;
         let is_typed_again = !typed_before.insert(text);
         ensure!(!is_typed_again, "Duplicate targets are not allowed");
         // Two spellings of one ID would make two entries that nobody can tell apart. LLVM's error for two hosts is
@@ -310,7 +286,7 @@ mod tests {
         planned(words, &EnvironmentSettings::default()).unwrap_err().to_string()
     }
 
-    const UNBUNDLING: [&str; 10] = [
+    const UNBUNDLING: [&str; 9] = [
         "-type",
         "ll",
         "-unbundle",
@@ -320,7 +296,6 @@ mod tests {
         "",
         "-targets=host-x86_64-unknown-linux-gnu,hip-amdgcn-amd-amdhsa--gfx900",
         "-max-size=3K",
-        "-debug-only=one,CodeObjectCompatibility",
     ];
 
     #[test]
@@ -332,12 +307,12 @@ mod tests {
         assert_eq!((job.input, job.file_type, job.inflate), ("in".into(), FileType::Text(";"), Inflate::Whole));
         let requests = ["host-x86_64-unknown-linux-gnu- a,b", "hip-amdgcn-amd-amdhsa--gfx900 "];
         assert_eq!(names(&job.requests), requests);
-        assert!(job.rules.hip_serves_openmp && job.allow_missing && job.explain);
+        assert!(job.rules.hip_serves_openmp && job.allow_missing);
         assert_eq!(job.limits.streamed, Some(3 << 10));
 
         let job = planned(&[&UNBUNDLING[..], &["-type=a", "-check-input-archive"]].concat(), &environment);
         let Ok(Job::UnbundleArchive(job)) = job else { panic!("{job:?}") };
-        assert!(job.check && job.explain && !job.allow_missing && !job.rules.hip_serves_openmp);
+        assert!(job.check && !job.allow_missing && !job.rules.hip_serves_openmp);
         assert_eq!((job.input, job.limits.streamed, job.requests.len()), ("in".into(), Some(3 << 10), 2));
     }
 

@@ -90,8 +90,6 @@ pub(crate) struct BundlerOptions {
     pub(super) compress: Option<bool>,
     #[arg(long, hide = true, help = texts::COLOR)]
     pub(super) color: Option<bool>,
-    #[arg(long, hide = true, value_name = "names", value_delimiter = ',', help = "Print the debugging messages of these components")]
-    pub(super) debug_only: Vec<OsString>,
     #[arg(short = 'h', hide = true, help = texts::SHORT_HELP)]
     pub(super) short_help: Option<bool>,
     #[arg(long, value_name = "log", help_heading = OWN, hide_short_help = true, hide_long_help = true, help = texts::WINDOW)]

@@ -3,6 +3,7 @@
 //! As in LLVM 22.1.8, a value ends at a comma and a key at its first `=`. The values of a repeated key are joined with
 //! commas. `file` and `kind` have a meaning; all other keys become part of the image's strings.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -10,13 +11,11 @@ use crate::base::id::OffloadKind;
 use crate::base::io::sys;
 use crate::llvm::work::{Filter, ImageFiles, ImageRequest};
 
-use super::dense_map;
-
-/// Keys and their values, in the order of the first occurrence of each key.
+/// Keys and their values, in the order of the keys, in which the strings of the image are written. LLVM writes them in
+/// the order of a hash table. The two agree for the keys of clang: `arch`, `feature` and `triple`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Arguments<'t> {
-    typed: &'t OsStr,
-    pairs: Vec<(&'t [u8], Value)>,
+    pairs: BTreeMap<&'t [u8], Value>,
 }
 
 /// A value, or `None` for a key without `=`.
@@ -26,39 +25,36 @@ impl<'t> Arguments<'t> {
     /// Parses the value of one `--image`: pairs `key=value` with commas between them. The values of a repeated key
     /// become one, with commas between them.
     pub(super) fn parse(typed: &'t OsStr) -> Self {
-        let mut pairs: Vec<(&[u8], Value)> = Vec::new();
+        let mut pairs: BTreeMap<&[u8], Value> = BTreeMap::new();
         for argument in typed.as_encoded_bytes().split(|&byte| byte == b',') {
             let mut halves = argument.splitn(2, |&byte| byte == b'=');
             let (key, value) = (halves.next().unwrap_or_default(), halves.next());
-            match pairs.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, values)) => {
+            match pairs.get_mut(key) {
+                Some(values) => {
                     let values = values.get_or_insert_default();
                     values.push(b',');
                     values.extend_from_slice(value.unwrap_or_default());
                 }
-                None => pairs.push((key, value.map(<[u8]>::to_vec))),
+                None => drop(pairs.insert(key, value.map(<[u8]>::to_vec))),
             }
         }
-        Self { typed, pairs }
+        Self { pairs }
     }
 
     /// Returns the files to pack, one image for each, and the kind and strings that these images share. `files` is
     /// empty if no file is named, which [`Package::run`](crate::llvm::work::Package::run) rejects.
     pub(super) fn into_image(self) -> ImageFiles {
-        // LLVM keeps the pairs in a hash table, and writes the strings in the order of that table.
-        let keys: Vec<&[u8]> = self.pairs.iter().map(|(key, _)| *key).collect();
         let mut image = ImageFiles::default();
-        for index in dense_map::iteration_order(&keys) {
-            let Some((key, value)) = self.pairs.get(index) else { continue };
-            match (*key, value) {
+        for (key, value) in self.pairs {
+            match (key, value) {
                 (b"file", Some(names)) => {
                     image.files = names.split(|&byte| byte == b',').map(path).collect();
                 }
                 // For `file` without `=`, LLVM's tool silently packs nothing. Here, no file is named, which is an
                 // error.
                 (b"file", None) => {}
-                (b"kind", value) => image.offload_kind = kind(value),
-                (key, value) => image.strings.push((key.to_vec(), value.clone().unwrap_or_default())),
+                (b"kind", value) => image.offload_kind = kind(&value),
+                (key, value) => image.strings.push((key.to_vec(), value.unwrap_or_default())),
             }
         }
         image
@@ -68,7 +64,6 @@ impl<'t> Arguments<'t> {
     /// that LLVM's tool does not know selects images without a kind.
     pub(super) fn into_request(self) -> ImageRequest {
         let mut request = ImageRequest::default();
-        request.arguments = self.typed.to_string_lossy().into_owned();
         for (key, value) in self.pairs {
             match key {
                 b"file" => request.file = Some(path(&value.unwrap_or_default())),
@@ -142,9 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_keep_what_was_typed() {
+    fn requests_have_a_file_and_filters() {
         let request = request("arch=a,kind=host,file=x,file=y,arch=b,k");
-        assert_eq!(request.arguments, "arch=a,kind=host,file=x,file=y,arch=b,k");
         assert_eq!(request.file, Some("x,y".into()));
         let [arch, k] =
             [("arch", "a,b"), ("k", "")].map(|(key, value)| Filter::String { key: key.into(), value: value.into() });

@@ -3,15 +3,12 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use crate::base::display::{inert, printable_start};
+use crate::base::display::{grouped, inert, printable_start};
 use crate::base::error::Error;
-use crate::base::id::Compatibility;
+use crate::base::io::sys;
 use crate::llvm::container::compressed::Deflation;
 use crate::llvm::container::stream::Inflation;
 use crate::llvm::event::Event;
-
-use super::progress;
-use super::units::{CountsByKind, first, grouped};
 
 const WARNING: MessageKind = MessageKind { name: "warning", color: "\x1b[0;1;35m" };
 
@@ -44,19 +41,17 @@ pub(crate) struct Console {
     pub(crate) verbose: bool,
     /// Turns a message into a line for programs. With `None`, messages are sentences for people.
     pub(crate) as_line: Option<MessageLine>,
+    /// Writes a message to standard error.
+    pub(crate) write: fn(&[u8]),
     /// Hints that follow all other messages.
     pub(crate) last_hints: Vec<String>,
 }
 
 impl Console {
     pub(crate) fn new(name: &OsStr) -> Self {
-        let (name, terminal) = (name.as_encoded_bytes().to_vec(), progress::is_terminal());
-        Self { name, terminal, color: terminal, verbose: false, as_line: None, last_hints: Vec::new() }
-    }
-
-    /// Whether standard error is a terminal, whose user may read hints.
-    pub(crate) fn is_on_terminal(&self) -> bool {
-        self.terminal
+        let (name, terminal) = (name.as_encoded_bytes().to_vec(), sys::takes_escapes());
+        let (verbose, last_hints) = (false, Vec::new());
+        Self { name, terminal, color: terminal, verbose, as_line: None, write: write_to_stderr, last_hints }
     }
 
     /// Sets whether messages are coloured; `None` colours them on a terminal.
@@ -100,15 +95,19 @@ impl Console {
 
     fn escaped_lines(&self, text: &str, escaped: &str) {
         match self.as_line {
-            None => write(&[escaped.as_bytes(), b"\n"]),
-            Some(as_line) => write(&[as_line("info", text, None).as_bytes(), b"\n"]),
+            None => self.write_line(escaped),
+            Some(as_line) => self.write_line(&as_line("info", text, None)),
         }
+    }
+
+    /// Writes an escaped line.
+    pub(crate) fn write_line(&self, line: &str) {
+        (self.write)(&[line.as_bytes(), b"\n"].concat());
     }
 
     /// Prints the message for an event. An event without a message, or with one that was not asked for, prints nothing.
     pub(crate) fn event(&self, event: Event<'_>) {
         match event {
-            Event::Progress { done, total } => progress::set(done, total),
             Event::Deflated(deflation) if self.verbose => self.lines(&deflation_figures(&deflation)),
             Event::Inflated(inflation) if self.verbose => self.lines(&inflation_figures(&inflation)),
             Event::NotCompressed if self.verbose => self.line("Uncompressed bundle."),
@@ -118,30 +117,9 @@ impl Console {
             Event::NoProcessor { entry, request } => {
                 self.warning(&format!("'{request}' gets the entry '{entry}', which names no processor"));
             }
-            Event::OtherHost { entry, request } => {
-                self.warning(&format!("'{request}' gets no code: the bundle has code for another host, '{entry}'"));
-            }
-            Event::Compared { entry, request, outcome } => {
-                let (entry, request) = (visible(&entry.to_string()), visible(&request.to_string()));
-                self.lines(&format!("{} \t[CodeObject: {entry}]\t:\t[Target: {request}]", comparison(outcome)));
-            }
             Event::SeveralMatches { file } => {
                 self.warning(&format!("Multiple inputs match to a single file, '{}'", file.display()));
             }
-            Event::NoMatch { input, request, present } => {
-                self.warning(&no_match(&input.to_string_lossy(), request.as_deref(), &present));
-            }
-            Event::NotReadable { file, code_objects } => {
-                let what = CountsByKind(code_objects);
-                self.note(&format!("'{}': left out, because it cannot be read: {what}", file.display()));
-            }
-            Event::NoArchiveFile => {
-                self.warning("--archive needs an --image with a 'file'; every image goes to a file of its own");
-            }
-            Event::NotLoadable { first, lost, entries } => self.warning(&format!(
-                "HIP runtimes cannot load this bundle: they look for entries in its first 4096 bytes, and those from \
-                 '{first}' on ({lost} of {entries}) are not there; -compress avoids that"
-            )),
             // LLVM prints this warning without the program's name.
             Event::NotIndexed { name, reason } => self.line(&format!("warning: '{name}': {reason}")),
             _ => {}
@@ -152,13 +130,13 @@ impl Console {
     /// out.
     fn tagged(&self, name: &[u8], level: MessageKind, text: &str, error: Option<&Error>) {
         if let Some(as_line) = self.as_line {
-            return write(&[as_line(level.name, text, error).as_bytes(), b"\n"]);
+            return self.write_line(&as_line(level.name, text, error));
         }
         let MessageKind { name: tag, color } = level;
         let (color, reset) = if self.color { (color, "\x1b[0m") } else { ("", "") };
         let colon = if name.is_empty() { "" } else { ": " };
         let text = [colon, color, tag, ": ", reset, &visible(text), "\n"].concat();
-        write(&[name, text.as_bytes()]);
+        (self.write)(&[name, text.as_bytes()].concat());
     }
 }
 
@@ -169,40 +147,8 @@ fn visible(text: &str) -> String {
 }
 
 /// Writes to standard error. Ignores failures, because they cannot be reported.
-pub(crate) fn write(parts: &[&[u8]]) {
-    let _held = progress::hold();
-    drop(io::stderr().write_all(&parts.concat()));
-}
-
-/// The warning that nothing matched, with the beginning of the list of available images.
-fn no_match(input: &str, request: Option<&str>, present: &[String]) -> String {
-    const SHOWN: usize = 20;
-    let (shown, more) = first(present, SHOWN);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    let shown = shown.join("; ") + &more;
-    match (shown.as_str(), request) {
-        ("", None) => format!("'{input}' holds no image"),
-        ("", Some(request)) => format!("no image in '{input}' matches '{request}': it holds none"),
-        (shown, None) => format!("no image in '{input}' was extracted: it holds {shown}"),
-        (shown, Some(request)) => format!("no image in '{input}' matches '{request}': it holds {shown}"),
-    }
-}
-
-/// The result of a comparison, in the words of LLVM's debug builds.
-fn comparison(outcome: Compatibility) -> &'static str {
-    match outcome {
-        Compatibility::Exact => "Compatible: Exact match:",
-        Compatibility::Compatible => "Compatible: Target IDs are compatible",
-        Compatibility::KindOrTriple => "Incompatible: Kind/Triple mismatch",
-        Compatibility::Processor => "Incompatible: Processor mismatch",
-        Compatibility::MoreFeatures => "Incompatible: CodeObject has more features than target",
-        Compatibility::FeatureUnset => {
-            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's ANY value"
-        }
-        Compatibility::FeatureDiffers => {
-            "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's non-ANY value"
-        }
-    }
+pub(crate) fn write_to_stderr(message: &[u8]) {
+    drop(io::stderr().write_all(message));
 }
 
 /// Returns the lines that LLVM prints with `-verbose` after it has compressed a bundle.
@@ -271,19 +217,6 @@ mod tests {
         assert_eq!(visible("a\x1b[31mb\r\n\tc \u{e9}"), "a\\u{1b}[31mb\\r\\n\\tc \u{e9}");
         assert_eq!(visible("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
         assert_eq!(visible(&"x".repeat(100_000)).len(), 65_539);
-    }
-
-    #[test]
-    fn a_request_without_image_is_told_what_there_is() {
-        let present = ["openmp, sm_70".to_owned(), "hip, gfx90a".to_owned()];
-        assert_eq!(no_match("in", None, &[]), "'in' holds no image");
-        assert_eq!(no_match("in", Some("a=b"), &[]), "no image in 'in' matches 'a=b': it holds none");
-        assert_eq!(
-            no_match("in", Some("a=b"), &present),
-            "no image in 'in' matches 'a=b': it holds openmp, sm_70; hip, gfx90a"
-        );
-        let many = vec!["hip".to_owned(); 23];
-        assert!(no_match("in", Some("a=b"), &many).ends_with("hip; hip; and 3 more"));
     }
 
     #[test]

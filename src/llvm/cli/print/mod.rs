@@ -1,6 +1,4 @@
-//! Messages, progress and standard output, for all command lines.
+//! Messages and standard output, for all command lines.
 
 pub(crate) mod console;
-pub(crate) mod progress;
 pub(crate) mod stdout;
-pub(crate) mod units;

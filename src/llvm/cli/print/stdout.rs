@@ -1,6 +1,6 @@
 //! Prints to standard output. If the reader has closed it, that is not an error, and other errors are still reported.
 
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,14 +8,19 @@ use crate::base::error::Error;
 use crate::base::error::OsText;
 use crate::base::io::sys;
 
-use super::progress;
-
 /// Runs `work`, which prints to standard output. If the reader has closed the output, that is not an error, but any
 /// other error of `work` is still returned. A bare [`io::Error`] of `work` counts as an error of standard output,
 /// because errors of files name the file.
 pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let is_terminal = io::stdout().is_terminal();
-    let mut out = BufWriter::new(Stdout { out: io::stdout().lock(), is_terminal });
+    print_to(Stdout, work)
+}
+
+/// Like [`to_stdout`], through a writer that ends there.
+pub(crate) fn print_to(
+    stdout: impl Write,
+    work: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(stdout);
     let done = work(&mut out);
     ignore_closed_output(out.flush().map_err(anyhow::Error::new))?;
     ignore_closed_output(done)
@@ -42,26 +47,17 @@ fn named_output(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Standard output. On a terminal, the progress line is removed before anything is printed.
-struct Stdout {
-    out: StdoutLock<'static>,
-    is_terminal: bool,
-}
+/// Standard output. If it was closed when the program started, writing fails.
+pub(crate) struct Stdout;
 
 impl Write for Stdout {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         sys::ensure_output()?;
-        if !self.is_terminal {
-            return self.out.write(data);
-        }
-        let mut line = progress::hold();
-        let written = self.out.write(data)?;
-        line.note_printed(data.get(..written).unwrap_or_default());
-        Ok(written)
+        io::stdout().write(data)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        io::stdout().flush()
     }
 }
 

@@ -40,9 +40,6 @@ pub const HAS_WINDOWS_QUOTING: bool = false;
 /// The path that opens the standard input of a program again.
 pub const STANDARD_INPUT: Option<&str> = Some("/dev/stdin");
 
-/// Whether a rename can replace a file that is mapped.
-pub(crate) const REPLACES_MAPPED_FILES: bool = true;
-
 /// The words of the command line. The first one is the name that the program was called by.
 pub fn arguments() -> Vec<OsString> {
     env::args_os().collect()
@@ -313,13 +310,13 @@ pub(crate) fn symlink_directory(target: &Path, link: &Path) -> io::Result<()> {
 }
 
 /// The width of the terminal at standard output.
-#[cfg(feature = "llvm")]
+#[cfg(feature = "cli")]
 pub fn columns() -> Option<usize> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col))
 }
 
 /// The width of the terminal at standard error.
-#[cfg(feature = "llvm")]
+#[cfg(feature = "cli")]
 pub fn error_columns() -> Option<usize> {
     rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))
 }
@@ -392,16 +389,9 @@ fn meaningful_under_another_owner(new: &Metadata, was: &Metadata, has_access_con
     }
 }
 
-/// Exchanges two names atomically. Not every file system supports this; the caller has a fallback.
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
-}
-
-#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
+/// Renames a file. The new name may be that of another file, which is replaced.
+pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
 }
 
 /// Refuses a link that another user may have put there to make this program write elsewhere. Linux refuses to follow

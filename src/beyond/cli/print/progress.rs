@@ -1,13 +1,15 @@
 //! Shows the progress of long work on a terminal. A thread draws one line again and again. Code that prints anything
 //! else removes the line first.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::base::io::sys::{self, Stat};
 use crate::base::io::{bytes_done, bytes_read};
+use crate::llvm::cli::print::console;
+use crate::llvm::cli::print::stdout::Stdout;
 
 /// The delay before the line appears.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -36,7 +38,7 @@ static LINE: Mutex<ProgressLine> = Mutex::new(ProgressLine::new(""));
 
 /// The state of the line.
 pub(crate) struct ProgressLine {
-    /// The name of the work, or an empty name for LLVM's tools, whose line begins with the share.
+    /// The name of the work.
     work_name: &'static str,
     /// The bytes done and the bytes expected, if a job reports them.
     reported: Option<(u64, u64)>,
@@ -50,15 +52,10 @@ pub(crate) struct ProgressLine {
     is_blocked: bool,
 }
 
-/// Whether standard error is a terminal that understands escape sequences.
-pub(crate) fn is_terminal() -> bool {
-    sys::takes_escapes()
-}
-
 /// Shows progress of some work from now on, if standard error is a terminal. If standard output is a pipe, its reader
 /// may use the same terminal, as pagers do, so nothing is shown.
 pub(crate) fn start(work_name: &'static str) {
-    if !is_terminal() || is_stdout_pipe() {
+    if !sys::takes_escapes() || is_stdout_pipe() {
         return;
     }
     *lock() = ProgressLine { is_on: true, ..ProgressLine::new(work_name) };
@@ -87,6 +84,39 @@ fn is_stdout_pipe() -> bool {
 /// Sets how many bytes of the work are done.
 pub(crate) fn set(done: u64, total: u64) {
     lock().reported = Some((done, total));
+}
+
+/// Writes to standard error, where the line makes way.
+pub(crate) fn write_to_stderr(message: &[u8]) {
+    let _held = hold();
+    console::write_to_stderr(message);
+}
+
+/// Standard output. On a terminal, the line makes way for what is printed.
+pub(crate) struct StdoutBelowLine {
+    is_terminal: bool,
+}
+
+impl StdoutBelowLine {
+    pub(crate) fn new() -> Self {
+        Self { is_terminal: io::stdout().is_terminal() }
+    }
+}
+
+impl Write for StdoutBelowLine {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return Stdout.write(data);
+        }
+        let mut line = hold();
+        let written = Stdout.write(data)?;
+        line.note_printed(data.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stdout.flush()
+    }
 }
 
 /// Removes the line. It is not drawn again while the caller keeps the result.
@@ -151,14 +181,13 @@ impl ProgressLine {
 /// The text of the line: the share of the work that is done and, if it can be estimated, the time left. Without a
 /// share, the line only shows the bytes read.
 fn text(work_name: &str, share: Option<(u64, u64)>, read: u64, elapsed: Duration) -> String {
-    let prefix = if work_name.is_empty() { String::new() } else { format!("{work_name}: ") };
     let seconds = elapsed.as_secs();
-    let Some((done, total)) = share else { return format!("{prefix}{} MB read, {seconds} s", read / MB) };
+    let Some((done, total)) = share else { return format!("{work_name}: {} MB read, {seconds} s", read / MB) };
     let done = done.min(total);
     // Without bytes to do, 100 percent and all cells of the bar are done.
     let [percent, filled] = [100, WIDTH].map(|of| done.saturating_mul(of).checked_div(total).unwrap_or(of));
     let bar: String = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '.' }).collect();
-    let mut text = format!("{prefix}{percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
+    let mut text = format!("{work_name}: {percent:3}% [{bar}] {} of {} MB, {seconds} s", done / MB, total / MB);
     let can_estimate = elapsed >= ESTIMATE_AFTER && done >= total / ESTIMATE_PARTS;
     if can_estimate && let Some(left) = seconds.saturating_mul(total - done).checked_div(done) {
         text.push_str(&format!(", about {left} s left"));
@@ -191,28 +220,28 @@ mod tests {
         assert_eq!(text_of_verify(None, 340_999_999), "verify: 340 MB read, 12 s");
         // Little work gives no estimate.
         for (done, seconds, end) in [(1, 9, ", 9 s"), (50, 1, ", 1 s"), (2, 2, ", 2 s, about 98 s left")] {
-            let text = text("", Some((done, 100)), 7, Duration::from_secs(seconds));
+            let text = text("x", Some((done, 100)), 7, Duration::from_secs(seconds));
             assert!(text.ends_with(end), "{text}");
         }
     }
 
     #[test]
     fn the_line_makes_way_for_other_output() {
-        let mut line = ProgressLine { is_on: true, ..ProgressLine::new("") };
+        let mut line = ProgressLine { is_on: true, ..ProgressLine::new("x") };
         let mut out = Vec::new();
         assert_eq!(drawn(&mut line, 0, &mut out), "");
         line.clear(&mut out);
-        assert_eq!(drawn(&mut line, 1, &mut out), "\r0 MB read, 1 s\x1b[K");
+        assert_eq!(drawn(&mut line, 1, &mut out), "\rx: 0 MB read, 1 s\x1b[K");
         line.clear(&mut out);
         line.note_printed(b"part of a line");
         assert_eq!(drawn(&mut line, 2, &mut out), "\r\x1b[K");
         line.note_printed(b"");
         assert_eq!(drawn(&mut line, 2, &mut out), "");
         line.note_printed(b"the rest\n");
-        assert_eq!(drawn(&mut line, 2, &mut out), "\r0 MB read, 1 s\x1b[K");
+        assert_eq!(drawn(&mut line, 2, &mut out), "\rx: 0 MB read, 1 s\x1b[K");
         // No line is wider than the terminal: the cursor could not go back to its start.
         line.expected = 10;
-        assert_eq!(drawn(&mut line, 2, &mut out), "\r 20% [####..........\x1b[K");
+        assert_eq!(drawn(&mut line, 2, &mut out), "\rx:  20% [####.......\x1b[K");
         line.is_on = false;
         assert_eq!(drawn(&mut line, 2, &mut out), "");
     }
