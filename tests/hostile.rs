@@ -1,17 +1,25 @@
-//! Damages each kind of file systematically: truncated to every length, with every byte changed, and with every number
-//! in its headers set to the most harmful values.
+//! Hostile files, in one place: damaged ones (here, `samples`, `races`), ones in which something grows (`growth`,
+//! `dimensions`), and small ones that claim much (`claims`). LLVM is not needed.
 //!
-//! For every file, there must be no panic and no long run time; outputs contain only bytes of the file, and a failure
-//! leaves no output. Everything runs through the jobs of the library, in this process. LLVM is not needed.
+//! The tests of this file damage each kind of file systematically: truncated to every length, with every byte changed,
+//! and with every number in its headers set to the most harmful values. For every file, there must be no panic and no
+//! long run time; outputs contain only bytes of the file, and a failure leaves no output. Everything runs through the
+//! jobs of the library, in this process.
+pub mod bits;
+mod bomb;
+mod claims;
+mod dimensions;
 mod fields;
+pub mod files;
+mod growth;
+mod lab;
 mod races;
 mod samples;
-mod survive;
 
 use std::io::Write as _;
 
+use lab::Lab;
 use samples::{Sample, samples};
-use survive::Lab;
 
 use crate::lists::places;
 

@@ -1,7 +1,7 @@
 //! Names from files are harmless: they never lead out of the directory, and a terminal shows them without interpreting
 //! them.
 
-use crate::bombs::files;
+use crate::hostile::files;
 use crate::machine::memory_directory;
 use crate::reference::formats;
 use crate::reference::offload;

@@ -15,14 +15,12 @@
 mod action;
 mod agreement;
 mod archives;
-mod bombs;
 mod cuda;
 mod cuda_driver;
 mod documents;
 mod examples;
 mod faults;
 mod fuzz_corpus;
-mod growth;
 mod hip;
 mod hostile;
 mod inputs;

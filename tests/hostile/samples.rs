@@ -8,7 +8,7 @@ use offload_bundle::id::EntryId;
 use offload_bundle::llvm::{BundleFiles, FileType};
 
 use super::fields::{self, Field, numbers};
-use crate::bombs::files;
+use crate::hostile::files;
 use crate::properties::make;
 use crate::reference::formats;
 use crate::reference::offload::{self, Image};

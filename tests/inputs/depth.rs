@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::*;
-use crate::bombs::bits;
-use crate::bombs::files::{Frame, ccob};
+use crate::hostile::bits;
+use crate::hostile::files::{Frame, ccob};
 use crate::properties::make::{STORED, Zipped, archive, zip};
 use crate::reference::formats;
 use crate::reference::offload;

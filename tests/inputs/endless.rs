@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::*;
-use crate::bombs::files::thin;
+use crate::hostile::files::thin;
 use crate::machine::skipped;
 use crate::reference::formats;
 

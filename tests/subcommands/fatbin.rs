@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-use crate::bombs::files::elf;
+use crate::hostile::files::elf;
 use crate::lists::places;
 use crate::machine::memory_directory;
 use crate::objects::exists_in_path;

@@ -68,7 +68,8 @@ fn device_code_that_only_a_deep_search_finds_is_reported() {
 fn a_hint_inflates_nothing() {
     let zeros = vec![0; 256 << 20];
     let dir = memory_directory();
-    let time = |args: &[&str]| measured::time(Path::new(PROGRAM), args, dir.path(), Duration::from_secs(60));
+    let time =
+        |args: &[&str]| measured::run(Path::new(PROGRAM), PROGRAM, args, dir.path(), Duration::from_secs(60)).took;
     for (format, data) in [
         ("zip", zip(&[Zipped::new("text", DEFLATED, &zeros)])),
         ("gzip", packages::gzip(&zeros)),

@@ -193,10 +193,8 @@ class LibraryCoverage:
     """The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
     archives.
     """
-    path: Optional[str]
-    """The path of the file, or of the directory. Null for the libraries that are not told apart because there are too
-    many.
-    """
+    path: str
+    """The path of the file, or of the directory."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 //! `recompress`: makes bundles smaller, in a file of their own, inside a library, or in a wheel.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -247,16 +246,9 @@ fn parse_local_version(text: &str) -> anyhow::Result<LocalVersion> {
     }
 }
 
-/// The largest list of kernels, in bytes.
-const NAMES_MAX: u64 = 64 << 20;
-
 /// Reads the value of `--keep-kernels`.
 fn read_kernel_names(path: &str) -> anyhow::Result<KernelNames> {
-    let mut list = String::new();
-    // One byte more than the limit shows that the list is too long.
-    let len = File::open(path)?.take(NAMES_MAX + 1).read_to_string(&mut list)?;
-    ensure!(u64::try_from(len)? <= NAMES_MAX, "it is longer than 64 MiB");
-    let names = KernelNames::parse(&list, patterns::demangled);
+    let names = KernelNames::parse(&fs::read_to_string(path)?, patterns::demangled);
     ensure!(!names.names().is_empty(), "it names no kernel");
     Ok(names)
 }

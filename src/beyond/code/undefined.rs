@@ -21,7 +21,7 @@ use crate::base::display::shown;
 use crate::beyond::base::text::listed;
 use crate::beyond::code::elf::{File, Relocation, ShortRelocation, Symbol, Table, name_of};
 use crate::beyond::code::{CodeMagic, ptx};
-use crate::beyond::limits::CHECKED_MAX;
+use crate::beyond::limits::SHARED_MAX;
 use crate::llvm::container::limits::Allowance;
 
 /// The number of symbols that are kept by name.
@@ -118,7 +118,7 @@ fn undefined_in_elf(data: &[u8]) -> Option<UndefinedSymbols> {
 /// Returns the indices of the symbols that relocations name, in the symbol table in the section `table_index`. Returns
 /// `None` if a table of relocations is outside the file, or if tables share their bytes many times.
 fn symbols_in_relocations(file: &File<'_>, table_index: u64) -> Option<BTreeSet<u64>> {
-    let (mut symbols, mut work) = (BTreeSet::new(), Allowance::times(CHECKED_MAX, file.data));
+    let (mut symbols, mut work) = (BTreeSet::new(), Allowance::times(SHARED_MAX, file.data));
     for section in file.sections.iter().filter(|section| section.link == table_index) {
         let content = slice(file.data, section.offset, section.stored())?;
         if section.is(SHT_RELA) {

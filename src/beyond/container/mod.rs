@@ -12,7 +12,7 @@
 //! 3. Add it to the table of `docs/formats.md`, with a section. `BLESS=1 cargo test --lib schemas` writes its name into
 //!    the schemas.
 //! 4. Add a fixture, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`,
-//!    `tests/bombs.rs` and `tests/faults.rs`.
+//!    `tests/hostile/claims/` and `tests/faults.rs`.
 //!
 //! Other additions:
 //!

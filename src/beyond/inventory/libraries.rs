@@ -8,16 +8,9 @@ use std::{fmt, path};
 use super::code_for::{Targets, short_target};
 use super::{Contents, Coverage, LibraryContents, ServedBundles};
 use crate::beyond::base::text::{common_directory, count, file_name, natural_order};
+use crate::beyond::limits::COMPARISONS_MAX;
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::{Place, Sizes};
-
-/// The number of libraries that are kept while files are read, because a hostile file can have any number. All smaller
-/// libraries are merged into one entry.
-const KEPT_LIBRARIES_MAX: usize = 10_000;
-
-/// The number of GPUs that are compared with each library. Hostile files can name any number of GPUs.
-#[cfg(any(feature = "cli", feature = "serde"))]
-pub(crate) const COMPARED_GPUS_MAX: usize = 200;
 
 /// The sizes of code objects by GPU, or `host`.
 pub type SizesByGpu = BTreeMap<String, Sizes>;
@@ -27,7 +20,7 @@ pub type SizesByGpu = BTreeMap<String, Sizes>;
 #[non_exhaustive]
 pub struct Library {
     /// The name of the file, and in parentheses its member. If several libraries would have the same name, each has as
-    /// much of its path as tells it apart. For the sum of the libraries that are not kept, their number.
+    /// much of its path as tells it apart. For the sum of the libraries that a picture does not show, their number.
     pub name: String,
     /// The path of the file or of the directory, with U+FFFD for bytes that are not UTF-8. A directory on disk ends in a
     /// slash.
@@ -36,7 +29,7 @@ pub struct Library {
     member: Option<String>,
     /// Whether this is a directory with files that serve GPUs together.
     is_directory: bool,
-    /// Whether this is the sum of the libraries that are not kept, and not a single library.
+    /// Whether this is the sum of the libraries that a picture does not show, and not a single library.
     pub is_rest: bool,
     /// Whether the library refers to kpack archives that were not searched.
     pub has_unsearched_archives: bool,
@@ -96,11 +89,11 @@ impl fmt::Display for ServingLibraries {
     }
 }
 
-/// The libraries of several files, largest first. All but the 10,000 largest ones are only a sum.
+/// The libraries of several files, largest first.
 #[derive(Debug, Default)]
 pub struct Libraries {
     kept: Vec<Library>,
-    /// The sum of the libraries that are not kept.
+    /// The sum of the libraries that are not kept: see [`keep_largest`](Self::keep_largest).
     rest: Library,
     /// The number of libraries in `rest`.
     number_in_rest: usize,
@@ -125,11 +118,6 @@ impl LibrariesBuilder {
             let library = Library::new(file, &place, &contents, &mut targets);
             libraries.coverage.merge(&library.coverage);
             libraries.kept.push(library);
-            // Sorting after each library would take too long, so more libraries than the limit may be kept for a while.
-            // `finish` keeps only the largest.
-            if libraries.kept.len() > 2 * KEPT_LIBRARIES_MAX {
-                libraries.keep_largest(KEPT_LIBRARIES_MAX);
-            }
         }
         for (directory, contents) in file.files() {
             let Some(bundle) = contents.bundles.first() else { continue };
@@ -139,14 +127,9 @@ impl LibrariesBuilder {
         }
     }
 
-    /// Adds a file that serves GPUs together with the other files of its directory. If there are too many directories
-    /// already, the file is added to the rest.
+    /// Adds a file that serves GPUs together with the other files of its directory.
     fn add_file(&mut self, library: Library, directory: &Place) {
-        let key = directory.to_string();
-        if self.directories.len() >= KEPT_LIBRARIES_MAX && !self.directories.contains_key(&key) {
-            return self.libraries.add_to_rest(&library);
-        }
-        match self.directories.entry(key) {
+        match self.directories.entry(directory.to_string()) {
             Entry::Vacant(free) => {
                 free.insert((library, 1));
             }
@@ -169,7 +152,7 @@ impl LibrariesBuilder {
         let mut directories: Vec<_> = directories.into_iter().collect();
         directories.sort_by(|(one, _), (other, _)| one.cmp(other));
         libraries.kept.extend(directories.into_iter().map(|(_, (library, _))| library));
-        libraries.keep_largest(KEPT_LIBRARIES_MAX);
+        libraries.kept.sort_by_cached_key(|library| Reverse(library.sizes().stored));
         let mut names: Vec<String> = libraries.kept.iter().map(Library::own_name).collect();
         make_unique(&mut names, &libraries.kept, Library::path_and_member);
         for (library, name) in libraries.kept.iter_mut().zip(names) {
@@ -180,21 +163,14 @@ impl LibrariesBuilder {
 }
 
 impl Libraries {
-    /// Sorts the libraries by stored size, and merges all but the `kept_count` largest ones into the rest.
+    /// Merges all but the `kept_count` largest libraries into a sum, whose name is their number.
     pub(crate) fn keep_largest(&mut self, kept_count: usize) {
-        self.kept.sort_by_cached_key(|library| Reverse(library.sizes().stored));
-        let others = self.kept.split_off(self.kept.len().min(kept_count));
-        for library in others.iter().rev() {
-            self.add_to_rest(library);
+        for library in self.kept.split_off(self.kept.len().min(kept_count)) {
+            self.number_in_rest += 1;
+            self.rest.merge(&library);
         }
-    }
-
-    /// Adds a library to the sum of the libraries that are not kept. The name of the sum is their number.
-    fn add_to_rest(&mut self, library: &Library) {
-        self.number_in_rest += 1;
         self.rest.is_rest = true;
         self.rest.name = count(self.number_in_rest, "more library", "more libraries");
-        self.rest.merge(library);
     }
 
     /// Returns the number of all libraries, also of libraries that are not kept.
@@ -248,11 +224,16 @@ impl Libraries {
         &self.coverage
     }
 
+    /// Returns whether each of this number of GPUs can be compared with each library in reasonable time.
+    pub(crate) fn can_compare(&self, gpus: usize) -> bool {
+        let costs = self.iter().map(|library| library.coverage.comparisons());
+        costs.fold(0, usize::saturating_add).saturating_mul(gpus) <= COMPARISONS_MAX
+    }
+
     /// Counts the libraries that serve each of some GPUs, or returns `None` if there are too many libraries or
     /// bundles to compare.
     pub fn serving(&self, gpus: &[Device]) -> Option<Vec<ServingLibraries>> {
-        // The sum of the libraries that are not kept does not say how many of them serve a GPU.
-        if self.number_in_rest > 0 {
+        if !self.can_compare(gpus.len()) {
             return None;
         }
         let mut counts = vec![ServingLibraries::default(); gpus.len()];

@@ -59,7 +59,6 @@ pub use contents::{BundleContents, Contents, KpackReference, MemberCopies, Unrea
 #[cfg(feature = "serde")]
 pub use fields::ServedGpu;
 #[cfg(any(feature = "cli", feature = "serde"))]
-pub(crate) use libraries::COMPARED_GPUS_MAX;
 pub use libraries::{Libraries, LibrariesBuilder, Library, ServingLibraries, SizesByGpu};
 pub use load::{LoadedCode, load};
 pub(crate) use loader::Loader;

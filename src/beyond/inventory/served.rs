@@ -10,15 +10,9 @@ use std::sync::Arc;
 
 use super::order::listed_order;
 use super::unit::{CodeSet, Unit, UnitRole};
+use crate::beyond::limits::COMPARISONS_MAX;
 use crate::beyond::runtime::{Code, Device, UnfoundCode};
 use crate::beyond::scan::Place;
-
-/// The largest number of comparisons of a GPU with a code object of a [`CodeSet`]. Hostile files can have any number of
-/// both. Tests have smaller limits, so that they reach them quickly.
-const COMPARISONS_MAX: usize = if cfg!(test) { 40_000 } else { 4_000_000 };
-
-/// The largest number of different libraries, and of directories, that are counted.
-const COMPARED_LIBRARIES_MAX: usize = if cfg!(test) { 2500 } else { 250_000 };
 
 /// The number of bundles that serve a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,8 +243,6 @@ pub struct Coverage {
     libraries: BTreeMap<LibraryCode, usize>,
     /// The files of each directory.
     directories: HashMap<Place, FileSet>,
-    /// Whether there are more different libraries or directories than the limit.
-    has_too_many: bool,
 }
 
 /// A directory whose files serve GPUs together.
@@ -294,22 +286,16 @@ impl Coverage {
         self.add_files(directory, &file);
     }
 
-    /// Adds `count` libraries with the same code. If there are too many different libraries already, only notes that.
+    /// Adds `count` libraries with the same code.
     fn add_library(&mut self, code: LibraryCode, count: usize) {
-        if code.is_empty() {
-            return;
+        if !code.is_empty() {
+            let known = self.libraries.entry(code).or_default();
+            *known = known.saturating_add(count);
         }
-        if self.libraries.len() >= COMPARED_LIBRARIES_MAX && !self.libraries.contains_key(&code) {
-            self.has_too_many = true;
-            return;
-        }
-        let known = self.libraries.entry(code).or_default();
-        *known = known.saturating_add(count);
     }
 
     /// Adds the libraries of other files.
     pub fn merge(&mut self, other: &Self) {
-        self.has_too_many |= other.has_too_many;
         for (code, count) in &other.libraries {
             self.add_library(code.clone(), *count);
         }
@@ -318,13 +304,8 @@ impl Coverage {
         }
     }
 
-    /// Adds files to the other files of their directory. If there are too many directories already, only notes that, so
-    /// that no numbers are reported for single GPUs.
+    /// Adds files to the other files of their directory.
     pub(crate) fn add_files(&mut self, directory: &Place, files: &FileSet) {
-        if self.directories.len() >= COMPARED_LIBRARIES_MAX && !self.directories.contains_key(directory) {
-            self.has_too_many = true;
-            return;
-        }
         self.directories.entry(directory.clone()).or_default().merge(files);
     }
 
@@ -332,9 +313,8 @@ impl Coverage {
     pub fn served_directories(&self) -> Vec<ServedDirectory> {
         let mut directories = Vec::new();
         for (place, files) in &self.directories {
-            // A coverage of this directory alone lists its GPUs. If `self` has too much to count, no GPUs are listed.
-            let alone = Self { has_too_many: self.has_too_many, ..Self::of_files(files) };
-            directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus: alone.gpus() });
+            let gpus = Self::of_files(files).gpus();
+            directories.push(ServedDirectory { place: place.clone(), files: files.files, gpus });
         }
         directories.sort_by_cached_key(|directory| directory.place.to_string());
         directories
@@ -346,6 +326,11 @@ impl Coverage {
         let libraries = self.libraries.iter().map(|(code, count)| (Cow::Borrowed(code), *count));
         let directories = self.directories.values().map(|files| (Cow::Owned(files.library()), 1));
         libraries.chain(directories).collect()
+    }
+
+    /// Returns the number of comparisons that it takes to compare a GPU with all libraries.
+    pub(super) fn comparisons(&self) -> usize {
+        comparisons_in(&self.counted_libraries())
     }
 
     /// The number of bundles.
@@ -371,21 +356,7 @@ impl Coverage {
     /// Returns for each of some GPUs the number of bundles that serve it, and the number that should. Returns `None` if
     /// there are too many bundles or GPUs to compare.
     pub fn served_each(&self, devices: &[Device]) -> Option<Vec<ServedBundles>> {
-        self.served_each_in(&self.counted_libraries(), devices)
-    }
-
-    /// Returns the numbers of [`served_each`](Self::served_each). `libraries` is the result of [`all`](Self::all).
-    fn served_each_in(
-        &self,
-        libraries: &[(Cow<'_, LibraryCode>, usize)],
-        devices: &[Device],
-    ) -> Option<Vec<ServedBundles>> {
-        let costs = libraries.iter().map(|(library, _)| library.comparisons());
-        let comparisons = devices.len().saturating_mul(costs.fold(0, usize::saturating_add));
-        if self.has_too_many || comparisons > COMPARISONS_MAX {
-            return None;
-        }
-        Some(devices.iter().map(|device| served_in(libraries, device)).collect())
+        served_each_in(&self.counted_libraries(), devices)
     }
 
     /// Returns the GPUs that any bundle has code for, with the number of bundles that serve each: 0 if the runtime does
@@ -403,11 +374,22 @@ impl Coverage {
             by_name.insert(device.name().to_owned(), device);
         }
         let devices: Vec<Device> = by_name.into_values().collect();
-        let served = self.served_each_in(&libraries, &devices)?;
+        let served = served_each_in(&libraries, &devices)?;
         let mut gpus: Vec<(Device, ServedBundles)> = devices.into_iter().zip(served).collect();
         gpus.sort_by_cached_key(|(gpu, _)| listed_order(gpu.name()));
         Some(gpus)
     }
+}
+
+fn served_each_in(libraries: &[(Cow<'_, LibraryCode>, usize)], devices: &[Device]) -> Option<Vec<ServedBundles>> {
+    if devices.len().saturating_mul(comparisons_in(libraries)) > COMPARISONS_MAX {
+        return None;
+    }
+    Some(devices.iter().map(|device| served_in(libraries, device)).collect())
+}
+
+fn comparisons_in(libraries: &[(Cow<'_, LibraryCode>, usize)]) -> usize {
+    libraries.iter().map(|(library, _)| library.comparisons()).fold(0, usize::saturating_add)
 }
 
 fn served_in(libraries: &[(Cow<'_, LibraryCode>, usize)], device: &Device) -> ServedBundles {
@@ -465,11 +447,6 @@ mod tests {
         let names: Vec<_> =
             first.gpus().unwrap().iter().map(|(gpu, served)| (gpu.to_string(), served.serving)).collect();
         assert_eq!(names, [("gfx906".to_owned(), 5), ("gfx90a".to_owned(), 4)]);
-        // A file over the limit makes the sum incomplete, whatever is merged later.
-        for has_too_many in [true, false] {
-            first.merge(&Coverage { has_too_many, ..Coverage::default() });
-            assert!(first.gpus().is_none());
-        }
     }
 
     #[test]
@@ -513,23 +490,6 @@ mod tests {
                 "{gpu}"
             );
         }
-    }
-
-    #[test]
-    fn different_sets_of_code_are_counted_up_to_a_limit() {
-        let mut coverage = Coverage::default();
-        for index in 0..COMPARED_LIBRARIES_MAX - 1 {
-            count(&mut coverage, other_codes([format!("{index:06}")]), 1);
-        }
-        for (name, has_too_many) in [("first", false), ("first", false), ("second", true)] {
-            count(&mut coverage, other_codes([name.to_owned()]), 1);
-            assert_eq!(
-                (coverage.libraries.len(), coverage.has_too_many),
-                (COMPARED_LIBRARIES_MAX, has_too_many),
-                "{name}"
-            );
-        }
-        assert_eq!(coverage.bundles(), COMPARED_LIBRARIES_MAX + 1);
     }
 
     #[test]

@@ -577,12 +577,12 @@ fn is_in_same_archive(one: &Place, other: &Place) -> bool {
 fn codes_in_archives(archives: &[Followed], reference: &Reference) -> HashMap<u32, Vec<(usize, Code)>> {
     let mut by_index: HashMap<u32, Vec<(usize, Code)>> = HashMap::new();
     for archive in archives.iter().filter_map(|followed| followed.archive.as_ref()) {
+        let claims = archive.claims();
         for binary in &archive.binaries {
             let Some(index) = reference.index_of(&binary.key) else { continue };
             let codes = by_index.entry(index).or_default();
             for target in binary.entries.iter().map(kpack::target_of) {
-                // The loader asks an archive only for target IDs in the archive's list.
-                if archive.claims(target)
+                if claims.contains(target)
                     && let Some(code) = Code::of_kpack(target)
                 {
                     codes.push((NO_POSITION, code));

@@ -5,19 +5,15 @@ use std::path::Path;
 use crate::base::bytes::total;
 use crate::base::error::{Error, Malformed, Result};
 use crate::beyond::container::{Bundle, SearchEntry};
+use crate::beyond::limits::SHARED_MAX;
 use crate::llvm::container::Limits;
 
-/// The maximum total size of the code objects that are extracted from a bundle, as a multiple of its inflated size.
-/// Code objects that do not overlap never exceed the size itself. Entries may overlap, so a small bundle could make
-/// many large files.
-const SIZE_RATIO_MAX: u64 = 16;
-
-/// Fails if the total size of the code objects with these indices exceeds [`SIZE_RATIO_MAX`] times that of their
-/// bundle.
+/// Fails if the total size of the code objects with these indices exceeds [`SHARED_MAX`] times the inflated size of
+/// their bundle.
 pub(super) fn ensure_size_limit(path: &Path, bundle: &Bundle<'_>, taken: impl Iterator<Item = usize>) -> Result<()> {
     let sizes = taken.filter_map(|index| bundle.entries.get(index)).map(SearchEntry::size);
     let size = total(sizes);
-    if size <= bundle.full_len()?.saturating_mul(SIZE_RATIO_MAX) {
+    if size <= bundle.full_len()?.saturating_mul(SHARED_MAX) {
         return Ok(());
     }
     let (what, expected) = ("size of all code objects", "no more than 16 times the bundle");

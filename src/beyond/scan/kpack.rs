@@ -3,8 +3,6 @@
 //! The loader has the target ID of a device, and tries it with all subsets of its features in place of `@GFXARCH@`. A
 //! search has no device, so it takes all archives whose names have a target ID there. Paths are relative to the
 //! directory of the library, after symbolic links. Source: ROCm's loader of August 2026.
-//!
-//! Not searched: directories with more than 100,000 entries, and archives after the first 256 of a reference.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -25,12 +23,6 @@ use crate::beyond::base::sys::{PATH_SEPARATOR, join, names_in};
 use crate::beyond::container::SearchEntry;
 use crate::beyond::container::host::wrapper;
 use crate::beyond::container::kpack::{KpackArchive, PLACEHOLDER, Reference, SPIR_V, WrappedBinary, target_of};
-
-/// The maximum number of entries of a directory that are compared with a reference.
-const ENTRIES_MAX: usize = 100_000;
-
-/// The maximum number of archives of one reference.
-const ARCHIVES_MAX: usize = 256;
 
 /// How the kpack archives of split libraries are found.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +71,8 @@ impl Follow {
     }
 
     /// Finds the archives for a library, each once, in the order in which ROCm's loader searches them. If `instead` has
-    /// paths, only these archives are found. Also returns errors: of a library whose path cannot be resolved, of
-    /// directories that cannot be read or are too large, and of a reference to too many archives.
+    /// paths, only these archives are found. Also returns errors: of a library whose path cannot be resolved, and of
+    /// directories that cannot be read.
     pub(super) fn find_archives(&self, library: &Path, reference: &Reference) -> (Vec<PathBuf>, Vec<Error>) {
         let mut found = FoundArchives::default();
         if !self.instead.is_empty() {
@@ -95,11 +87,6 @@ impl Follow {
         match library.canonicalize() {
             Ok(library) => found.add_referenced(&library, reference),
             Err(error) => found.errors.push(Error::io(library, error)),
-        }
-        if found.paths.len() > ARCHIVES_MAX {
-            let reason = format!("its reference leads to more than {ARCHIVES_MAX} kpack archives");
-            found.errors.push(Error::refused(ErrorKind::Limit, library, None, reason));
-            found.paths.truncate(ARCHIVES_MAX);
         }
         (found.paths, found.errors)
     }
@@ -193,11 +180,7 @@ fn paths_with_target(before: &[u8], after: &[u8]) -> Result<Vec<PathBuf>> {
         Err(error) => return Err(Error::io(directory, error)),
     };
     let mut paths = Vec::new();
-    for (index, entry) in entries.enumerate() {
-        if index >= ENTRIES_MAX {
-            let reason = format!("has more than {ENTRIES_MAX} files, among which kpack archives are not searched");
-            return Err(Error::refused(ErrorKind::Limit, directory, None, reason));
-        }
+    for entry in entries {
         let name = entry.map_err(|error| Error::io(directory, error))?;
         if let Some(target) = target_between(&name, prefix, suffix) {
             let mut parts = target.split(|&byte| byte == b':').map(<[u8]>::to_vec);
@@ -271,12 +254,11 @@ struct WantedCode<'r> {
 
 impl WantedCode<'_> {
     /// Returns the code objects with one binary key in an archive that the library loads from this archive.
-    fn take_entries(&mut self, archive: &KpackArchive, binary: &WrappedBinary) -> Vec<SearchEntry> {
+    fn take_entries(&mut self, claims: &HashSet<&[u8]>, binary: &WrappedBinary) -> Vec<SearchEntry> {
         let mut entries = Vec::new();
         for entry in &binary.entries {
             let target = target_of(entry);
-            // The loader asks an archive only for target IDs in the archive's list.
-            if archive.claims(target) && self.note_if_wanted(&binary.key, target) {
+            if claims.contains(target) && self.note_if_wanted(&binary.key, target) {
                 entries.push(entry.clone());
             }
         }
@@ -395,9 +377,9 @@ impl Walk<'_, '_, '_> {
         if is_reported {
             self.budget.add_file(input.len());
         }
-        let mut code_objects = 0_usize;
+        let (claims, mut code_objects) = (archive.claims(), 0_usize);
         for binary in &archive.binaries {
-            let entries = wanted.take_entries(&archive, binary);
+            let entries = wanted.take_entries(&claims, binary);
             code_objects = code_objects.saturating_add(entries.len());
             if is_reported && !entries.is_empty() && !self.budget.is_over {
                 let Some(place) = self.step(&place, Step::Member(binary.key.clone())) else { continue };

@@ -10,11 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::base::bytes::{add, len_u64, total};
 use crate::base::display::{printable, printable_name};
 use crate::base::error::{Error, Result, WithPath};
+use crate::beyond::limits::NUMBERED_MAX;
 use crate::llvm::uri::{Uri, UriStep};
-
-/// The maximum number of steps with different names or starts that a search numbers. Each takes some 20 bytes of
-/// memory.
-const NUMBERED_MAX: usize = 1 << 18;
 
 /// The number of a step that is not numbered.
 const NOT_NUMBERED: u64 = 0;

@@ -18,15 +18,11 @@ use crate::base::error::{Error, ErrorKind, Malformed, Result};
 use crate::base::io::input::{Input, Slice};
 use crate::beyond::container::packed::LastInflated;
 use crate::beyond::container::{Bundle, Magic, SearchBundles, SearchEntry, Stored};
-use crate::beyond::limits::SEARCHED_MAX;
+use crate::beyond::limits::{SEARCHED_MAX, SHARED_MAX};
 use crate::beyond::parallel;
 use crate::llvm::container::limits::Allowance;
 use crate::llvm::container::sequence::Inflate;
 use crate::llvm::container::{Contents, Limits};
-
-/// The maximum size of all code objects of a bundle together, as a multiple of the size of the bundle. Code objects of
-/// fat objects share bytes with their host. A hostile bundle could list the same bytes thousands of times.
-const SHARED_MAX: u64 = 4;
 
 /// Copies the content of a code object: the simplest `work` for [`Scan::read_with`].
 pub(crate) fn copy_bytes(_: &CodeObject, code: Slice<'_>) -> Result<Vec<u8>> {

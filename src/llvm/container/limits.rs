@@ -8,7 +8,7 @@ use crate::base::bytes::{add, len_u64};
 use crate::base::error::Malformed;
 
 /// The maximum number of entries in one bundle. Each takes some hundred bytes of memory.
-const ENTRIES_MAX: u64 = 100_000;
+pub(crate) const ENTRIES_MAX: u64 = 100_000;
 
 /// The maximum size of all IDs of a bundle, in bytes.
 const IDS_MAX: u64 = 16 << 20;

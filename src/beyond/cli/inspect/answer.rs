@@ -7,9 +7,7 @@ use std::io;
 
 use crate::base::display::printable;
 use crate::beyond::base::text::natural_order;
-use crate::beyond::inventory::{
-    COMPARED_GPUS_MAX, Coverage, Libraries, Library, ServedBundles, ServingLibraries, listed_order,
-};
+use crate::beyond::inventory::{Coverage, Libraries, Library, ServedBundles, ServingLibraries, listed_order};
 use crate::beyond::runtime::Device;
 use crate::beyond::scan::Sizes;
 
@@ -51,9 +49,8 @@ impl Servers<'_> {
         }
     }
 
-    /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name. With
-    /// libraries, GPUs beyond the first [`COMPARED_GPUS_MAX`] are left out. Returns nothing if there are too many
-    /// bundles to compare.
+    /// Returns the number of libraries or bundles that serve each GPU that they have code for, by its name. Returns
+    /// nothing if there are too many to compare.
     fn serving(self) -> HashMap<String, ServingNumber> {
         let mut numbers = HashMap::new();
         match self {
@@ -63,9 +60,8 @@ impl Servers<'_> {
                 }
             }
             Self::Libraries(libraries) => {
-                let mut gpus: Vec<Device> =
+                let gpus: Vec<Device> =
                     by_generation(libraries.coverage()).unwrap_or_default().into_iter().map(|(gpu, _)| gpu).collect();
-                gpus.truncate(COMPARED_GPUS_MAX);
                 let serving = libraries.serving(&gpus).unwrap_or_default();
                 for (gpu, libraries) in gpus.iter().zip(serving) {
                     numbers.insert(gpu.name().to_owned(), ServingNumber::Libraries(libraries));

@@ -45,9 +45,6 @@ pub(super) fn write(libraries: &Libraries, text: &mut Text<'_>) -> io::Result<()
         }
     }
     text.write_empty_line()?;
-    if served.other_gpus > 0 {
-        text.write_line(&format!("GPUs not shown: {}", served.other_gpus))?;
-    }
     write_left_out(&served, &mut text)?;
     for line in unfound_lines(libraries.coverage()) {
         text.write_line(&line)?;

@@ -51,9 +51,6 @@ pub(super) struct InspectTables<'o> {
     is_after_table: bool,
 }
 
-/// The most text about files without tables that is kept until all files are read, in bytes.
-const NOTES_MAX: usize = 1 << 20;
-
 /// The largest number of files of which each has a line with its own needs.
 const OWN_NEEDS_MAX: usize = 6;
 
@@ -133,15 +130,12 @@ impl<'o> InspectTables<'o> {
         self.libraries.add(&file);
     }
 
-    /// Keeps the text about a file without a table until all files are read. Drops it if the kept texts are too long
-    /// already. If there is only one library, its tables come between the texts, so that all follow the order of files.
+    /// Keeps the text about a file without a table until all files are read. If there is only one library, its tables
+    /// come between the texts, so that all follow the order of files.
     fn keep_note(&mut self, file: &Contents) -> io::Result<()> {
         let [before, after] = &mut self.notes;
         let notes = if self.total.libraries == 0 { before } else { after };
-        if notes.len() < NOTES_MAX {
-            write_file(file, self.rows, &mut Text { style: self.text.style, out: notes.out() })?;
-        }
-        Ok(())
+        write_file(file, self.rows, &mut Text { style: self.text.style, out: notes.out() })
     }
 
     /// Writes everything that was kept, and the totals. Call it after the last file. With `--each`, the texts of all

@@ -74,16 +74,15 @@ impl<'p> Served<'p> {
         let title = if matrices.is_empty() { TITLE } else { "By library" };
         matrices.push(Matrix { title, facts, groups: &table.groups, columns });
         for matrix in &mut matrices {
-            matrix.limit(table.other_gpus);
+            matrix.limit();
         }
         matrices
     }
 }
 
 impl Matrix<'_> {
-    /// Leaves out columns and GPUs if there are too many, and adds their number to the facts. `more_gpus` is the number
-    /// of GPUs that the table has left out already.
-    fn limit(&mut self, mut more_gpus: usize) {
+    /// Leaves out columns and GPUs if there are too many, and adds their number to the facts.
+    fn limit(&mut self) {
         let more_columns = self.columns.len().saturating_sub(DRAWN_COLUMNS_MAX);
         if more_columns > 0 {
             // Complete columns are left out first. The others stay in the order of their names.
@@ -96,7 +95,7 @@ impl Matrix<'_> {
         }
         let (shown, others) = self.groups.split_at(self.groups.len().min(DRAWN_GPUS_MAX));
         self.groups = shown;
-        more_gpus += others.iter().map(|group| group.gpus.len()).sum::<usize>();
+        let more_gpus = others.iter().map(|group| group.gpus.len()).sum::<usize>();
         if more_gpus > 0 {
             let _ = write!(self.facts, "; {} not shown", count(more_gpus, "more GPU is", "more GPUs are"));
         }

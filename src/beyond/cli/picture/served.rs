@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::display::printable;
-use crate::beyond::inventory::{COMPARED_GPUS_MAX, Libraries, Library, ServedBundles};
+use crate::beyond::inventory::{Libraries, Library, ServedBundles};
 use crate::beyond::runtime::{Device, GpuVendor};
 
 use crate::beyond::base::text::file_name;
@@ -22,8 +22,6 @@ pub(crate) struct ServedTable<'l> {
     pub(crate) common: CommonParts,
     /// The number of GPUs that all bundles for GPUs of their vendor serve.
     pub(crate) complete_gpus: usize,
-    /// The number of GPUs that the table leaves out because there are too many.
-    pub(crate) other_gpus: usize,
     /// The libraries that are not in the table, by the reason.
     pub(crate) left_out: BTreeMap<LeftOut, Vec<&'l Library>>,
 }
@@ -181,7 +179,9 @@ impl<'l> ServedTable<'l> {
         let mut gpus: Vec<Device> = served.into_iter().map(|(gpu, _)| gpu).collect();
         // PTX and SPIR-V, which are compiled when the program starts, come after the GPUs of their vendor.
         gpus.sort_by_key(|gpu| (gpu.vendor(), gpu.is_by_code()));
-        let other_gpus = gpus.split_off(gpus.len().min(COMPARED_GPUS_MAX)).len();
+        if !libraries.can_compare(gpus.len()) {
+            return None;
+        }
         let mut rows: Vec<Row<'_>> = Vec::new();
         let mut left_out: BTreeMap<LeftOut, Vec<&Library>> = BTreeMap::new();
         let has_no_gpus = gpus.is_empty();
@@ -196,7 +196,7 @@ impl<'l> ServedTable<'l> {
             }
         }
         let mut table = Self::of_rows(&gpus, rows);
-        (table.complete_gpus, table.other_gpus, table.left_out) = (complete_gpus, other_gpus, left_out);
+        (table.complete_gpus, table.left_out) = (complete_gpus, left_out);
         Some(table)
     }
 

@@ -24,7 +24,7 @@ use crate::base::display::shown;
 use crate::base::error::Malformed;
 use crate::beyond::base::error::fail_at;
 use crate::beyond::code::elf::{File, Header, Section, name_of};
-use crate::beyond::limits::CHECKED_MAX;
+use crate::beyond::limits::SHARED_MAX;
 use crate::llvm::container::limits::Allowance;
 
 type Result<T = ()> = std::result::Result<T, Malformed>;
@@ -55,7 +55,7 @@ pub(crate) fn is_loaded(section: &Section) -> bool {
 impl File<'_> {
     /// Checks all parts of the file, in the order of the table at the head of this file.
     fn check(&self) -> Result {
-        let mut work = Allowance::times(CHECKED_MAX, self.data);
+        let mut work = Allowance::times(SHARED_MAX, self.data);
         self.check_file_header()?;
         self.check_program_headers()?;
         let names = self.section_names()?;

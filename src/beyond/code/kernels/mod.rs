@@ -43,7 +43,7 @@ use crate::base::bytes::{len_u64, to_u64};
 use crate::base::error::{ErrorKind, Malformed};
 use crate::beyond::base::error::fail_at;
 use crate::beyond::code::elf::File;
-use crate::beyond::limits::{ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, CHECKED_MAX, KERNEL_NAMES_MAX, KERNELS_MAX};
+use crate::beyond::limits::{ARGUMENT_LISTS_MAX, ARGUMENTS_MAX, KERNEL_NAMES_MAX, KERNELS_MAX, SHARED_MAX};
 use crate::llvm::container::limits::Allowance;
 pub use arguments::Argument;
 pub(crate) use arguments::ArgumentLists;
@@ -122,7 +122,7 @@ fn read(code: &[u8], arguments: Option<ArgumentLists>) -> Result<Vec<Kernel>, Ma
     let mut list = KernelsFound {
         kernels: Vec::new(),
         name_bytes: Allowance::new(KERNEL_NAMES_MAX),
-        work: Allowance::times(CHECKED_MAX, code),
+        work: Allowance::times(SHARED_MAX, code),
         arguments,
     };
     match file.header.machine() {

@@ -24,10 +24,10 @@
 //!
 //! Sources: rocm-kpack of February 2026, whose other keys are not used here; ROCm's loader of August 2026.
 //!
-//! Rejected: another version, a table of contents that is not a map, more target IDs or code objects than any archive
-//! has. Faults after which the rest is still read: bytes after the map, code objects outside the bytes between header
-//! and table, or together longer than the archive, and everything that `container::packed` rejects. With an unknown
-//! scheme, code objects are listed only.
+//! Rejected: another version, a table of contents that is not a map, more code objects than any archive has. Faults
+//! after which the rest is still read: bytes after the map, code objects outside the bytes between header and table, or
+//! together longer than the archive, and everything that `container::packed` rejects. With an unknown scheme, code
+//! objects are listed only.
 
 mod reference;
 #[cfg(test)]
@@ -40,14 +40,14 @@ use std::ops::Range;
 
 use super::entry::{SearchEntry, Stored};
 use super::packed::Packed;
-use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail, to_u64};
+use crate::base::bytes::{Bounds, Cursor, len_of, len_u64, slice, tail};
 use crate::base::display::shown;
 use crate::base::error::{ErrorKind, Malformed, Result, WithPath};
 use crate::base::io::input::Slice;
 use crate::beyond::codec::{self, Codec};
-use crate::beyond::limits::{FAULTS_MAX, FRAMES_MAX};
+use crate::beyond::limits::FAULTS_MAX;
 use crate::beyond::messagepack::Value;
-use crate::llvm::container::limits::{Allowance, EntryAllowance};
+use crate::llvm::container::limits::{Allowance, ENTRIES_MAX, EntryAllowance, check_entry_count};
 pub(crate) use reference::PLACEHOLDER;
 pub use reference::Reference;
 
@@ -59,9 +59,6 @@ const VERSION: u32 = 1;
 
 /// The length of the header without its padding, in bytes.
 const HEADER_LEN: u64 = 16;
-
-/// The maximum number of target IDs of an archive: each code object is compared with all of them.
-const TARGETS_MAX: usize = 1000;
 
 /// The names of the section with a [`Reference`], in ELF and in PE files.
 pub(crate) const REFERENCE_SECTIONS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
@@ -114,10 +111,8 @@ impl KpackArchive {
             faults.push(fault(toc_at, &format!("is followed by {} other bytes", rest.len())));
         }
         let targets: Vec<_> = array_items(map, "gfx_arches").filter_map(Value::text).map(<[u8]>::to_vec).collect();
-        match targets.len() {
-            0 => faults.push(fault(toc_at, "names no target IDs in 'gfx_arches'")),
-            1..=TARGETS_MAX => {}
-            _ => return Err(fault(toc_at, &format!("names more than {TARGETS_MAX} target IDs in 'gfx_arches'"))),
+        if targets.is_empty() {
+            faults.push(fault(toc_at, "names no target IDs in 'gfx_arches'"));
         }
         let code_ranges = CodeRanges::read(archive, toc_offset, map, &mut faults);
         let (room, unclaimed_bytes) = (EntryAllowance::new(), Allowance::new(len_u64(data)));
@@ -127,9 +122,9 @@ impl KpackArchive {
         Ok(Self { targets, binaries, faults: reader.faults })
     }
 
-    /// Whether the archive claims to hold code for a target ID. AMD's loader looks for code only in such archives.
-    pub(crate) fn claims(&self, target: &[u8]) -> bool {
-        self.targets.iter().any(|claimed| claimed == target)
+    /// Returns the target IDs that the archive claims to hold code for. AMD's loader asks an archive for no others.
+    pub(crate) fn claims(&self) -> HashSet<&[u8]> {
+        self.targets.iter().map(Vec::as_slice).collect()
     }
 }
 
@@ -173,7 +168,7 @@ impl CodeRanges {
         match map.get(b"compression_scheme").and_then(Value::text) {
             // ROCm's loader assumes this scheme if none is recorded.
             None | Some(b"none") => {
-                for blob in array_items(map, "blobs").take(FRAMES_MAX) {
+                for (blob, _) in array_items(map, "blobs").zip(0..ENTRIES_MAX) {
                     code.ranges.push(recorded_range(blob, "offset", "size", toc_offset));
                 }
                 let broken_count = code.ranges.iter().filter(|range| range.is_none()).count();
@@ -241,10 +236,7 @@ fn number_in_file(data: Slice<'_>, bounds: Bounds, at: u64, what: Arguments<'_>)
 fn read_frames(data: Slice<'_>, range: &Range<u64>, frames: &mut Vec<Option<Range<u64>>>) -> Result<(), Malformed> {
     let bounds = Bounds { base: data.offset(), len: range.end };
     let count = number_in_file(data, bounds, range.start, format_args!("the number of zstd frames"))?;
-    if count > to_u64(FRAMES_MAX) {
-        let offset = bounds.absolute(range.start);
-        return Err(Malformed::value("number of zstd frames", count, offset, "no more than 100000"));
-    }
+    check_entry_count(count, bounds.absolute(range.start))?;
     let mut len_at = range.start.saturating_add(4);
     for index in 0..count {
         let len = number_in_file(data, bounds, len_at, format_args!("the length of zstd frame {index}"))?;

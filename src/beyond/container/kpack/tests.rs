@@ -136,15 +136,13 @@ fn the_header_is_checked() {
 
 #[test]
 fn target_ids_are_counted() {
-    for (count, fault) in [(0, "names no target IDs"), (1, ""), (TARGETS_MAX, "")] {
+    for (count, fault) in [(0, "names no target IDs"), (1, ""), (2000, "")] {
         let table = Map(vec![("gfx_arches", Array(vec![Text("gfx906"); count])), ("toc", Map(vec![]))]);
         let (archive, said) = fault_of(&archive(&[], &table));
         assert_eq!(archive.targets.len(), count);
         assert!(says(&said, fault), "{said}");
-        assert_eq!((archive.claims(b"gfx906"), archive.claims(b"gfx90")), (count > 0, false));
+        assert_eq!(archive.claims().len(), count.min(1));
     }
-    let table = Map(vec![("gfx_arches", Array(vec![Text("gfx906"); TARGETS_MAX + 1])), ("toc", Map(vec![]))]);
-    assert!(read(&archive(&[], &table)).unwrap_err().to_string().contains("more than 1000 target IDs"));
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! The document of `inspect`.
 
 use crate::beyond::document::Report;
-use crate::beyond::inventory::{
-    COMPARED_GPUS_MAX, Contents, Coverage, Libraries, LibrariesBuilder, ServedDirectory, ServedGpu,
-};
+use crate::beyond::inventory::{Contents, Coverage, Libraries, LibrariesBuilder, ServedDirectory, ServedGpu};
 use crate::beyond::runtime::Device;
 
 /// The GPU code objects in files.
@@ -47,9 +45,8 @@ impl InspectReport {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LibraryCoverage {
-    /// The path of the file, or of the directory. Null for the libraries that are not told apart because there are too
-    /// many.
-    pub path: Option<String>,
+    /// The path of the file, or of the directory.
+    pub path: String,
     /// The member of an archive, zip file or package; names of nested members are joined by slashes. Null outside
     /// archives.
     pub member: Option<String>,
@@ -66,19 +63,18 @@ impl LibraryCoverage {
     pub(crate) fn all(libraries: &Libraries) -> Vec<Self> {
         let gpus: Option<Vec<Device>> =
             libraries.coverage().gpus().map(|gpus| gpus.into_iter().map(|(gpu, _)| gpu).collect());
+        let gpus = gpus.filter(|gpus| libraries.can_compare(gpus.len()));
         let mut all = Vec::new();
         for library in libraries.by_name() {
             let mut coverage = None;
-            // Comparing many GPUs with each of many libraries takes too long. A single library is compared with all
-            // GPUs, as in the list of files.
             if let Some(gpus) = &gpus
-                && (gpus.len() <= COMPARED_GPUS_MAX || libraries.len() == 1)
                 && let Some(served) = library.served(gpus)
             {
                 let numbers = gpus.iter().cloned().zip(served);
                 coverage = Some(ServedGpu::all(numbers.filter(|(_, served)| served.bundles > 0)));
             }
-            let [path, member] = [library.path(), library.member()].map(|name| name.map(str::to_owned));
+            let path = library.path().unwrap_or_default().to_owned();
+            let member = library.member().map(str::to_owned);
             all.push(Self { path, member, bundles: library.coverage.bundles(), coverage });
         }
         all

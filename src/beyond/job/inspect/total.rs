@@ -2,16 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::base::display::printable_start;
 use crate::beyond::inventory::{BundleContents, Contents, Coverage, Needs, Targets};
 use crate::beyond::scan::{CodeObject, Sizes};
-
-/// The maximum number of GPUs with their own sums. All further GPUs share one, because hostile files can name any
-/// number.
-const GPUS_MAX: usize = 10_000;
-
-/// The longest name of a GPU that tells it apart from others, in characters.
-const NAME_MAX: usize = 200;
 
 /// The sums over files.
 ///
@@ -40,7 +32,7 @@ pub struct InspectTotal {
     pub sizes: Sizes,
     /// The sizes for each GPU, and for the host, in the order in which they were found.
     pub gpus: Vec<GpuSizes>,
-    /// The index in `gpus` of each GPU, by the start of its name.
+    /// The index in `gpus` of each GPU.
     indices: HashMap<String, usize>,
     /// The GPUs that the bundles serve.
     pub coverage: Coverage,
@@ -56,7 +48,7 @@ pub struct InspectTotal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GpuSizes {
-    /// The [target](CodeObject::target) of the code objects, or `others` for GPUs without sums of their own.
+    /// The [target](CodeObject::target) of the code objects.
     pub gpu: String,
     /// Their number and sizes.
     pub sizes: Sizes,
@@ -107,22 +99,18 @@ impl InspectTotal {
         if sizes.code_objects == 0 {
             return;
         }
-        let mut gpu = target;
-        let mut key = printable_start(gpu, NAME_MAX);
-        if self.gpus.len() >= GPUS_MAX && !self.indices.contains_key(&key) {
-            gpu = "others";
-            key = gpu.to_owned();
-        }
-        let index = *self.indices.entry(key).or_insert(self.gpus.len());
         let more = GpuSizes {
-            gpu: gpu.to_owned(),
+            gpu: target.to_owned(),
             sizes,
             is_share: code_object.has_shared_size(),
             has_unknown_kind: code_object.kind.is_none(),
         };
-        match self.gpus.get_mut(index) {
-            Some(sizes_of_gpu) => sizes_of_gpu.add(&more),
-            None => self.gpus.push(more),
+        match self.indices.get(target).and_then(|index| self.gpus.get_mut(*index)) {
+            Some(same) => same.add(&more),
+            None => {
+                self.indices.insert(target.to_owned(), self.gpus.len());
+                self.gpus.push(more);
+            }
         }
     }
 }

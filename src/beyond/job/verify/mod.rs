@@ -20,6 +20,7 @@ use crate::base::error::{Error, Result};
 use crate::base::io::input::{Accept, Input};
 use crate::beyond::container::Rule;
 use crate::beyond::inventory::{Bad, BadPart, Keep, Reading, ServedBundles, Unit, UnreadPart, Visit};
+use crate::beyond::limits::{LISTED_BYTES_MAX, LISTED_MAX};
 use crate::beyond::runtime::{Device, loadable};
 use crate::beyond::scan::{self, Checksums, Format, FoundBundle, Place, Scan, is_zip};
 use crate::llvm::container::sequence::Inflate;
@@ -121,9 +122,6 @@ pub struct Verified {
     /// The size of the listed faults, in bytes.
     #[cfg_attr(feature = "serde", serde(skip))]
     listed_bytes: u64,
-    /// Whether there must be room for more faults in the end.
-    #[cfg_attr(feature = "serde", serde(skip))]
-    keeps_room: bool,
 }
 
 /// The symbols that a code object needs and does not define: those without a definition in linked code for AMD GPUs,
@@ -312,15 +310,6 @@ impl fmt::Display for Fault {
 /// The maximum length of the text of a fault, in characters. Reasons may quote IDs of any length.
 const TEXT_MAX: usize = 800;
 
-/// The maximum number of listed faults in a file, and their maximum total size in bytes. Further faults are only
-/// counted.
-const LISTED_FINDINGS_MAX: usize = 10_000;
-const LISTED_BYTES: u64 = 32 << 20;
-
-/// The maximum number and total size of listed faults that are not about expected GPUs. They are smaller, so that some
-/// faults about expected GPUs have room.
-const FIRST_LISTED: (usize, u64) = (9_000, 28 << 20);
-
 impl Verify {
     /// Checks a file.
     ///
@@ -337,7 +326,6 @@ impl Verify {
     pub fn check(&self, input: &Input) -> Result<Verified> {
         let path = input.path().to_owned();
         let mut verified = Verified { path, is_package: scan::is_package(input.as_slice()), ..Verified::default() };
-        verified.keeps_room = self.expect.is_some();
         let mut scan = Scan { inflate: Inflate::Whole, checksums: Checksums::OfAll, ..self.scan.clone() };
         // A split library is compared with the tables of its kpack archives. Their code is verified where they are
         // inputs.
@@ -394,7 +382,6 @@ impl Verified {
 
     /// Compares the units of the file with the expected GPUs.
     fn compare(&mut self, expect: &Expect, input: &Input, units: &[Unit]) {
-        self.keeps_room = false;
         // The symbols are read when a fault needs them.
         let sources = LazyCell::new(|| scan::source_files(input.bytes()));
         let source_at = |offset| sources.get(&offset).cloned();
@@ -482,8 +469,7 @@ impl Verified {
     /// there was room. The first item of a list always has room, even if the names of its place are long.
     fn take_room(&mut self, listed: usize, place: &Place, len: u64) -> bool {
         add(&mut self.listed_bytes, total([place.weight(), len]));
-        let (most, bytes) = if self.keeps_room { FIRST_LISTED } else { (LISTED_FINDINGS_MAX, LISTED_BYTES) };
-        listed == 0 || (listed < most && self.listed_bytes <= bytes)
+        listed == 0 || (listed < LISTED_MAX && self.listed_bytes <= LISTED_BYTES_MAX)
     }
 
     /// Checks a bundle, lists its faults, and counts the bundle and its code objects. Plain code of more than

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::bombs::files::{elf, thin};
+use super::claims::search::of_one_content;
+use super::files::{elf, thin};
 use crate::kpack::tree::program;
 use crate::machine::{llvm_directory, memory_directory, skip};
 use crate::properties::aks2s;
@@ -146,6 +147,26 @@ fn nested(levels: usize, wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     (0..levels).fold(b"leaf".to_vec(), |data, _| wrap(&data))
 }
 
+/// A bundle whose entries conflict with the first one and have its bytes, with long IDs.
+fn conflicts(count: usize) -> Vec<u8> {
+    let id = |number: usize| format!("{GFX906}:{}{number}+", "f".repeat(500));
+    of_one_content(&(0..count).map(id).collect::<Vec<_>>(), b"xx")
+}
+
+/// A bundle whose entries have the bytes of the first one, which has an ID of this length.
+fn overlaps(len: usize) -> Vec<u8> {
+    let id = |number: usize| format!("{GFX906}{}", if number == 0 { "x".repeat(len) } else { number.to_string() });
+    of_one_content(&(0..1000).map(id).collect::<Vec<_>>(), b"xx")
+}
+
+/// A bundle whose entries have as many features as an ID may have, and one whose ID has many.
+fn features(count: usize) -> Vec<u8> {
+    let features = |count: usize| (0..count).map(|number| format!(":{number:x}+")).collect::<String>();
+    let mut ids: Vec<String> = (0..count).map(|number| format!("{}{}", id(number), features(30))).collect();
+    ids.push(GFX906.to_owned() + &features(count));
+    binary(&ids)
+}
+
 /// Bundles.
 fn bundles() -> Vec<Dimension> {
     let bc = [bundler("bc")];
@@ -166,12 +187,9 @@ fn bundles() -> Vec<Dimension> {
         ),
         one_file("bundles in sequence", 1500, |n| small_bundle().repeat(n), &bc),
         one_file("compressed bundles in sequence", 300, |n| formats::compressed(2, 1, &small_bundle()).repeat(n), &bc),
-        one_file(
-            "entries, compressed",
-            3000,
-            |n| formats::compressed(2, 1, &binary(&(0..n).map(id).collect::<Vec<_>>())),
-            &bc,
-        ),
+        one_file("entries that overlap and conflict", 1500, conflicts, &bc),
+        one_file("length of an ID that entries overlap", 1 << 17, overlaps, &bc),
+        one_file("features of IDs", 1000, features, &bc),
         one_file("length of an ID", 1 << 20, |n| binary(&[format!("{GFX906}:{}+", "x".repeat(n))]), &bc),
         one_file(
             "length of many IDs",
@@ -196,12 +214,6 @@ fn bundles() -> Vec<Dimension> {
             &[bundler("s")],
         ),
         one_file("bundles in one another", 500, |n| nested(n, |data| formats::binary(&[(GFX906, data)], 1)), &bc),
-        one_file(
-            "text bundles in one another",
-            250,
-            |n| nested(n, |data| formats::text("#", &[(GFX906, data)])),
-            &[bundler("s")],
-        ),
     ]
 }
 
@@ -284,8 +296,8 @@ fn wheel(n: usize) -> Vec<u8> {
 /// Archives and zip files.
 fn archives() -> Vec<Dimension> {
     let a = [bundler("a")];
-    let zipped = |n: usize, method| {
-        let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), method, &small_bundle())).collect();
+    let zipped = |n: usize| {
+        let members: Vec<Zipped> = (0..n).map(|i| Zipped::new(&i.to_string(), DEFLATED, &small_bundle())).collect();
         zip(&members)
     };
     fn with_files(n: usize, write: fn(&[packages::File<'_>]) -> Vec<u8>) -> Vec<u8> {
@@ -315,14 +327,12 @@ fn archives() -> Vec<Dimension> {
             }),
             ..one_file("members of a thin archive", 500, |_| Vec::new(), &[bundler("a"), packager()])
         },
-        one_file("members of a zip file", 1000, move |n| zipped(n, STORED), &[]),
         one_file("lines of the RECORD of a wheel", 2000, wheel, &[]),
-        one_file("deflated members of a zip file", 400, move |n| zipped(n, DEFLATED), &[]),
+        one_file("members of a zip file", 400, zipped, &[]),
         one_file("members of a tar archive", 1000, tarred, &[]),
         one_file("members of a compressed tar archive", 1000, move |n| packages::zstd(&tarred(n)), &[]),
         one_file("members of a cpio archive", 1000, move |n| with_files(n, packages::cpio), &[]),
         one_file("gzip files in one another", 10, |n| nested(n, packages::gzip), &[]),
-        one_file("zip files in one another", 100, |n| nested(n, |data| zip(&[Zipped::new("x", STORED, data)])), &[]),
     ]
 }
 
@@ -343,12 +353,6 @@ fn offload_binaries() -> Vec<Dimension> {
             "images of an offload binary",
             1000,
             |n| offload::write(2, &(0..n).map(image).collect::<Vec<_>>()),
-            &lines,
-        ),
-        one_file(
-            "images of a compressed one",
-            1000,
-            |n| offload::compressed(false, &(0..n).map(image).collect::<Vec<_>>()),
             &lines,
         ),
         one_file(
@@ -417,7 +421,6 @@ fn kpacks() -> Vec<Dimension> {
         ..one_file(name, count, |_| Vec::new(), &[])
     };
     vec![
-        one_file("binaries in a kpack archive", 2000, binaries(Scheme::None), &[]),
         one_file("frames in a kpack archive", 2000, binaries(Scheme::Zstd), &[]),
         one_file("targets in a kpack archive", 200, move |n| targets(n).write(), &[]),
         one_file("targets that a kpack archive claims", 200, claimed, &[]),
@@ -441,7 +444,6 @@ fn device_images() -> Vec<Dimension> {
     };
     vec![
         one_file("device images", 2000, of(|image| image), &[]),
-        one_file("compressed device images", 2000, of(images::Image::packed), &[]),
         one_file("device images without a table", 2000, of(images::Image::unlisted), &[]),
         one_file("sections with device images", 100, sections, &[]),
         one_file("entries and sections of one ELF file", 400, |n| images::shared_zebin(n, n), &[]),
@@ -467,7 +469,7 @@ fn syclbins() -> Vec<Dimension> {
 /// HCF data, as a file and in the data of a library.
 fn hcf_data() -> Vec<Dimension> {
     let file = |n: usize| hcfs::write(hcfs::MARKERS[0], &vec![images::spirv(5, 1); n]);
-    let beginnings = |n: usize| {
+    let starts = |n: usize| {
         let data = b"object-id = 1\ngenerator = x\nkey = value\n".repeat(n);
         Elf::LIBRARY.write(&[Section::new(".rodata", &data)])
     };
@@ -479,7 +481,7 @@ fn hcf_data() -> Vec<Dimension> {
             move |n| Elf::LIBRARY.write(&[Section::new(".rodata", &file(1).repeat(n))]),
             &[],
         ),
-        one_file("beginnings of HCF data in a library", 2000, beginnings, &[]),
+        one_file("starts of HCF data in a library", 2000, starts, &[]),
     ]
 }
 
@@ -498,12 +500,7 @@ fn aks2_files() -> Vec<Dimension> {
 
 /// Device code outside of the usual sections.
 fn outside() -> Vec<Dimension> {
-    let magics =
-        [formats::MAGIC, b"CCOB\x7fELF", &offload::write(1, &[image(0)])[..4], fatbins::MAGIC, b"text"].concat();
-    let magics = [&magics[..], &images::spirv(0, 0)[..4], b".version 8.7\n.target sm_80\n"].concat();
-    let text = b".version 8.7\n.target sm_80\n";
     let code = [&images::spirv_with_function(6)[..], b".version 8.7 .target sm_80 .entry f {}\0"].concat();
-    let unended = images::spirv_with_function(6)[..80].to_vec();
     let shaders = images::spirv_with_function(1);
     let data = |content: &[u8], n: usize| Elf::LIBRARY.write(&[Section::new(".data", &content.repeat(n))]);
     let registered = |count: usize| {
@@ -527,15 +524,53 @@ fn outside() -> Vec<Dimension> {
         Elf::LIBRARY.write(&(0..count).map(|_| Section::new(".rodata", &bundle)).collect::<Vec<_>>())
     };
     let lines = ["verify --deep --json in".to_owned()];
-    vec![
-        one_file("magics in a file", 20_000, move |n| magics.repeat(n), &[lines.to_vec()]),
-        one_file("text like PTX", 20_000, move |n| data(text, n), &[lines.to_vec()]),
+    let mut all = vec![
         one_file("SPIR-V and PTX in data", 1000, move |n| data(&code, n), &[lines.to_vec()]),
-        one_file("SPIR-V without end in data", 20_000, move |n| data(&unended, n), &[lines.to_vec()]),
         one_file("shaders in data", 1000, move |n| data(&shaders, n), &[lines.to_vec()]),
         one_file("bundles among text", 3000, |n| [b"text", &small_bundle()[..]].concat().repeat(n), &[lines.to_vec()]),
         one_file("bundles in sections for data", 2000, sections, &[lines.to_vec()]),
         one_file("registered bundles", 2000, object, &[lines.to_vec()]),
+    ];
+    for (name, pattern) in beginnings() {
+        let count = (1 << 19) / pattern.len();
+        let file = move |n: usize| [b"x", pattern.repeat(n).as_slice()].concat();
+        let lines = ["inspect --deep in", "verify --deep in"].map(str::to_owned).to_vec();
+        all.push(Dimension { lines, ..one_file(name, count, file, &[]) });
+    }
+    all
+}
+
+/// Data that looks like the beginning of a container or of code, and fails late. Nothing may be read twice for it.
+fn beginnings() -> Vec<(&'static str, Vec<u8>)> {
+    let fields = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    let ccob = |version: u8, method: u8| [b"CCOB", &[version, 0, method, 0][..], &fields(&[1 << 20])].concat();
+    let mut elf = Elf::amdgpu(0x3f).write(&[])[..64].to_vec();
+    elf[40..48].copy_from_slice(&fields(&[64]));
+    elf[60..62].copy_from_slice(&[0xff, 0xff]);
+    let offload = [&b"\x10\xff\x10\xad\x02\0\0\0"[..], &fields(&[1 << 16, 32, 1000])].concat();
+    // Bundles whose entries are named by the next bundles.
+    let chain = [&fields(&[0, 0, 32])[..], formats::MAGIC, &fields(&[90_000])].concat();
+    let short_blocks = [&ccob(1, 1)[..], &fields(&[0])[..4], &[0x28, 0xb5, 0x2f, 0xfd, 0, 80, 0, 0, 0]].concat();
+    let spirv = images::spirv_with_function(6);
+    // Each module reads the next one as an operand, and goes on after its start.
+    let mut hidden = spirv[..spirv.len() - 4].to_vec();
+    hidden.extend((0x8_0000_u32 | 7).to_le_bytes());
+    vec![
+        ("starts of compressed bundles", b"CCOB".to_vec()),
+        ("starts of ELF files", b"\x7fELF".to_vec()),
+        ("starts of bundles that claim 1,000 entries", [formats::MAGIC, &fields(&[1000])].concat()),
+        ("bundles that name each other", chain),
+        ("compressed bundles of version 1", [&ccob(1, 0)[..], &fields(&[0])[..4], b"\x78\x9c"].concat()),
+        ("compressed bundles of short blocks", short_blocks),
+        ("starts of compressed bundles of version 2", [ccob(2, 1), fields(&[0])].concat()),
+        ("headers of GPU ELF files", elf),
+        ("starts of offload binaries", offload),
+        ("starts of fatbins", [&b"\x50\xed\x55\xba\x01\0\x10\0"[..], &fields(&[1 << 20])].concat()),
+        ("fatbins without entries", fatbins::fatbin(&[])),
+        ("SPIR-V without end", spirv[..spirv.len() - 8].to_vec()),
+        ("SPIR-V in SPIR-V", hidden),
+        ("PTX in comments without end", b"\0/* .version 8.7 .target sm_80".to_vec()),
+        ("PTX without end", b"\n.version 8.7\n.target sm_80\n.entry f {".to_vec()),
     ]
 }
 
