@@ -43,6 +43,9 @@ fn contents_by_name<'m, 'a>(members: &'m [ZipMember<'a>]) -> HashMap<&'m [u8], O
     contents
 }
 
+/// Decides by the name of a member whether it is searched. Both files are searched at the same time.
+type AcceptMember<'f> = &'f (dyn Fn(&[u8]) -> bool + Sync);
+
 /// Accepts each member of the old file, which is searched completely.
 fn accept_all_members(_: &[u8]) -> bool {
     true
@@ -86,12 +89,11 @@ impl Diff {
         equal_members: &HashSet<Vec<u8>>,
     ) -> Result<[Side<'i>; 2]> {
         // The members that are equal are not searched again in the new file.
-        let accept_different = |member: &[u8]| !equal_members.contains(member);
-        let searches: Vec<(Option<&'i Input>, &(dyn Fn(&[u8]) -> bool + Sync))> =
-            vec![(old, &accept_all_members), (new, &accept_different)];
+        let accept_different: AcceptMember<'_> = &|member| !equal_members.contains(member);
+        let accept_all: AcceptMember<'_> = &accept_all_members;
         const WEIGHT: usize = 0;
         parallel::in_order(
-            searches,
+            vec![(old, accept_all), (new, accept_different)],
             |(input, is_searched)| Side::search(self, digester, input, is_searched, equal_members),
             |_| WEIGHT,
             |sides| {
