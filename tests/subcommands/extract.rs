@@ -556,7 +556,8 @@ fn the_report_says_what_inspect_says_and_which_file_it_is() {
         for object in told {
             let content = &files[object["file"].as_str().unwrap()];
             assert_eq!(u64::try_from(content.len()).unwrap(), object["size"].as_u64().unwrap());
-            assert_eq!(object["sha256"].as_str().unwrap(), format!("{:x}", sha2::Sha256::digest(content)));
+            let sha256: String = sha2::Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(object["sha256"].as_str().unwrap(), sha256);
         }
     }
 }

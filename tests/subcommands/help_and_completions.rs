@@ -361,7 +361,6 @@ fn command_lines_that_are_wrong_end_with_2() {
         &["man"],
         &["recompress", "x", "-o", "y", "--level=high"],
         &["recompress", "x", "-o", "y", "--level=23"],
-        &["recompress", "x", "-o", "y", "--window=9"],
         &["recompress", "x", "-o", "y", "--keep=gfx["],
         &["recompress", "x", "-o", "y", "--drop="],
         &["extract", "x", "--target=gfx90a:xnack"],

@@ -33,8 +33,8 @@ pub(super) fn hint_at_deep(input: &Input, scan: &Scan) -> Option<String> {
     if is_searched_whole { None } else { Some(format!("--deep searches all bytes of '{name}', which takes longer")) }
 }
 
-/// Returns a hint for each of the first named files, in which a job found nothing: the name of its format, if that is
-/// recognised but not read, or else a hint at `--deep`. `unread` has the names of formats, by file.
+/// Returns hints for the first of the named `files`, after a job found nothing in them. The hint for a file names its
+/// format, if that is recognised but not read, or else `--deep`. `unread` has the names of formats, by file.
 pub(super) fn hints_for_empty(files: &[WorkFile], unread: &BTreeMap<PathBuf, &str>, scan: &Scan) -> Vec<String> {
     let mut hints = Vec::new();
     for file in files.iter().filter(|file| file.is_named() && file.path.is_file()).take(FILES_MAX) {

@@ -62,8 +62,8 @@ fn read_list(path: &str, error: &str) -> anyhow::Result<Vec<Device>> {
     suggest::devices(&names.join("\n")).map_err(anyhow::Error::msg)
 }
 
-/// Returns those of some targets whose code the GPUs of this machine load. Finding the GPUs may take a while, so the
-/// set is empty unless standard output is a terminal.
+/// Returns the targets whose code the GPUs of this machine load. Finding the GPUs may take a while, so the set is
+/// empty unless standard output is a terminal.
 pub(super) fn loaded_here<'t>(targets: impl Iterator<Item = &'t str>) -> BTreeSet<&'t str> {
     let codes: Vec<(&str, Code)> = targets.filter_map(|target| Some((target, Code::from_name(target)?))).collect();
     if codes.is_empty() || !io::stdout().is_terminal() {
@@ -220,7 +220,7 @@ impl<'p> ProductsBySeries<'p> {
     fn new(products: &[Vec<&'p str>], most: usize) -> Self {
         let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         for names in products {
-            // The series of each product that was taken for this target.
+            // The series of each product that this target has in `all`.
             let mut series_so_far: Vec<&str> = Vec::new();
             for name in names {
                 let (series, model) = split_product(name);

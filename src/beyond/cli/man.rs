@@ -55,7 +55,7 @@ const EXAMPLES: &str = "Examples:
     offload-bundle kernels libfoo.so --fail-on spill
 ";
 
-/// Returns the page of `offload-bundle`, which lists the subcommands. This name has no options of its own.
+/// Returns the page of `offload-bundle`, which lists the subcommands. Without a subcommand, this name has no options.
 fn page_of_offload_bundle(all: &Catalogue) -> ManPage {
     let mut list = String::new();
     for (name, about) in all.abouts() {

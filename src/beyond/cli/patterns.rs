@@ -48,8 +48,8 @@ pub(super) fn parse(text: &str) -> Result<Patterns, String> {
 /// The short help of an option `--target`.
 pub(super) const TARGETS: &str = "Target IDs or bundle entry IDs, with wildcards * ? [...], in a comma list";
 
-/// Returns the long help of an option `--target` of a subcommand that lists or compares things: its name for these
-/// things, such as `kernels`, and the participle for what it does with them, such as `listed`.
+/// Returns the long help of an option `--target`. `things` are the things that the subcommand lists or compares, such
+/// as `kernels`, and `participle` says so, such as `listed`.
 pub(super) fn targets(things: &str, participle: &str) -> String {
     format!(
         "Target IDs (gfx90a:xnack+) or bundle entry IDs (hip-amdgcn-amd-amdhsa--gfx90a), with the wildcards * ? and [...], in \

@@ -19,7 +19,6 @@ use super::patterns::{self, ExactOption, Patterns};
 use super::print::units::{bytes, count};
 use super::subcommand::{Options, heading};
 use crate::llvm::cli::print::console::Console;
-use crate::llvm::cli::values;
 
 /// The compression method.
 const METHOD: Method = Method::Zstd;
@@ -57,12 +56,6 @@ pub(super) struct RecompressOptions {
     /// zstd compression level (default: 3); LZ4 in CUDA fatbins has none.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_level, help_heading = COMPRESSION)]
     level: Option<i32>,
-    /// Largest zstd window of bundles as a power of two, 10 to 31.
-    #[arg(
-        long, value_name = "LOG", value_parser = parse_window, help_heading = COMPRESSION,
-        long_help = "Largest zstd window of bundles as a power of two, 10 to 31; no effect on CUDA fatbins."
-    )]
-    window: Option<u32>,
     /// Compression in CUDA fatbins: lz4, or zstd for CUDA 12.4 and later.
     #[arg(
         long, value_name = "METHOD", help_heading = COMPRESSION, hide_possible_values = true,
@@ -73,7 +66,7 @@ pub(super) struct RecompressOptions {
     /// Write plain bundles, and plain cubins in CUDA fatbins.
     #[arg(
         help_heading = COMPRESSION,
-        long, conflicts_with_all = ["level", "window", "cuda_method"],
+        long, conflicts_with_all = ["level", "cuda_method"],
         long_help = "Write plain bundles, and plain cubins in CUDA fatbins, whose PTX stays as it is. This undoes an earlier \
             `recompress` of plain bundles that dropped nothing: an ELF or PE file that no other tool has changed since is restored byte \
             for byte, and so is a file of bundles that are aligned as compilers align them, to a power of two up to 4096."
@@ -231,7 +224,6 @@ impl RecompressOptions {
         }
         let mut compression = Compression::with_method(METHOD);
         compression.level = self.level.unwrap_or(compression.level);
-        compression.window_log_max = self.window.unwrap_or(compression.window_log_max);
         Some(compression)
     }
 }
@@ -242,11 +234,6 @@ fn parse_level(text: &str) -> anyhow::Result<i32> {
     let (least, most) = (levels.start(), levels.end());
     ensure!(levels.contains(&level), "it must be from {least} to {most} for {}, not {level}", METHOD.name());
     Ok(level)
-}
-
-/// Parses the value of `--window`.
-fn parse_window(text: &str) -> anyhow::Result<u32> {
-    values::window("it", text.parse()?)
 }
 
 /// Parses the value of `--local-version`.

@@ -192,7 +192,7 @@ fn not_one_match(file: &Path, found: &[Extracted]) -> anyhow::Result<Error> {
     Ok(Error::refused(ErrorKind::Ambiguous, file, None, reason).with_hint(hint))
 }
 
-/// Returns the message about success: the size before and after, and the way in which the code object was written.
+/// Returns the message about success: the sizes before and after, and how the code object was written.
 fn result_text(replaced: Replaced) -> String {
     let how = if replaced.is_in_place {
         "in place"

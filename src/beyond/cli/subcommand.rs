@@ -75,7 +75,7 @@ struct CommonOptions {
     quiet: bool,
 }
 
-/// What a subcommand is used for.
+/// The group of subcommands in the help, by their use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Look,
@@ -147,7 +147,7 @@ impl Catalogue {
     }
 
     /// Returns the hint that names the subcommands, for a command line that LLVM's tool refuses and that only a person
-    /// types. Such a command line is empty, is only `-h`, or begins with a word that is neither a subcommand nor an
+    /// types. A person types an empty command line, only `-h`, or a first word that is neither a subcommand nor an
     /// option. Returns `None` for all other command lines: a compiler may have passed them, and the messages stay
     /// LLVM's. `program` is the name that was typed.
     pub(super) fn hint(&self, program: &OsStr, words: &[OsString]) -> Option<String> {
@@ -362,7 +362,7 @@ fn hint_for_missing_file(command: &Command, matches: &ArgMatches) -> Option<Stri
     let positionals = command.get_positionals().map(|arg| arg.get_id().as_str());
     let mut paths = positionals.filter_map(|id| matches.try_get_many::<PathBuf>(id).ok()?).flatten();
     let missing = paths.find(|path| is_gpu_name(path) && !path.exists())?;
-    // These options take GPUs. The hint names the first one that the subcommand has.
+    // Options that take GPUs. The hint names the first one that the subcommand has.
     let mut options = ["target", "keep", "expect"].into_iter();
     let advice = match options.find(|option| command.get_arguments().any(|arg| arg.get_id() == option)) {
         Some(option) => format!("--{option} selects GPUs, with commas and no spaces between them"),
@@ -403,7 +403,7 @@ fn usage_error(console: &Console, error: clap::Error) -> anyhow::Result<ExitCode
     Ok(ExitCode::from(USAGE_STATUS))
 }
 
-/// Returns the text of an error, in which the words of the command line are escaped.
+/// Returns the text of an error. Words of the command line in it are escaped.
 fn escaped_error(mut error: clap::Error) -> String {
     let context: Vec<_> = error.context().map(|(kind, value)| (kind, value.clone())).collect();
     let refused_word = match error.get(ContextKind::InvalidArg) {

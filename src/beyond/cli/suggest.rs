@@ -118,7 +118,7 @@ pub(super) fn hint_for_no_match(error: &Error) -> Option<String> {
 pub(super) fn nearest_known_gpus(typed: &str) -> Option<String> {
     let names = processors::all().filter(|known| known.kind != ProcessorKind::R600).map(|known| known.name);
     // LLVM has another name for one of Intel's GPUs, `bmg_g21`.
-    let names = names.filter(|name| intel_gpu::of_code(name).is_none());
+    let names = names.filter(|name| intel_gpu::name_of_target(name).is_none());
     nearest_names(typed, names.chain(intel_gpu::all().map(|gpu| gpu.name)))
 }
 
@@ -244,8 +244,8 @@ pub(super) fn machine() -> &'static Result<Machine, MachineError> {
     &MACHINE
 }
 
-/// Returns warnings about what could not be found out about this machine, and what is assumed instead. The list is
-/// empty unless `devices` has GPUs that the user typed as `native`.
+/// Returns warnings about facts that could not be read from this machine, and about the assumptions in their place. The
+/// list is empty unless `devices` has GPUs that the user typed as `native`.
 pub(super) fn warnings_about_machine(devices: &[Device]) -> Vec<String> {
     let native: Vec<&Device> = devices.iter().filter(|device| device.typed() == Some(NATIVE)).collect();
     if native.is_empty() {
@@ -283,7 +283,7 @@ pub(super) fn devices(list: &str) -> Result<Vec<Device>, String> {
 /// Describes the fault in a name that is not a GPU, and the names that it may mean.
 fn describe_unknown_gpu(error: &DeviceError) -> String {
     let name = error.text();
-    // Names of processors have no spaces, those of products do.
+    // Names of processors have no spaces, but names of products do.
     if !name.contains(char::is_whitespace)
         && let Some(meant) = nearest_known_gpus(name)
     {

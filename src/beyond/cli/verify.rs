@@ -97,7 +97,7 @@ impl VerifyOptions {
     }
 }
 
-/// Prints the report of each file, and what all of them show together.
+/// Prints the report of each file, and the faults and sums of all files together.
 enum Printer<'o> {
     Json(Document<'o>),
     Text {
@@ -155,7 +155,8 @@ fn is_clean(report: &VerifyReport, problems: &[Problem]) -> bool {
     problems.is_empty() && report.total.faults == 0
 }
 
-/// The end of the last line of the report: the numbers of checked bundles and code objects, and what is wrong.
+/// The end of the last line of the report: the numbers of checked bundles and code objects, and the numbers of
+/// faults and errors.
 struct Verdict {
     numbers: String,
     tone: Tone,
@@ -223,19 +224,19 @@ impl Options for VerifyOptions {
     fn run(&self, console: &mut Console) -> anyhow::Result<ExitCode> {
         let mut verify = Verify::default();
         verify.scan = self.search.scan(Some(Arc::new(Follow::from_environment())));
+        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
+        verify.plain_max = self.compressed;
         verify.expect = match self.expect() {
             Ok(expect) => expect,
             Err(gpu) => {
-                let text =
-                    format!("--no-jit counts no code for '{gpu}', which is always compiled when a program starts");
+                let always = "which is always compiled when a program starts";
+                let text = format!("--no-jit counts no code for '{gpu}', {always}");
                 return refuse::<Self>(console, ErrorKind::ArgumentConflict, &text);
             }
         };
         if let Some(expect) = &verify.expect {
             Gpus::warn_of_unknown(&expect.devices, console);
         }
-        // With `--compressed=SIZE`, a bundle with more than SIZE bytes of plain code is a fault.
-        verify.plain_max = self.compressed;
         let has_total = self.files.len() > 1 || self.files.iter().any(|path| path.is_dir());
         let judgement = Judgement::new(&self.search, self.files.iter(), self.allow_none);
         let files = self.search.files(&self.files);
@@ -310,8 +311,8 @@ fn numbers_checked(total: &VerifyTotal) -> String {
 /// Writes the result of a file: symbols, faults and unread parts. If a total over several files follows (`has_total`),
 /// a line with the numbers of the file is written too. Otherwise, the last line of the report has them.
 ///
-/// Most files in directories have no device code, so nothing is written about such a file, and of its unread parts only
-/// those that are device code.
+/// Most files in directories have no device code. Nothing is written about a file without device code, and unread parts
+/// of a file in a directory are written only if they are device code.
 fn write_file(file: &WorkFile, verified: &Verified, has_total: bool, text: &mut Text<'_>) -> io::Result<()> {
     let mut total = VerifyTotal::default();
     total.add(verified);
@@ -391,10 +392,10 @@ fn write_faults(faults: &[Fault], text: &mut Text<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the line of a fault: where it is, and what is wrong.
+/// Writes the line of a fault: its place, and its description.
 fn write_fault(fault: &Fault, end: &str, text: &mut Text<'_>) -> io::Result<()> {
-    let [place, what] = fault.parts();
-    text.write_verdict(&place, Tone::Bad, &what, end)
+    let [place, description] = fault.parts();
+    text.write_verdict(&place, Tone::Bad, &description, end)
 }
 
 /// Counts how often each key appears.

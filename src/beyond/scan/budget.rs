@@ -80,7 +80,7 @@ impl Budget {
     /// Charges a bundle that a job reads without a walk: its entries, their IDs, and the inflated sizes of entries that
     /// are compressed one by one.
     pub(crate) fn charge_bundle(&mut self, bundle: &Bundle<'_>) -> Result<(), ExceededLimit> {
-        self.charge_bytes(ids_len(bundle, WHOLE_ID).saturating_add(bundle.packed_len()))?;
+        self.charge_bytes(ids_len(bundle, WHOLE_ID).saturating_add(bundle.inflated_len_of_packed()))?;
         self.charge_findings(findings_in(bundle))
     }
 

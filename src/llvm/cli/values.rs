@@ -56,12 +56,12 @@ fn magnitude(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(digits).ok()?, base).ok()
 }
 
-/// Checks the exponent of a zstd window. `option` is the name of the option that gives it, for the error.
-pub(crate) fn window(option: &str, log: u32) -> Result<u32> {
+/// Checks the exponent of a zstd window, the value of `--compression-window`.
+pub(crate) fn window(log: u32) -> Result<u32> {
     let (least, most) = WINDOW_LOGS.into_inner();
     ensure!(
         WINDOW_LOGS.contains(&log),
-        "{option} must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
+        "--compression-window must be an exponent from {least} to {most} (the window is 2^N bytes), not {log}"
     );
     Ok(log)
 }

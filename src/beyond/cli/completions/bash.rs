@@ -55,8 +55,8 @@ complete -F {function} {program}
     )
 }
 
-/// Returns the branch of the script for a subcommand: what it suggests for options, for the positional argument, and
-/// after options that take a value.
+/// Returns the branch of the script for a subcommand: the suggestions for options, for the positional argument, and for
+/// the values of options.
 fn subcommand_branch(name: &str, command: &Command, subcommands: &str) -> String {
     let options: Vec<String> = command.get_arguments().flat_map(spellings).collect();
     let positional = if let Some(arg) = command.get_positionals().next() {
@@ -81,9 +81,8 @@ fn spellings(arg: &Arg) -> Vec<String> {
     short.into_iter().chain(spelled_with_one_dash(arg)).chain(long).collect()
 }
 
-/// Returns whether the next word after an option may be its value, for which values are suggested. A value that may be
-/// left out is typed after a `=`, and the next word is usually a file. Such an option has suggestions only if it
-/// accepts a list of words.
+/// Returns whether values are suggested for the word after an option. If the value may be left out, it is typed after a
+/// `=`, and the next word is usually a file. So values are suggested for it only if they are words of a list.
 fn suggests_values(arg: &Arg) -> bool {
     if arg.is_positional() || !arg.get_action().takes_values() {
         return false;

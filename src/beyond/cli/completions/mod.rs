@@ -118,8 +118,8 @@ fn full_command(catalogue: &Catalogue, program: &'static str) -> Command {
     root.mut_subcommands(|subcommand| subcommand.mut_args(without_file_suggestions))
 }
 
-/// Marks the value of an option as not being a file, unless the definition says what it is. Otherwise, shells would
-/// suggest files for it.
+/// Marks the value of an option as not being a file, unless the definition has a hint about the value. Otherwise,
+/// shells would suggest files for it.
 fn without_file_suggestions(arg: Arg) -> Arg {
     let has_no_hint = arg.get_action().takes_values() && arg.get_value_hint() == ValueHint::Unknown;
     if has_no_hint { arg.value_hint(ValueHint::Other) } else { arg }

@@ -93,8 +93,8 @@ fn fish_value(arg: &Arg) -> String {
 pub(super) fn zsh_script(script: &str, root: &Command) -> String {
     const ARGUMENTS: &str = "_arguments \"${_arguments_options[@]}\" :";
     // Without `-s`, zsh does not read several letters after one dash as several options. The matcher after `-M` finds
-    // an option only by its beginning. The default matcher also finds it by what follows a dash in it, so that `--`
-    // would match `-max-size`.
+    // an option only by its beginning. The default matcher also finds it by a part after a dash, so that `--` would
+    // match `-max-size`.
     const NOT_STACKED: &str = "_arguments \"${(@)_arguments_options:#-s}\" -M 'r:|=*' :";
     let mut written = String::new();
     let mut has_llvm_options = false;

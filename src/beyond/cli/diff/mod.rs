@@ -141,7 +141,7 @@ fn failures(conditions: &DiffConditions, total: &DiffTotals) -> Vec<Failure> {
     conditions.failures(total, &|name| demangler.demangled(name))
 }
 
-/// Prints the differences of each pair of files, and what all of them show together.
+/// Prints the differences of each pair of files, and the sums over all pairs.
 enum Printer<'r, 'o> {
     Json(Document<'o>),
     Table(DiffTable<'r, 'o>),

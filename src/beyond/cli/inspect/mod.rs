@@ -172,6 +172,7 @@ struct AllFiles {
 }
 
 impl AllFiles {
+    /// Adds a file, as far as the options ask for it.
     fn add(&mut self, contents: &Contents, hint: Option<String>, options: &InspectOptions) {
         self.hints.extend(hint);
         self.has_found |= !contents.is_empty();

@@ -114,7 +114,7 @@ pub(super) struct KernelsOptions {
     table: TableOptions,
 }
 
-/// What is listed, and of which files.
+/// The job, its files, and the kernels to list.
 struct Listing<'l> {
     job: ListKernels,
     paths: Vec<PathBuf>,
@@ -269,7 +269,7 @@ fn ensure_recorded(KernelSums { sort_keys, .. }: &KernelSums, key: SortKey) -> a
     bail!("no kernel records the column '{}'; --sort takes {}", key.name(), sort_keys.names().join(", "))
 }
 
-/// Prints the kernels of each file, and what all of them show together.
+/// Prints the kernels of each file, and the sums over all files.
 enum Printer<'o> {
     Json(Document<'o>),
     Tables(KernelTables<'o>),
@@ -301,6 +301,7 @@ impl<'o> Printer<'o> {
         }
     }
 
+    /// Prints the sums of all files, or ends the document.
     fn end(self, FilesRead { sums, problems, .. }: &FilesRead) -> anyhow::Result<()> {
         let report = sums.report();
         match self {

@@ -65,7 +65,8 @@ impl<'o> KernelTables<'o> {
         text.out.flush()
     }
 
-    /// Writes what the tables do not list: code objects of other kinds, and what the conditions did not judge.
+    /// Writes the end of the report: code objects of kinds that the tables do not list, and kernels that a condition
+    /// did not judge.
     pub(super) fn end(mut self, KernelsReport { others, not_judged, .. }: &KernelsReport) -> io::Result<()> {
         let text = &mut self.text;
         if self.is_empty {

@@ -26,7 +26,7 @@ pub(super) struct Look {
     pub(super) is_jit: bool,
 }
 
-/// The GPUs of a generation, which look alike. Code that is compiled when a program starts is a generation of its own.
+/// The GPUs of a generation, which look alike. Code that is compiled when a program starts forms separate generations.
 #[derive(Debug)]
 pub(super) struct Generation {
     vendor: GpuVendor,

@@ -34,6 +34,7 @@ pub(crate) struct LibraryName {
 }
 
 impl PicturedLibraries {
+    /// Names the libraries, and merges all but the largest into one entry.
     pub(crate) fn new(mut all: Libraries) -> Self {
         let mut by_package: BTreeMap<Option<&str>, Vec<&Library>> = BTreeMap::new();
         for library in all.kept() {

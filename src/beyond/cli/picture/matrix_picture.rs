@@ -35,8 +35,8 @@ const HORIZONTAL_MAX: usize = 8;
 /// have at most this many characters.
 const ALL_HORIZONTAL_MAX: usize = 100;
 
-/// The colours of a GPU that all bundles serve, of one for which code is compiled, and of a gap, each with the colour
-/// of the text on it. `page.css` has the same colours.
+/// The colours of cells for GPUs that all bundles serve, for GPUs for which code is compiled, and for gaps, each with
+/// the colour of the text on it. `page.css` has the same colours.
 const COMPLETE: (&str, &str) = ("#0072b2", "#fff");
 const JIT: (&str, &str) = ("#8cc4ec", "#000");
 const GAP: (&str, &str) = ("#d1242f", "#fff");

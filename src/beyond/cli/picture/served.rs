@@ -187,7 +187,7 @@ impl<'l> ServedTable<'l> {
         let has_no_gpus = gpus.is_empty();
         for library in libraries.by_name() {
             let served = library.served(&gpus).map(|served| {
-                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.beside_name(gpu));
+                let beside_names = gpus.iter().zip(served).map(|(gpu, served)| served.without_implied_jit(gpu));
                 beside_names.collect::<Vec<_>>()
             });
             match served {

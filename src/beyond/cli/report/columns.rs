@@ -18,7 +18,7 @@ pub(super) struct Columns {
     columns: BTreeMap<String, PageColumn>,
 }
 
-/// A column, in which equal values are kept once.
+/// A column. Equal values are kept once.
 #[derive(Debug, Default, Serialize)]
 struct PageColumn {
     /// The different values.
@@ -31,7 +31,7 @@ struct PageColumn {
 }
 
 impl Columns {
-    /// Adds a row with those of its fields whose names `is_wanted` accepts.
+    /// Adds a row. Only fields whose names `is_wanted` accepts become columns.
     pub(super) fn add(&mut self, row: &impl Serialize, is_wanted: fn(&str) -> bool) -> serde_json::Result<()> {
         if let Value::Object(fields) = serde_json::to_value(row)? {
             for (name, value) in fields {

@@ -9,6 +9,7 @@ use crate::beyond::base::text::file_name;
 use crate::beyond::codec::Codec;
 use crate::beyond::inventory::LibrariesBuilder;
 use crate::beyond::job::DiffTotals;
+use data_encoding::BASE64;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -190,6 +191,7 @@ fn coverage_section(libraries: &PicturedLibraries) -> String {
     html
 }
 
+/// Adds the tables of a matrix, each in a part of the page that scrolls sideways.
 fn push_tables(matrix: &Matrix<'_>, html: &mut String) {
     for table in matrix.tables() {
         let _ = writeln!(
@@ -264,7 +266,7 @@ fn problem_list(problems: &[Problem]) -> String {
 /// Returns the Content Security Policy of the page: the browser loads nothing, and runs no script but ours. So a script
 /// in the name of a kernel, say, would not run even if it were not escaped.
 fn policy() -> String {
-    let hash = base64(&Sha256::digest(SCRIPT));
+    let hash = BASE64.encode(&Sha256::digest(SCRIPT));
     format!(
         "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
@@ -277,7 +279,7 @@ fn embedded(json: &[u8]) -> (&'static str, String) {
     if json.len() >= COMPRESSED_MIN
         && let Ok(data) = Codec::Zlib.compress(json, LEVEL, Path::new("-"))
     {
-        return ("zlib", base64(&data));
+        return ("zlib", BASE64.encode(&data));
     }
     ("json", escaped_json(&String::from_utf8_lossy(json)))
 }
@@ -290,25 +292,6 @@ fn escaped_json(json: &str) -> String {
             out.push(c);
         } else {
             push_escaped(&mut out, c);
-        }
-    }
-    out
-}
-
-/// Encodes data in base64, with padding.
-fn base64(data: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
-    for chunk in data.chunks(3) {
-        let [first, second, third] = [0, 1, 2].map(|index| u32::from(chunk.get(index).copied().unwrap_or(0)));
-        let bits = first << 16 | second << 8 | third;
-        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
-            let digit = usize::try_from(bits >> shift & 63).unwrap_or(0);
-            match DIGITS.get(digit) {
-                // The bits of a shorter last chunk fill one digit more than it has bytes. The others are padding.
-                Some(digit) if index <= chunk.len() => out.push(char::from(*digit)),
-                _ => out.push('='),
-            }
         }
     }
     out
@@ -333,13 +316,6 @@ fn fill_template(template: &str, parts: &HashMap<&str, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_has_four_digits_for_three_bytes() {
-        let texts = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        assert!(texts.iter().all(|(text, expected)| base64(text.as_bytes()) == *expected));
-        assert_eq!(base64(&[0xff, 0xef, 0xbe]), "/+++");
-    }
 
     #[test]
     fn a_part_is_no_template() {

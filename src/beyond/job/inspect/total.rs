@@ -40,7 +40,7 @@ pub struct InspectTotal {
     pub is_compressed: bool,
     /// The number of unread parts by the name of their format.
     pub unread: BTreeMap<&'static str, usize>,
-    /// What a machine needs to read the code.
+    /// The requirements of a machine that reads the code.
     pub needs: Needs,
 }
 

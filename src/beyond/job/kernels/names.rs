@@ -19,10 +19,10 @@ const SHOWN_MAX: usize = 16 << 10;
 /// The number of names that a thread demangles at a time.
 const NAMES_AT_A_TIME: usize = 256;
 
-/// The names of kernels, as they are shown, by the recorded ones.
+/// The names of kernels as reports show them, by the recorded names.
 pub(in super::super) type ShownNames = HashMap<Arc<[u8]>, Arc<str>>;
 
-/// Returns the names of kernels, as they are shown. Each is demangled once.
+/// Returns the names of kernels as reports show them. Each is demangled once.
 pub(in super::super) fn shown_names<'n>(
     names: impl Iterator<Item = &'n Arc<[u8]>>,
     demangle: DemangleName<'_>,
@@ -61,7 +61,7 @@ impl<'n> KernelName<'n> {
     /// Matches a name, both mangled and demangled, with the `wanted` names.
     fn new(demangled: Option<String>, name: &'n Arc<[u8]>, wanted: Option<&KernelNames>) -> Self {
         let match_kind = match wanted {
-            // All kernels are wanted, so all have the same kind of match.
+            // Without a selection, all kernels have the same kind of match.
             None => Some(NameMatch::Name),
             Some(wanted) => {
                 let mangled = bytes::text_lossy(name);

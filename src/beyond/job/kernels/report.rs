@@ -74,7 +74,7 @@ pub struct WantedKernels<'o> {
 /// The order of all kernels, and the number of listed kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelOrder {
-    /// What the kernels are sorted by.
+    /// The key that sorts the kernels.
     pub key: SortKey,
     /// The number of kernels that are kept at most.
     pub most: usize,
@@ -118,7 +118,7 @@ pub struct KernelSums {
     pub others: BTreeMap<&'static str, usize>,
     /// The code objects of the files, selected or not.
     pub seen: Seen,
-    /// What the conditions have found.
+    /// The results of the conditions.
     pub conditions: ConditionResults,
     /// The keys that the kernels can be sorted by.
     pub sort_keys: RecordedKeys,

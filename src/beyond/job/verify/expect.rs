@@ -121,7 +121,7 @@ impl<'e> ExpectComparison<'e> {
                     self.note_served(&unit.code);
                 }
                 // A unit of this role need not serve all GPUs, because other files may serve the rest.
-                if unit.role != UnitRole::SomeOfFiles {
+                if unit.role != UnitRole::RestInOtherFiles {
                     code_of_file.merge(&unit.code);
                 }
                 if let Some(directory) = &unit.directory {
@@ -190,8 +190,8 @@ impl<'e> ExpectComparison<'e> {
         self.result.directories = directory_of_input;
     }
 
-    /// Compares the units of a library. Lists the faults of the library as a whole with [`ExpectExtent::Libraries`],
-    /// and for a GPU for which the library has only relocatable code, whose units are not compared one by one.
+    /// Compares the units of a library. Faults of the library as a whole are listed with [`ExpectExtent::Libraries`],
+    /// and for GPUs for which the library has only relocatable code: units of such code are not compared one by one.
     fn compare_library(&mut self, library: &Place, units: Vec<&Unit>) {
         // All units were files of directories, which are compared together.
         if units.is_empty() {
@@ -449,7 +449,7 @@ impl ExpectTree {
     /// Adds the result for a file. Removes faults from it that other files of its directory may correct:
     /// [`faults`](Self::faults) finds them again if all files together have them too. `is_named` is whether the user
     /// named the file itself, and not a directory that holds it. A named file and a package must serve each expected
-    /// GPU with some of their code. Other files need not, so such faults of them are removed too.
+    /// GPU with some of their code. Other files need not, so their faults about this are removed too.
     pub(super) fn add(&mut self, verified: &mut Verified, is_named: bool) {
         let directory = directory_of(&Place::of_file(&verified.path));
         let has_others = self.file_counts.get(&directory).is_some_and(|count| *count > 1);
@@ -525,8 +525,9 @@ fn describe_unserved(device: &Device, set: &CodeSet) -> Option<String> {
     Some(format!("it does not serve {device} with {with}"))
 }
 
-/// Describes code that is of no use to the GPU as it is, as the end of a sentence: code that its runtime does not find
-/// or its driver does not read, or code for a similar GPU. Returns an empty text without such code.
+/// Describes code that the GPU could use if something were different, as the end of a sentence: code that its runtime
+/// does not find, code that its driver does not read, or code for a similar GPU. Returns an empty text if there is no
+/// such code.
 fn describe_unfound(device: &Device, set: &CodeSet) -> String {
     if let Some(unfound) = set.unfound.iter().find(|unfound| device.takes(&unfound.code)) {
         return format!("; {unfound}");
@@ -593,11 +594,9 @@ mod tests {
     #[test]
     fn units_libraries_and_files_are_compared() {
         use ExpectExtent::{Bundles, Exactly, Libraries};
-        use UnitRole::{Relinked, Some, SomeOfFiles, Whole};
-        let in_directory = |name: &str, targets| Unit {
-            directory: Option::Some(Arc::new(place("w.whl(dir)"))),
-            ..unit(name, Whole, targets)
-        };
+        use UnitRole::{Relinked, RestInFile, RestInOtherFiles, Whole};
+        let in_directory =
+            |name: &str, targets| Unit { directory: Some(Arc::new(place("w.whl(dir)"))), ..unit(name, Whole, targets) };
         for (extent, gpus, units, expected) in [
             // Each bundle has to serve a GPU, or one of each library.
             (
@@ -639,14 +638,14 @@ mod tests {
                 &["in: it does not serve sm_90; it has code for sm_80"],
             ),
             // Other bundles, or other files, have the rest.
-            (Bundles, "gfx906", vec![unit("in", Some, "gfx906"), unit("in", Some, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInFile, "gfx906"), unit("in", RestInFile, "gfx90a")], &[]),
             (
                 Bundles,
                 "gfx906",
-                vec![unit("in", Some, "gfx90a")],
+                vec![unit("in", RestInFile, "gfx90a")],
                 &["in: it does not serve gfx906; it has code for gfx90a"],
             ),
-            (Bundles, "gfx906", vec![unit("in", SomeOfFiles, "gfx90a")], &[]),
+            (Bundles, "gfx906", vec![unit("in", RestInOtherFiles, "gfx90a")], &[]),
             // Only code that is loaded is expected.
             (
                 Exactly,
@@ -660,7 +659,7 @@ mod tests {
                 vec![unit("in", Whole, "sm_80 sm_86")],
                 &["in: it has code for sm_80, which no expected GPU needs"],
             ),
-            (Exactly, "sm_89", vec![unit("in", Some, "sm_80 sm_86")], &[]),
+            (Exactly, "sm_89", vec![unit("in", RestInFile, "sm_80 sm_86")], &[]),
             // Files of a directory serve together.
             (
                 Bundles,

@@ -167,7 +167,7 @@ impl KpackTree {
         let mut faults = Vec::new();
         // The names of the archives in zip files that a library refers to.
         let mut referred_members = HashSet::new();
-        // These are the libraries in zip files. `add_library` has checked the libraries on disk, and has noted their
+        // The libraries here are in zip files. `add_library` has checked the libraries on disk, and has noted their
         // archives in `referred_files`.
         for library in &self.libraries {
             let mut served = ServedWrappers::new();
@@ -252,7 +252,8 @@ fn check_library(
     faults
 }
 
-/// Returns the faults of a split library for one target ID, for which its archives have the code objects `indices`.
+/// Returns the faults of a split library for one target ID. Its archives have the code objects `indices` for this
+/// target ID.
 /// `wrappers` are the indices of its wrappers, and `served` has all target IDs with their code objects.
 fn check_target(
     target: &[u8],

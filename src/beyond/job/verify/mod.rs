@@ -287,7 +287,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// Returns the two parts of the line about the fault: where it is, and what is wrong.
+    /// Returns the two parts of the line about the fault: its place, and its description.
     pub(crate) fn parts(&self) -> [String; 2] {
         let mut place = self.place.to_string();
         if let Some(bundle) = self.bundle {
@@ -365,6 +365,7 @@ impl Verify {
 }
 
 impl Verified {
+    /// Lists the fault of a part that could not be read, or that does not belong where it is.
     fn list_bad_part(&mut self, BadPart { place, what, .. }: BadPart) {
         let (rule, offset, text) = match what {
             // Sections are hidden if their names or tables are broken. Code in them could not be checked.

@@ -1,4 +1,4 @@
-//! What `verify` says of all files together: sums, and the faults that no file shows alone.
+//! The report of `verify` on all files together: sums, and the faults that no file shows alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -182,7 +182,7 @@ impl VerifiedFiles {
         let faults: Vec<FaultOfTree> =
             kpack.faults().into_iter().chain(directory_faults).map(FaultOfTree::from).collect();
         total.faults += faults.len();
-        // That nothing was checked is an error itself, so the GPUs are not reported too.
+        // If nothing was checked, this is an error itself, and the GPUs are not reported too.
         if total.checked_nothing() {
             unserved.clear();
         }
@@ -329,7 +329,7 @@ mod tests {
         let expect = expected("gfx906,gfx90a");
         let of = |name: &str, targets| {
             let directory = Some(Arc::new(place("d")));
-            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::SomeOfFiles, targets) }])
+            verified(&expect, name, &[Unit { directory, ..unit(name, UnitRole::RestInOtherFiles, targets) }])
         };
         let report = |files: &[Verified]| report(&expect, files, false);
         let both = report(&[of("d/k_gfx906.co", "gfx906"), of("d/k_gfx90a.co", "gfx90a")]);

@@ -263,9 +263,9 @@ fn no_strtab_fault(code_object: &CodeObjectRef<'_>) -> BrokenRule {
     (VerifyRule::Loadable, format!("'{id}': {text}"))
 }
 
-/// Returns whether the content of a code object is read: of kinds that have rules, and of all code objects that are
-/// compressed on their own, to see whether they can be inflated. Code that cannot be read, such as code compressed with
-/// an unknown method, is left out.
+/// Returns whether the content of a code object is read. Kinds that have rules are read, and so are all code objects
+/// that are compressed on their own, to see whether they can be inflated. Code that cannot be read, such as code
+/// compressed with an unknown method, is left out.
 fn is_read(kind: Option<ContentKind>, code_object: &CodeObjectRef<'_>) -> bool {
     if code_object.unread().is_some() {
         return false;
@@ -373,8 +373,8 @@ impl<'f> EntryIds<'f> {
 const NO_KIND: u16 = 0;
 
 /// Parses the ID of a code object. An image of an offload binary may have the offload kind `none`, which LLVM's
-/// packager writes too, but which entry IDs do not have. The ID is then checked with the kind `host` in its place, which no
-/// image has.
+/// packager writes too, but which entry IDs do not have. The ID is then checked with the kind `host` in its place,
+/// which no image has.
 fn parse_id(code_object: &CodeObjectRef<'_>) -> Result<EntryId, String> {
     match code_object.image() {
         Some(image) if image.kind_number == NO_KIND => {
