@@ -11,7 +11,7 @@
 //!    runtimes take all of that from the row. A row in `OTHERS` (`magic.rs`) that only names the format goes.
 //! 3. Add it to the table of `docs/formats.md`, with a section. `BLESS=1 cargo test --lib schemas` writes its name into
 //!    the schemas.
-//! 4. Add a fixture, a property in `tests/properties/` with a fuzz target, and rows in `tests/growth.rs`,
+//! 4. Add a fixture, a property in `tests/properties/` with a fuzz target, and rows in `tests/hostile/dimensions.rs`,
 //!    `tests/hostile/claims/` and `tests/faults.rs`.
 //!
 //! Other additions:
